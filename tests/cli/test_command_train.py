@@ -52,7 +52,7 @@ def test_a_file_becomes_a_model_and_settings(folder):
         ["train.conll", "--kernel", "linear+rbf", "--gamma", "0.3", "--rank", "12", "--prior-variance", "1,0.1"],
         ["train.npz", "--window", "2,0", "--rank", "20", "--standardize", "--seed", "3"],
         ["train.csv", "--sequence-column", "day", "--kernel", "poly", "--degree", "2", "--rank", "9"],
-        ["train.conll", "--dev", "dev.conll", "--patience", "2", "--prior-variance", "100"],
+        ["train.conll", "--dev", "dev.conll", "--prior-variance", "100"],
     ],
 )
 def test_the_settings_repeat_the_run_exactly(folder, arguments):

@@ -12,7 +12,6 @@ import typer
 from kernelfields import ChainCRF
 from kernelfields.cli.app import app
 from kernelfields.cli.settings import SETTINGS, RunSettings, changed_files, read_settings, settings_text
-from kernelfields.models.callbacks import EarlyStopping
 
 EVERYTHING = RunSettings(
     train="train.conll",
@@ -53,7 +52,6 @@ min_freq = 0.0
 [fit]
 solver = "auto"
 max_iter = 1000
-patience = 5
 dtype = "auto"
 engine = "auto"
 random_state = 0
@@ -78,7 +76,7 @@ def test_options_of_train_are_the_settings_and_those_of_every_command():
 
 def test_defaults_of_settings_are_those_of_the_estimator():
     """What "auto" settles is None here; a rank of 0 and a window of a list have no default of their own."""
-    parameters = {**signature(ChainCRF).parameters, **signature(EarlyStopping).parameters}
+    parameters = signature(ChainCRF).parameters
     values = {**RunSettings().part("nodes"), **RunSettings().part("estimator")}
     assert values.pop("min_freq") == 0.0
     for name, value in values.items():

@@ -183,32 +183,6 @@ def test_the_largest_features_are_listed_and_the_others_counted(labels):
     assert amounts == sorted(amounts, reverse=True)
 
 
-def test_pivots_are_parts_of_a_kernel():
-    crf = ChainCRF(RBF(0.3), rank=6, **LOOSE).fit(X, NAMED)
-    explanation = crf.explain(X[1], pivots=1000)
-    subspace = crf.basis_["node"]
-    training = np.concatenate(X)
-    for t, each in enumerate(explanation.positions):
-        (kernel,) = [term for term in each.contributions if term.kind == "kernel"]
-        assert kernel.name == "node: 6 pivots of RBF"
-        assert math.fsum(part.amount for part in kernel.parts) == pytest.approx(kernel.amount, abs=1e-10)
-        amounts = [part.amount for part in kernel.parts]
-        assert amounts == sorted(amounts, reverse=True)
-        for part in kernel.parts:
-            pivot, row = map(int, re.fullmatch(r"pivot (\d+), training input (\d+)", part.name).groups())
-            assert subspace.indices[pivot] == row
-            assert part.value == pytest.approx(subspace.kernel(X[1][t : t + 1], training[row : row + 1])[0, 0])
-    two = crf.explain(X[1], pivots=2).positions[0].contributions
-    (kernel,) = [term for term in two if term.kind == "kernel"]
-    whole = next(term for term in explanation.positions[0].contributions if term.kind == "kernel")
-    sizes = sorted((abs(part.amount) for part in whole.parts), reverse=True)
-    *listed, rest = kernel.parts
-    assert sorted((abs(part.amount) for part in listed), reverse=True) == sizes[:2]
-    assert rest.name == "4 other training inputs"
-    assert math.fsum(part.amount for part in kernel.parts) == pytest.approx(kernel.amount, abs=1e-12)
-    assert not any(term.parts for term in crf.explain(X[1], neighbours=0).positions[0].contributions)
-
-
 def test_by_default_a_kernel_names_the_training_inputs_that_are_near():
     crf = ChainCRF(RBF(0.3), rank=6, **LOOSE).fit(X, NAMED)
     subspace, scores = crf.basis_["node"], crf.field_.terms[0]
@@ -382,7 +356,7 @@ def test_only_fitted_fields_can_explain():
         ({"x": X[0][:1], "y": ["pronoun"]}, ValueError, "unknown label 'pronoun'"),
         ({"x": X[0], "top": 0}, ValueError, "top must be a whole number of at least 1"),
         ({"x": X[0], "top": None}, ValueError, "top must be a whole number of at least 1"),
-        ({"x": X[0], "pivots": -1}, ValueError, "pivots must be a whole number of at least 0"),
+        ({"x": X[0], "neighbours": -1}, ValueError, "neighbours must be a whole number of at least 0"),
         ({"x": X[0], "against": "pronoun"}, ValueError, "against holds the unknown label 'pronoun'"),
         ({"x": X[0], "against": ["noun"]}, ValueError, "against holds 1 labels, but the sequence has"),
         ({"x": X[0], "feature_names": ["a"]}, ValueError, "has 1 names, but the inputs have 3 features"),

@@ -7,9 +7,8 @@ import pytest
 import scipy.sparse
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
 
-from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF, WindowFeatures
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.estimators.auto_parameters import sums_of_kernels
 from kernelfields.kernels import RBF, Laplacian, Linear
 from kernelfields.models.pilot_fit import Pilot
@@ -107,48 +106,6 @@ def test_last_digits_make_no_choice(rounding):
     assert pilot.ranked(candidates, False)[0] == candidates[0]
     losses["rbf", False] = 0.99
     assert pilot.ranked(candidates, False)[0] == candidates[2]
-
-
-def swings(n_sequences=8, length=100, n_columns=1):
-    """Noise whose size says which label holds, for ten positions each."""
-    random = np.random.default_rng(0)
-    y = [np.repeat(random.integers(2, size=length // 10), 10) for _ in range(n_sequences)]
-    return [random.normal(size=(length, n_columns)) * (1.0 + labels[:, None]) for labels in y], y
-
-
-@pytest.mark.slow
-def test_windows_are_tried_for_long_sequences_of_few_columns_and_advised_where_they_gain(tmp_path):
-    X, y = swings()
-    field = ChainCRF(random_state=0).fit(X, y)
-    trials = field.choices_.trials
-    around = next(trial for trial in trials if "windows" in trial.settings)
-    before = max(trial.score for trial in trials if trial is not around)
-    assert around.settings["windows"] == "5, 15, 45"
-    words = f"WindowFeatures() in front has {around.score - before:.4f} more: put it into a Pipeline before ChainCRF"
-    assert str(field.choices_).splitlines()[-1] == f"a pilot fit with {words}"
-    assert "windows" not in field.choices_.chosen
-    inside = make_pipeline(WindowFeatures(), ChainCRF(random_state=0)).fit(X, y)
-    assert max(trial.score for trial in inside[-1].choices_.trials) > before
-    assert not [trial for trial in inside[-1].choices_.trials if "windows" in trial.settings]
-    field.save(tmp_path / "model")
-    assert ChainCRF.load(tmp_path / "model").choices_ == field.choices_
-
-
-@pytest.mark.parametrize(
-    ("data", "settings"),
-    [
-        (swings(length=40, n_sequences=20), {}),
-        (swings(n_columns=9), {}),
-        (swings(), {"window": 3}),
-        (swings(), {"kernel": "rbf"}),
-    ],
-    ids=["short", "wide", "window", "kernel"],
-)
-def test_windows_are_not_tried_elsewhere(data, settings):
-    field = ChainCRF(**settings, rank=50, random_state=0).fit(*data)
-    assert field.choices_.trials
-    assert not [trial for trial in field.choices_.trials if "windows" in trial.settings]
-    assert field.choices_.advice == ""
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,6 @@ def test_integrable_singularities_are_not_refused():
         (X, {"prior_variance": 0.0}, "prior_variance"),
         (X, {"prior_variance": np.inf}, "prior_variance"),
         (X, {"margin": -0.1}, "margin"),
-        (X, {"pivots": "grid"}, "pivots"),
         (X, {"quadrature": "simpson"}, "quadrature must be"),
         (X, {"quadrature": "sobol", "n_nodes": 100}, "power of two"),
         (X, {"n_nodes": 0}, "n_nodes"),

@@ -6,7 +6,6 @@ import scipy.sparse as sp
 
 from kernelfields import ChainCRF
 from kernelfields.basis import Gradient
-from kernelfields.models.callbacks import EarlyStopping
 
 
 def noisy_chains(n, seed, n_features=60):
@@ -39,21 +38,19 @@ KINDS = {
 def test_the_best_on_the_development_set_is_kept(kind):
     parameters, convert = KINDS[kind]
     X, X_dev = [convert(x) for x in TRAIN[0]], [convert(x) for x in DEV[0]]
-    field = ChainCRF(
-        prior_variance=1e4, solver="lbfgs", tol=1e-9, max_iter=500, callbacks=[EarlyStopping(2)], **parameters
-    )
+    field = ChainCRF(prior_variance=1e4, solver="lbfgs", tol=1e-9, max_iter=500, **parameters)
     field.fit(X, TRAIN[1], X_dev=X_dev, y_dev=DEV[1])
     scores = field.dev_log_likelihoods_
     assert field.solution_.reason == "early"
     assert len(scores) == field.solution_.iterations + 1
     best = int(np.argmax(scores))
-    assert best == len(scores) - 3
+    assert best == len(scores) - 6
     assert field.log_likelihood(X_dev, DEV[1]) == pytest.approx(scores[best], rel=1e-9)
     assert field.solution_.value == field.solution_.history[best].value
 
 
 def test_a_fit_that_converges_first_is_not_stopped():
-    field = ChainCRF("linear", prior_variance=1e-3, callbacks=[EarlyStopping(50)])
+    field = ChainCRF("linear", prior_variance=1e-3)
     field.fit(*TRAIN, X_dev=DEV[0], y_dev=DEV[1])
     assert field.solution_.converged
     assert ChainCRF("linear").fit(*TRAIN).dev_log_likelihoods_ is None
@@ -66,7 +63,5 @@ def test_development_sets_that_cannot_be_used():
         ChainCRF("linear").fit(*TRAIN, X_dev=DEV[0], y_dev=[np.full(len(labels), 7) for labels in DEV[1]])
     with pytest.raises(ValueError, match="development set: X has 59 features"):
         ChainCRF("linear").fit(*TRAIN, X_dev=[x[:, 1:] for x in DEV[0]], y_dev=DEV[1])
-    with pytest.raises(ValueError, match="patience must be a whole number"):
-        ChainCRF("linear", callbacks=[EarlyStopping(0)]).fit(*TRAIN, X_dev=DEV[0], y_dev=DEV[1])
     with pytest.raises(ValueError, match="cannot be stopped by a development set"):
         ChainCRF("rbf", basis=Gradient(40)).fit(*TRAIN, X_dev=DEV[0], y_dev=DEV[1])

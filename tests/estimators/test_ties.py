@@ -185,7 +185,7 @@ def test_weights_are_those_of_all_labels():
 def test_explanations_name_inputs_and_where_ties_have_moved_them():
     X, y = sequences()
     crf = ChainCRF(RBF(0.3), ties=SYMMETRY, rank=None, prior_variance=0.7, **EXACT | {"tol": 1e-3}).fit(X, y)
-    assert "moved by ties" in str(crf.explain(X[0], pivots=30))
+    assert "moved by ties" in str(crf.explain(X[0], neighbours=30))
     with pytest.raises(ValueError, match="leave out training"):
         crf.explain(X[0], training=(X, y))
 

@@ -12,7 +12,7 @@ HOSTILE = "<script>alert('x')</script>"
 
 
 def small_explanation():
-    pivot = Contribution("pivot", "node_2", "pivot 4, training input 17", 0.75, 0.5)
+    pivot = Contribution("training", "node_2", "training input 17", 0.75, 0.5)
     first = PositionExplanation(
         0,
         "the",
@@ -51,7 +51,7 @@ def test_text_lists_every_term_below_its_position():
         "    +2.000  word:the",
         "    +1.500  len (value 0.3)",
         "    +0.500  node_2: 9 pivots of RBF",
-        "          +0.750  pivot 4, training input 17 (kernel value 0.5)",
+        "          +0.750  training input 17 (kernel value 0.5)",
         "    -1.250  transition to N",
         "    +0.250  (12 more features)",
     ]
@@ -100,7 +100,7 @@ def test_html_colours_tokens_by_difference_and_rows_by_amount():
         ("+2.000", "word:the", shade(2.0 / 2)),
         ("+1.500", "len (value 0.3)", shade(1.5 / 2)),
         ("+0.500", "node_2: 9 pivots of RBF", shade(0.5 / 2)),
-        ("+0.750", "pivot 4, training input 17 (kernel value 0.5)", shade(0.75 / 2)),
+        ("+0.750", "training input 17 (kernel value 0.5)", shade(0.75 / 2)),
         ("-1.250", "transition to N", shade(-1.25 / 2)),
         ("+0.250", "(12 more features)", None),
     ]
@@ -143,9 +143,9 @@ def test_plain_data_goes_through_json():
     first, second, third = data["positions"]
     assert first["contributions"][2]["parts"] == [
         {
-            "kind": "pivot",
+            "kind": "training",
             "set": "node_2",
-            "name": "pivot 4, training input 17",
+            "name": "training input 17",
             "amount": 0.75,
             "value": 0.5,
             "parts": [],

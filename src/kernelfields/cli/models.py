@@ -269,10 +269,7 @@ def _edges_of(settings: RunSettings) -> EdgeCliques | None:
 
 def fit_parameters(settings: RunSettings) -> Parameters:
     """Return the parameters of the estimator that do not describe its clique sets."""
-    from kernelfields.models.callbacks import EarlyStopping
-
     parameters = settings.part("estimator")
-    parameters["callbacks"] = [EarlyStopping(parameters.pop("patience"))]
     if settings.strict_labels:
         if settings.constraints is None:
             raise ValueError("--strict-labels is for --constraints: name a scheme, or leave it out")

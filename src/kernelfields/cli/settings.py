@@ -257,7 +257,6 @@ class RunSettings:
     solver: str = _fit("newton, newton-cg, block-jacobi, subspace, lbfgs or auto.", "auto")
     tol: float | None = _fit("Relative duality gap to stop at; else 1e-3, or 1e-3 nats a position.")
     max_iter: int = _fit("Most iterations.", 1000)
-    patience: int = _fit("With --dev: iterations without a gain.", 5, only="chains")
     dtype: str = _fit("float32, float64 or auto.", "auto")
     n_jobs: int | None = _fit(
         "Threads; -1 means all cores.", None, "-j", panel=None, shown="all cores", most=MOST_THREADS
@@ -338,6 +337,10 @@ def read_settings(path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]
     return from_document(document, path)
 
 
+#: Keys of older files that no setting has any more.
+_RETIRED = ("patience",)
+
+
 def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dict[str, Value]]:
     """Return settings as tables of plain values, files named relative to the folder of ``path``."""
     folder = Path(os.path.realpath(path)).parent
@@ -365,6 +368,8 @@ def from_document(document: Mapping, path: str | os.PathLike) -> tuple[RunSettin
         if table not in _TABLES or not isinstance(entries, dict):
             raise ValueError(f"{path}: unknown table or key {table!r}; expected [data], [field], [fit], [output]")
         for name, value in entries.items():
+            if name in _RETIRED:
+                continue
             if name not in _WRITTEN or _WRITTEN[name].table != table:
                 raise ValueError(f"{path}: [{table}] has the unknown key {name!r}{_meant(name)}")
             values[name] = _WRITTEN[name].check(value, f"{path}: {name} in [{table}]")

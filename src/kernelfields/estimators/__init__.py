@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.ring_crf import RingCRF
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
-    from kernelfields.models.callbacks import Checkpoint, EarlyStopping
+    from kernelfields.models.callbacks import Checkpoint
     from kernelfields.models.expectations import LabelledFeature, LabelShares
     from kernelfields.models.structure import StructureSearch
     from kernelfields.posterior.evidence.settings import EvidenceSearch
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ChainCRF",
     "Checkpoint",
-    "EarlyStopping",
     "EvidenceSearch",
     "ExponentialFamilyDensity",
     "FrameCRF",
@@ -54,7 +53,7 @@ __getattr__, __dir__ = lazy_names(
         "ring_crf": ["RingCRF"],
         "segment_crf": ["SegmentCRF"],
         "sequence_classifier": ["SequenceClassifier"],
-        "kernelfields.models.callbacks": ["Checkpoint", "EarlyStopping"],
+        "kernelfields.models.callbacks": ["Checkpoint"],
         "kernelfields.models.expectations": ["LabelShares", "LabelledFeature"],
         "kernelfields.models.structure": ["StructureSearch"],
         "kernelfields.posterior.evidence.settings": ["EvidenceSearch"],

@@ -258,7 +258,6 @@ class AnsweringField(KeptField[Data, Reader]):
         feature_names: object = None,
         tokens: Sequence[object] | None = None,
         positions: Sequence[int] | None = None,
-        pivots: int = 0,
         neighbours: int = 3,
         training: tuple[object, ...] | None = None,
     ) -> Explanation:
@@ -279,7 +278,6 @@ class AnsweringField(KeptField[Data, Reader]):
         positions : the positions to explain, such as [3]; None for all
         neighbours : how many training inputs to list for each kernel without explicit features: the most similar
         training : the pair (X, y) of the fit, to list those that contributed most, with their places and labels
-        pivots : list so many terms k(x, b) alpha_b of the kernel expansion instead; they may be large and cancel
         """
         from kernelfields.estimators.inspecting.explanations import (
             Compared,
@@ -292,7 +290,7 @@ class AnsweringField(KeptField[Data, Reader]):
 
         field = self._field()
         inputs = None if training is None else self._training_inputs(training)
-        settings = ExplanationSettings(top, pivots, neighbours, inputs)
+        settings = ExplanationSettings(top, neighbours, inputs)
         settings.check()
         data = self._one_item(x, y, "explain")
         answers, classes = field.answers(data, Workers(1)), self.label_names().tolist()

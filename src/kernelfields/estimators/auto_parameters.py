@@ -33,14 +33,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.sparse import issparse
 
-from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.readers import InputReader
 from kernelfields.data.scaling import FEW_COLUMNS, learn_scaling, uneven_spreads
 from kernelfields.engines.engine import PackedData
 from kernelfields.estimators.fit_state import FitState, NoProgress, Parts
 from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
-from kernelfields.features.window_features import WIDTHS, window_columns
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.registry import has_one_scale
@@ -52,8 +50,6 @@ from kernelfields.numerics.parameters import is_auto
 Estimator: TypeAlias = Any
 # Held-out labels are certain where their loss, in nats a position, is below this.
 _CERTAIN = 0.01
-# WindowFeatures makes ten columns of one.
-_FEW_FOR_WINDOWS = 8
 
 
 def stays_sparse(kernel: object, data: object) -> bool:
@@ -97,27 +93,6 @@ def input_candidates(
             kernels = [*kernels, "forest"]
         candidates += [{**own, "kernel": kernel} for kernel in kernels] or [own]
     return candidates
-
-
-def suits_windows(parts: Parts) -> bool:
-    """Whether statistics over windows may add something: sequences are long, columns of numbers few."""
-    train = parts[0]
-    if type(train) is not Chains or issparse(train.inputs) or train.inputs.shape[1] > _FEW_FOR_WINDOWS:
-        return False
-    return float(np.median(train.lengths)) >= max(WIDTHS)
-
-
-def windowed(parts: Parts, scale: bool) -> Parts:
-    """Return parts of the data as WindowFeatures makes them, their columns on one scale or as they are."""
-    train, held_out = (np.asarray(part.inputs, dtype=np.float64) for part in parts)
-    train, held_out = (
-        np.hstack([rows, window_columns(rows, part.offsets)])
-        for rows, part in zip((train, held_out), parts, strict=True)
-    )
-    scaling = learn_scaling(train, parts[0].position_weights, always=True) if scale else None
-    if scaling is not None:
-        train, held_out = scaling(train), scaling(held_out)
-    return replace(parts[0], inputs=train), replace(parts[1], inputs=held_out)
 
 
 def sums_of_kernels(ranked: Sequence[Settings]) -> list[dict[str, object]]:
@@ -235,8 +210,7 @@ def _choose_by_pilot_fits(
         own = replace(scene.training, announce=silent, development=None, spec=spec, options=options)
         cliques, parts = piloted.clique_sets(own), scene.parts
         own.cliques = [each for each in cliques if has_edges or each[1].group is None]
-        scale = bool(settings.get("scale"))
-        train, held_out = windowed(parts, scale) if "windows" in settings else own.on_scale(parts, scale)
+        train, held_out = own.on_scale(parts, bool(settings.get("scale")))
         sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
 
         def variances_of(variance: float) -> list[float]:
@@ -261,17 +235,7 @@ def _choose_by_pilot_fits(
     judged = scenes[bool(best.get("neighbours"))]
     held_out = judged.training.on_scale(judged.parts, bool(best.get("scale")))[1]
     learnt = estimator._learn_from_pilot(training, field, held_out)
-    advice = ""
-    if "kernel" in best and suits_windows(scenes[0].parts) and getattr(estimator, "window", 1) == 1:
-        around = {**best, "windows": ", ".join(map(str, WIDTHS))}
-        if pilot.gains(best, around):
-            gain = pilot.loss(best) - pilot.loss(around)
-            advice = (
-                f"a pilot fit with WindowFeatures() in front has {gain:.4f} more: put it into a Pipeline before "
-                f"{type(estimator).__name__}"
-            )
-            training.announce(advice)
-    return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials), advice)
+    return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
 
 
 def _find_repeated_labels(training: FitState) -> RepeatedLabels | None:

@@ -343,7 +343,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _place_development(self, training: FitState[Data, Reader]) -> int:
         """Put a development set beside the training data, if there is one; return its number of positions."""
-        from kernelfields.models.callbacks import patience_of
         from kernelfields.models.fit import DevelopmentSet
 
         data = self._held_out_data(training)
@@ -351,7 +350,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             return 0
         self._warn_of_repeated_labels(training.repeated, training.reader, data)
         sample = training.place(data, training.cliques, training.data.n_positions, solved=False)
-        training.development = DevelopmentSet(sample, patience_of(check_callbacks(self.callbacks)))
+        training.development = DevelopmentSet(sample)
         return data.n_positions
 
     def _optimized(

@@ -24,7 +24,6 @@ from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.models.stored import Functions
 from kernelfields.numerics.parameters import (
     attribute,
-    check_callbacks,
     check_penalty,
     check_support,
     declares_parameters,
@@ -200,7 +199,7 @@ class ChainCRF(SequenceField):
     random_state : int, Generator, RandomState or None
     verbose : int, default 0; 1 shows where the fit is, 2 every iteration
     callbacks : callables that see each Iteration; returning True stops the fit. A ``Checkpoint`` among them
-        writes the model to a file from time to time, ``EarlyStopping`` sets the patience with a development set.
+        writes the model to a file from time to time.
     warm_start : bool, default False
         Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
         solver settings may change from fit to fit, the clique sets may not.
@@ -238,7 +237,6 @@ class ChainCRF(SequenceField):
 
     def check_parameters(self) -> None:
         from kernelfields.models.build import name_cliques
-        from kernelfields.models.callbacks import patience_of
 
         if isinstance(self.cliques, str):
             raise ValueError(f"cliques must be a list of clique sets, a StructureSearch or None, got {self.cliques!r}")
@@ -247,7 +245,6 @@ class ChainCRF(SequenceField):
                 "a StructureSearch judges sets whose labels share no weights: leave out ties, or name the sets"
             )
         super().check_parameters()
-        patience_of(check_callbacks(self.callbacks))
         name_cliques(self._described_cliques())
 
     @property

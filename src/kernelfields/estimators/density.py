@@ -115,8 +115,6 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     rank : int, default 200
         Most basis functions of a kernel without explicit features.
     basis : str or Basis, default "greedy-cholesky"
-    pivots : "both", "sample" or "box", default "both"
-        Where pivots are looked for: among the sample, among evenly spread points of the box, or both.
     quadrature : "auto", "gauss-legendre" or "sobol", default "auto"
         "auto" is the tensor product of Gauss-Legendre rules up to 3 dimensions, and scrambled Sobol beyond.
     n_nodes : int or None, default None
@@ -150,7 +148,6 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     margin: float = parameter(0.1, check_penalty)
     rank: int = parameter(200, check_count)
     basis: BasisLike = parameter("greedy-cholesky")
-    pivots: str = parameter("both")
     quadrature: str = parameter("auto")
     n_nodes: int | None = parameter(None, or_none(partial(check_count, otherwise=" or None")))
     quadrature_tol: float = parameter(1e-3, _positive("positive number"))
@@ -178,9 +175,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         seed = int(random.integers(2**31))
         quadrature = first_quadrature(self.quadrature, self.n_nodes, box.dimension, seed)
         check_proper(self._measure, quadrature)
-        self.basis_ = density_basis(
-            self.kernel, self.basis, self.rank, self.pivots, box.to_unit(points), weights, random
-        )
+        self.basis_ = density_basis(self.kernel, self.basis, self.rank, box.to_unit(points), weights, random)
         self.sample_size_ = float(weights.sum())
         self._fit_coefficients(self._mean_features(points, weights), self.sample_size_, quadrature)
         return self

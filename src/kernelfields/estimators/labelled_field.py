@@ -77,8 +77,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
             None, or sets of allowed ones (NaN among 0 and 1); SegmentCRF then needs ``max_duration``.
         sample_weight : one weight for each sequence, graph or single input
         X_dev, y_dev : a development set
-            The fit stops when it has not improved for 5 iterations (EarlyStopping among the callbacks sets another
-            number), and keeps what was best there.
+            The fit stops when it has not improved for 5 iterations, and keeps what was best there.
         optimize : "evidence", an EvidenceSearch or None, default None
             Chooses prior variances and kernel parameters by the evidence.
         """

@@ -23,14 +23,11 @@ def density_basis(
     kernel: object,
     basis: object,
     rank: int,
-    pivots: str,
     points: np.ndarray,
     weights: np.ndarray,
     random: np.random.Generator,
 ) -> Subspace:
-    """Return the subspace spanned by pivots among the sample, the box or both, or by explicit features."""
-    if pivots not in ("both", "sample", "box"):
-        raise ValueError(f"pivots must be 'both', 'sample' or 'box', got {pivots!r}")
+    """Return the subspace spanned by pivots among the sample and the box, or by explicit features."""
     resolved = resolve_kernel(kernel)
     if isinstance(resolved, Precomputed):
         raise ValueError("a precomputed kernel has values at the sample only, and a density needs the whole box")
@@ -38,14 +35,10 @@ def density_basis(
     features = resolved.feature_map(points[:1]) if resolved.has_feature_map else None
     if features is not None:
         return ExplicitSubspace(resolved, features.shape[1])
-    candidates = []
-    if pivots != "box":
-        few = len(points) <= MOST_CANDIDATES
-        candidates.append(points if few else points[random.choice(len(points), MOST_CANDIDATES, replace=False)])
-    if pivots != "sample":
-        # The same points every time: they stand for the box, not for chance.
-        candidates.append(sobol_points(points.shape[1], BOX_CANDIDATES, 0))
-    inputs = np.vstack(candidates)
+    few = len(points) <= MOST_CANDIDATES
+    drawn = points if few else points[random.choice(len(points), MOST_CANDIDATES, replace=False)]
+    # The same points of the box every time: they stand for it, not for chance.
+    inputs = np.vstack([drawn, sobol_points(points.shape[1], BOX_CANDIDATES, 0)])
     strategy = resolve_basis(basis)
     panel = PanelCholesky(resolved, inputs, strategy.capacity(rank, len(inputs)))
     strategy.select(panel, random)

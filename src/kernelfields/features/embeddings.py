@@ -156,10 +156,10 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         return ((number, self.model(words)) for number, words in enumerate(sequences))
 
     def _keys(self, encoder: Encoder | None, sequences: list[list[str]]) -> list[str]:
-        layers = None
+        layers, model = None, getattr(self.model, "cache_key", None)
         if encoder is not None:
             model, layers = encoder.content_key, encoder.check_layers(self.layers)
-        elif not isinstance(model := getattr(self.model, "cache_key", None), str):
+        elif not isinstance(model, str):
             raise ValueError(
                 "cache needs the content of the model: give the path of a folder, or a callable with a string "
                 "cache_key that changes with what it computes, or cache=None"

@@ -1,4 +1,4 @@
-"""Callbacks of fits: checkpoints, so that a killed fit can go on, and early stopping.
+"""Checkpoints of fits, callbacks that write the model, so that a killed fit can go on.
 
     crf = ChainCRF("rbf", callbacks=[Checkpoint("model.checkpoint", seconds=60)])
     crf.fit(X, y)                                                                    # killed by the machine
@@ -20,11 +20,11 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from kernelfields.numerics.parameters import check_count, is_real
+from kernelfields.numerics.parameters import is_real
 from kernelfields.solvers.loop import Iteration
 
 
@@ -85,23 +85,3 @@ class Checkpoint:
 
     def _start_clock(self) -> None:
         self._due = time.monotonic() + float(self.seconds)
-
-
-class EarlyStopping:
-    """A callback: a fit with a development set stops after ``patience`` iterations without a higher likelihood of it.
-
-    Without it, such fits have a patience of 5.
-    """
-
-    def __init__(self, patience: int = 5):
-        self.patience = patience
-
-    def __call__(self, iteration: Iteration) -> None:
-        """Nothing to do: the development set itself counts iterations."""
-
-
-def patience_of(callbacks: Sequence[object]) -> int:
-    """Return the patience of the first EarlyStopping among callbacks, that of a new one if there is none."""
-    stopping = next((callback for callback in callbacks if isinstance(callback, EarlyStopping)), EarlyStopping())
-    check_count(stopping.patience, "patience")
-    return int(stopping.patience)

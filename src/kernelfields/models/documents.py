@@ -64,6 +64,7 @@ _RETIRED = {
     "class_weight": None,
     "support": "all",
     "label_kernel": "delta",
+    "pivots": "both",
 }
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20

@@ -5,8 +5,6 @@
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
                        them with l1, all without, those seen with l1, until one brings enough
     rank               the largest there is, where the likelihood still rises from half a pilot's rank to the whole
-    windows            of long sequences with few columns: whether WindowFeatures before the field would gain; this is
-                       advice alone, as streams and served models see the columns that a field is given
 
 A variance is the size of the functions that the field expects. One that is too small shrinks rare labels to nothing,
 one that is too large believes every training label, and the right one differs between problems by factors of thousands.
@@ -87,13 +85,11 @@ class Trial:
 class Choices:
     """Parameters that were left to the data: what they are in the fit, and all that was tried on held-out data.
 
-    ``trials`` is empty where there was too little to hold out, or nothing to choose between. ``advice`` is about what
-    a field cannot choose for itself, empty where there is none.
+    ``trials`` is empty where there was too little to hold out, or nothing to choose between.
     """
 
     chosen: dict[str, Any] = field(default_factory=dict)
     trials: tuple[Trial, ...] = ()
-    advice: str = ""
 
     def __str__(self) -> str:
         if not self.chosen:
@@ -105,7 +101,7 @@ class Choices:
                 f"the other pilot fits have rank {MOST_RANK}: where half of it predicts as well, {MOST_RANK} is enough "
                 "for all data"
             )
-        return "\n".join([*lines, *([self.advice] if self.advice else [])])
+        return "\n".join(lines)
 
     def describe(self) -> dict[str, Any]:
         """Return plain values for a model file."""
@@ -117,7 +113,7 @@ class Choices:
         if described is None:
             return cls()
         trials = tuple(record(Trial, each, "a trial") for each in described["trials"])
-        return cls(dict(described["chosen"]), trials, str(described.get("advice", "")))
+        return cls(dict(described["chosen"]), trials)
 
 
 def in_words(settings: Settings) -> str:

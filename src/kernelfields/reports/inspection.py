@@ -367,8 +367,8 @@ class Contribution(Result):
 
     ``kind`` is "feature", "transition" (without inputs), "constant" (of a label), "kernel" (a whole clique set) or
     "rule" (a labelling is forbidden: the amount is infinite). The ``parts`` of a kernel's contribution are "training"
-    (what a training input contributed) or "pivot" (a term of the kernel expansion), with the "rest" of them summed up,
-    or "similar" (a training input nearby, without an amount); of a segment "position". Segments also have "duration".
+    (what a training input contributed), with the "rest" of them summed up, or "similar" (a training input nearby,
+    without an amount); of a segment "position". Segments also have "duration".
     ``value`` is the value of the feature, or of the kernel.
     """
 
@@ -382,7 +382,7 @@ class Contribution(Result):
     @property
     def words(self) -> str:
         """The name, with the value where it is not one."""
-        if self.kind in ("pivot", "training", "similar"):
+        if self.kind in ("training", "similar"):
             return f"{self.name} (kernel value {self.value:.4g})"
         return self.name if self.value is None or self.value == 1.0 else f"{self.name} (value {self.value:.4g})"
 

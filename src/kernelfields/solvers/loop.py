@@ -39,7 +39,7 @@ REASONS = {
     "float type allows (dtype='float64' goes further)",
     "interrupted": "interrupted; the best estimate so far was kept",
     "callback": "a callback asked to stop",
-    "early": "the development set did not improve for `patience` iterations (EarlyStopping); the best fit was kept",
+    "early": "the development set did not improve for five iterations; the best fit was kept",
 }
 
 

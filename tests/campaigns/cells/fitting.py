@@ -13,7 +13,7 @@ from kernelfields import SkipCliques
 from kernelfields.engines import Dask, Threads, Torch
 from kernelfields.estimators import StructureSearch
 from kernelfields.kernels import RBF, Forest
-from kernelfields.models.callbacks import Checkpoint, EarlyStopping
+from kernelfields.models.callbacks import Checkpoint
 from tests.campaigns.cells.data_forms import agree, answers
 from tests.campaigns.cells.features import feature
 from tests.campaigns.cells.subjects import Points, Searched, Subject, as_array
@@ -137,7 +137,7 @@ def checkpoint(s: Subject) -> None:
 def development(s: Subject) -> None:
     """Stop by a development set."""
     given = {"X_dev": s.X_new, "y_dev": s.truth(s.new)}
-    model = s.fit(fitting=given, callbacks=[EarlyStopping(2)])
+    model = s.fit(fitting=given)
     scores = s.field(model).dev_log_likelihoods_
     logs = [s.law(model, item).log_probability(s.numbers(item.labels)) for item in s.new]
     close(scores.max(), sum(logs), 1e-4, "log-likelihood of the development set")

@@ -16,12 +16,8 @@ At its optimum a function of a kernel is a sum over the training data, one term 
 
 in the subspace that the pivots span, with its kernel z(x)^T z(x_t) in the place of k. So an input contributes to the
 score of its label, more the more similar it is and the less certain the field was of it. These terms are of ordinary
-size, and the rest of their sum is the gap of the fit; they need the training data. Without these there are the pivots
-b, a part of the training inputs, and
-
-    f(x, a) = sum_b k(x, b) alpha_b(a)
-
-whose terms may be large and cancel. Better readable are the most similar pivots, and the score of the label there.
+size, and the rest of their sum is the gap of the fit; they need the training data. Without these there are the pivots,
+a part of the training inputs: the most similar ones are listed, and the score of the label there.
 
 Cost: the potentials of the data and O(non-zeros) for the terms, O(pivots) kernel values per clique; with training data,
 one pass over them and the features of each set, O(N r).
@@ -156,16 +152,14 @@ class ExplanationSettings:
     """What an explanation is to hold: see :meth:`FieldEstimator.explain`."""
 
     top: int = 5
-    pivots: int = 0
     neighbours: int = 3
     inputs: TrainingInputs | None = None
 
     def check(self) -> None:
         """Raise ValueError if a number cannot be used."""
         check_count(self.top, "top")
-        for name, value in (("pivots", self.pivots), ("neighbours", self.neighbours)):
-            if not is_whole(value) or value < 0:
-                raise ValueError(f"{name} must be a whole number of at least 0, got {value!r}")
+        if not is_whole(self.neighbours) or self.neighbours < 0:
+            raise ValueError(f"neighbours must be a whole number of at least 0, got {self.neighbours!r}")
 
 
 @dataclass(frozen=True)
@@ -407,24 +401,18 @@ def _parts(
 ) -> Callable[[Exchange], tuple[list[Contribution], int]]:
     """Return a function of an exchange: the parts of a kernel's contribution to it, and how many there are in all."""
     subspace, inputs = term.span, settings.inputs
-    if settings.pivots or (settings.neighbours and inputs is None):
-        similar = subspace.kernel(term.clique.view(data), subspace.pivots)
-    if settings.pivots:
-        expansion = Contributors(similar, term.in_labels(subspace.dual_coefficients(term.known)))
-        names = lambda i: f"pivot {i}, {subspace.origin(i)}"  # noqa: E731
-        return lambda exchange: _largest_parts("pivot", term, expansion, names, exchange, settings.pivots)
     if not settings.neighbours:
         return lambda exchange: ([], 0)
     if inputs is not None:
         contributors = inputs.contributors(term, data)
         words = lambda i: inputs.words(term, i)  # noqa: E731
-        return lambda exchange: _largest_parts("training", term, contributors, words, exchange, settings.neighbours)
+        return lambda exchange: _largest_parts(term, contributors, words, exchange, settings.neighbours)
+    similar = subspace.kernel(term.clique.view(data), subspace.pivots)
     at_pivots = term.in_labels(subspace.apply(subspace.pivots, term.known))
     return lambda exchange: _similar_parts(term, similar[exchange.row], at_pivots, exchange, settings.neighbours)
 
 
 def _largest_parts(
-    kind: str,
     term: Term,
     contributors: Contributors,
     name_of: Callable[[int], str],
@@ -436,7 +424,7 @@ def _largest_parts(
     amounts = values * (contributors.weights[:, exchange.kept] - contributors.weights[:, exchange.lost])
     chosen = np.argsort(-np.abs(amounts), kind="stable")[:count]
     parts = [
-        Contribution(kind, term.name, name_of(i), float(amounts[i]), float(values[i]))
+        Contribution("training", term.name, name_of(i), float(amounts[i]), float(values[i]))
         for i in chosen[np.argsort(-amounts[chosen], kind="stable")].tolist()
     ]
     return parts, len(amounts)
