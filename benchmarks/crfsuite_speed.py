@@ -7,7 +7,7 @@ CRFsuite is trained first, to its own stop; our fit is stopped at the first iter
 us, the time of ``fit`` less that of the same ingest measured by itself. The features are those of templates.py:
 CoNLL-2000 chunking (c2 = 1), UD English EWT part-of-speech tags. --l1 adds an elastic net (c1 = c2 = 0.1, the
 values of sklearn-crfsuite's tutorial). --candidates compares ways to the same loss on chunking: plain L-BFGS,
-Newton-CG, stochastic starts of several lengths.
+Newton-CG, a stochastic start.
 """
 
 from __future__ import annotations
@@ -241,7 +241,6 @@ def candidates(loss: float) -> None:
         "L-BFGS, 20 pairs": LBFGS(20),
         "Newton-CG": "newton-cg",
         "ascent of the dual, L-BFGS 20": LBFGS(20, StochasticStart()),
-        **{f"SGD {epochs} epochs, L-BFGS 20": LBFGS(20, StochasticStart(epochs)) for epochs in (2, 4, 8)},
     }
     print("\nways to the same loss on chunking")
     for name, rule in rules.items():

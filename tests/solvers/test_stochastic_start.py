@@ -104,15 +104,6 @@ def test_a_seed_decides_the_start():
     np.testing.assert_array_equal(drawn, starts[0])
 
 
-@pytest.mark.slow
-def test_epochs_count_as_passes():
-    posterior = tagging_posterior()
-    before = posterior.passes
-    StochasticStart(epochs=3, random_state=0).point(posterior)
-    # The value at the start is half a pass; that at zero costs none.
-    assert posterior.passes == pytest.approx(before + 3.5)
-
-
 def test_weights_of_sequences_count():
     """Weighed one way or the other, each start explains best what it was weighed for."""
     lengths = [3] * 30
@@ -128,7 +119,7 @@ def test_weights_of_sequences_count():
 
 def test_fields_without_a_stochastic_start_begin_at_zero():
     posterior = tagging_posterior(observed=False, sparse=False)
-    assert posterior.datafit.stochastic_descent() is None
+    assert posterior.datafit.dual_ascent() is None
     assert not StochasticStart().point(posterior).any()
     solution = minimize(posterior, resolve_solver("sgd+lbfgs", posterior, 1e-6), tol=1e-6)
     assert solution.converged
@@ -158,24 +149,6 @@ def test_the_name_of_the_solver_tells_whether_a_stochastic_start_was_made(l1):
     assert minimize(posterior, rule).solver == f"sgd+{plain}"
     # The same rule, where the caller says where to begin.
     assert minimize(posterior, rule, start=np.full(posterior.size, 0.01)).solver == plain
-
-
-class _Descent:
-    """A descent that ends where a test says."""
-
-    def __init__(self, parts):
-        self.parts = parts
-
-    def run(self, epochs, random):
-        return self.parts
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e4])
-def test_a_start_that_is_no_help_is_not_used(value, monkeypatch):
-    posterior = tagging_posterior()
-    parts = posterior.split(np.full(posterior.size, value))
-    monkeypatch.setattr(posterior.datafit, "stochastic_descent", lambda: _Descent(parts))
-    assert not StochasticStart(epochs=4).point(posterior).any()
 
 
 def test_the_callers_start_goes_before_the_rules_own():

@@ -180,17 +180,6 @@ class Chains(Packed):
 PackedData = TypeVar("PackedData", bound=Packed)
 
 
-def labelled_runs(chains: Chains) -> Chains:
-    """Return partly labelled chains cut into runs whose labels are all known, and runs between them of no weight."""
-    known = np.ones(chains.n_positions, bool) if chains.partial is None else certain(chains.partial)
-    begins = chains.is_start
-    begins[1:] |= known[1:] != known[:-1]
-    starts = np.flatnonzero(begins)
-    weights = np.where(known[starts], chains.position_weights[starts], 0.0)
-    offsets = np.append(starts, chains.n_positions)
-    return Chains(chains.inputs, offsets, chains.labels, weights, allowed=chains.allowed)
-
-
 def weigh_samples(samples: PackedData, classes: np.ndarray, class_weight: str | Mapping | None) -> PackedData:
     """Return items of one label each whose weights include those of the classes, as in scikit-learn.
 

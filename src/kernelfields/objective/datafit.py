@@ -36,7 +36,7 @@ from kernelfields.objective.designs.design import (
 from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
 from kernelfields.objective.likelihoods.fused import FusedPasses, Passes, fused_passes
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, Objective, PartialLikelihood
-from kernelfields.objective.stochastic import StochasticDescent, stochastic_descent
+from kernelfields.objective.stochastic import DualAscent, dual_ascent
 
 # From this many outputs on, one product for all pairs of them beats one for each pair.
 _MANY_OUTPUTS = 32
@@ -275,9 +275,9 @@ class Datafit:
         """Passes that keep nothing per position, for sparse fields with a support; None for others."""
         return fused_passes(self.likelihood, self.designs)
 
-    def stochastic_descent(self) -> StochasticDescent | None:
-        """Return stochastic gradient descent on this objective, or None if it is not of the kind for it."""
-        return stochastic_descent(self.likelihood, self.designs)
+    def dual_ascent(self) -> DualAscent | None:
+        """Return stochastic ascent of the dual of this objective, or None if it is not of the kind for it."""
+        return dual_ascent(self.likelihood, self.designs)
 
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> StepMemory | None:
         """Return room of its own for the steps that limited-memory BFGS remembers; None for the host's.

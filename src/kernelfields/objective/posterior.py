@@ -38,7 +38,6 @@ from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet
 from kernelfields.objective.datafit import Datafit, StepMemory
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.likelihood import Evaluation
-from kernelfields.objective.stochastic import StochasticDescent, dual_ascent
 from kernelfields.objective.ties import Ties
 
 
@@ -387,31 +386,17 @@ class LogPosterior:
                 found.append(DenseSet(index, block.rows, block.shape, curvature, precision, block.ties))
         return found
 
-    def stochastic_start(self, epochs: int, random: np.random.Generator) -> np.ndarray | None:
-        """Return theta after some epochs of stochastic gradient descent from zero; None if there is no such descent."""
-        descent = self._descent()
-        if descent is None:
-            return None
-        start = self.flatten(descent.run(epochs, random))
-        self.datafit.passes += epochs
-        return start
-
     def dual_start(self, random: np.random.Generator, close: float = 0.0) -> np.ndarray | None:
-        """Return theta where stochastic ascent of the dual ends, near the optimum; None if there is no such ascent.
+        """Return theta where stochastic ascent of the dual ends, near the optimum; None where that is of no use.
 
         ``close`` is a relative gap that is near enough with l1.
         """
-        descent = self._descent()
-        ascent = None if descent is None else dual_ascent(descent)
+        ascent = self.datafit.dual_ascent()
         if ascent is None:
             return None
         parts = ascent.run(random, close)
         self.datafit.passes += ascent.epochs
         return None if parts is None or not ascent.value < self.value_at_zero else self.flatten(parts)
-
-    def _descent(self) -> StochasticDescent | None:
-        # Its steps move the coefficients of each label by themselves.
-        return None if any(block.ties is not None for block in self.blocks) else self.datafit.stochastic_descent()
 
     @property
     def passes(self) -> float:

@@ -1,16 +1,10 @@
-"""Stochastic steps on a sparse chain field, one sequence after another, compiled.
+"""Stochastic ascent of the dual of a sparse chain field, one sequence after another, compiled.
 
 Per sequence: scores from the pairs of its features, forward-backward with scaling, and a step. What constraints forbid
 or lists do not allow has a penalty of minus infinity, hence probability zero and no part in a step. Sequences whose
 probabilities leave the range of doubles are passed over; this is a start, not the fit. Their loss is infinite.
 
-*Descent* moves coefficients along the gradient of the sequence:
-
-    w <- (1 - rate / s) w - rate * weight * gradient of the sequence            rate per sequence, s scaled by n
-
-The decay of node coefficients is one running factor, ``scale``: the coefficients are scale * node.
-
-*Ascent* moves the marginals mu_i kept for the sequence towards those that the coefficients give it, p_i:
+A step moves the marginals mu_i kept for the sequence towards those that the coefficients give it, p_i:
 
     mu_i <- mu_i + a (p_i - mu_i),   d = sum_i weight_i Z_i^T (y_i - mu_i),   w = s soft(d, l1),   soft shrinks by l1
     a = 2 F / (2 F + q),   F = weight sum (mu - p)^2 / (mu + p),   q = s ||weight Z_i^T (mu_i - p_i)||^2
@@ -66,15 +60,6 @@ class Penalties(NamedTuple):
     start: np.ndarray
     end: np.ndarray
     label: np.ndarray
-
-
-class Schedule(NamedTuple):
-    """1 / (s n) of nodes and of edges; the rate of step k is rate / (1 + cooling k)."""
-
-    node_decay: float
-    edge_decay: float
-    rate: float
-    cooling: float
 
 
 class Priors(NamedTuple):
@@ -211,62 +196,6 @@ def _backward(room, length):
                 value += flow
                 expected[a, b] += share * flow
             marginals[t, a] = share * value
-
-
-@njit(nogil=True, cache=True, fastmath=REORDER)
-def descend(order, sequences, pairs, penalties, node, edge, scale, n_steps, schedule, moving):
-    """Visit the sequences in ``order``; return the new scale, the steps so far and the summed loss.
-
-    With ``moving`` False nothing is changed, and the loss is that of the present coefficients.
-    """
-    offsets, labels, weights, indptr, indices, values, first, allowed, _ = sequences
-    begin, outcomes, before, after = pairs
-    n_labels = len(penalties.label)
-    room = _room(order, offsets, n_labels)
-    scores, marginals, expected = room.scores, room.marginals, room.expected
-    total = 0.0
-    for s in order:
-        start, length = offsets[s], offsets[s + 1] - offsets[s]
-        for p in range(len(edge)):
-            room.steps[before[p], after[p]] = edge[p]
-        for t in range(length):
-            row = scores[t]
-            row[:] = 0.0 if len(first) == 0 else -np.inf
-            if len(first):
-                for i in range(first[start + t], first[start + t + 1]):
-                    row[allowed[i]] = 0.0
-            for k in range(indptr[start + t], indptr[start + t + 1]):
-                f, value = indices[k], values[k]
-                for p in range(begin[f], begin[f + 1]):
-                    row[outcomes[p]] += value * node[p]
-            for b in range(n_labels):
-                row[b] *= scale
-        loss = _forward(room, length, penalties) - _score(room, labels[start : start + length])
-        if loss == np.inf:
-            total = np.inf
-            continue
-        total += weights[s] * loss
-        if not moving:
-            continue
-        _backward(room, length)
-        speed = schedule.rate / (1.0 + schedule.cooling * n_steps)
-        n_steps += 1
-        scale *= 1.0 - min(0.5, speed * schedule.node_decay)
-        along = speed * weights[s] / scale
-        for t in range(length):
-            label = labels[start + t]
-            marginals[t, label] -= 1.0
-            if t > 0:
-                expected[labels[start + t - 1], label] -= 1.0
-            row = marginals[t]
-            for k in range(indptr[start + t], indptr[start + t + 1]):
-                f, value = indices[k], along * values[k]
-                for p in range(begin[f], begin[f + 1]):
-                    node[p] -= value * row[outcomes[p]]
-        shrink = 1.0 - min(0.5, speed * schedule.edge_decay)
-        for p in range(len(edge)):
-            edge[p] = shrink * edge[p] - speed * weights[s] * expected[before[p], after[p]]
-    return scale, n_steps, total
 
 
 @njit(inline="always")

@@ -9,9 +9,9 @@ the features are and in their precision: they only shape the direction, whose sl
 iteration: one pass, the two-loop recursion, O(m size), and four products with triangular factors, O(r^2 q).
 
 On sparse features, some epochs of stochastic steps come close to the optimum for the price of as many passes on one
-thread; the curvature there then measures the coordinates for L-BFGS. The steps climb the dual where every coefficient
-has a Gaussian prior and end by a gap of their own; else, or where that prior is very weak, they are gradient steps
-(objective/stochastic.py). benchmarks/crfsuite_speed.py prints what this saves.
+thread; the curvature there then measures the coordinates for L-BFGS. The steps climb the dual, where every coefficient
+has a Gaussian prior that is not very weak, and end by a gap of their own (objective/stochastic.py).
+benchmarks/crfsuite_speed.py prints what this saves.
 
 Steps for objectives with an l1 penalty: L-BFGS within one orthant at a time.
 
@@ -95,38 +95,20 @@ def is_curved(step: np.ndarray, change: np.ndarray, product: float) -> bool:
 # With millions of coefficients, a hundred pairs would outweigh the data; fewer cost some more iterations.
 _HISTORY_BYTES = 256 * 2**20
 _FEWEST_PAIRS = 8
-_GRADIENT_EPOCHS = 4
 # Nats by which the first step from a stochastic start may move a potential.
 _NEARBY = 1.0
 
 
 class StochasticStart:
-    """Where stochastic steps from zero end: those of the dual, or ``epochs`` of gradient steps if a number is given.
+    """Where stochastic ascent of the dual from zero ends; with l1, at the relative gap ``close``, about."""
 
-    With l1, those of the dual end at the relative gap ``close``, about.
-    """
-
-    def __init__(
-        self, epochs: int | None = None, random_state: int | np.random.Generator | None = 0, close: float = 0.0
-    ):
-        self.epochs, self.close = epochs, close
-        self.random_state = random_state
-        #: Whether the last start took the l1 penalty into account.
-        self.knows_l1 = False
+    def __init__(self, random_state: int | np.random.Generator | None = 0, close: float = 0.0):
+        self.random_state, self.close = random_state, close
 
     def point(self, posterior: LogPosterior) -> np.ndarray:
-        """Return the coefficients after the epochs; zero if the field has no stochastic start or it is no help."""
-        random = np.random.default_rng(self.random_state)
-        start = posterior.dual_start(random, self.close) if self.epochs is None else None
-        self.knows_l1 = start is not None
-        if start is not None:
-            return start
-        zero = np.zeros(posterior.size)
-        start = posterior.stochastic_start(self.epochs or _GRADIENT_EPOCHS, random)
-        if start is None or not np.all(np.isfinite(start)):
-            return zero
-        trial = posterior.trial(start)
-        return start if trial is not None and trial.value < posterior.value_at_zero else zero
+        """Return the coefficients after the ascent; zero if the field has none or it is no help."""
+        start = posterior.dual_start(np.random.default_rng(self.random_state), self.close)
+        return np.zeros(posterior.size) if start is None else start
 
 
 class LBFGS:
@@ -227,13 +209,6 @@ class OrthantLBFGS(LBFGS):
     """L-BFGS on the coefficients that are not zero, steepest descent on the others, one orthant at a time."""
 
     name = "owl-qn"
-
-    def first_point(self, posterior: LogPosterior) -> np.ndarray:
-        """Return the start; if made without l1, with zeros where one step of that penalty alone would undo it."""
-        start = super().first_point(posterior)
-        if np.any(start) and self.start is not None and not self.start.knows_l1:
-            start[np.abs(start) <= posterior.l1 / posterior.metric_at(posterior.at(start))] = 0.0
-        return start
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return the quasi-Newton direction of coefficients that are not zero, the steepest one of the others."""

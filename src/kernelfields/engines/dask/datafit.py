@@ -457,7 +457,7 @@ class DaskDatafit(Datafit):
         arguments = (self._datafit, residual.recipe, index, coefficients, dual)
         return float(sum(self.group.ask(called, "feature_rounding", *arguments)))
 
-    def stochastic_descent(self) -> None:
+    def dual_ascent(self) -> None:
         """Return None: there is no stochastic start on a cluster."""
 
     def feature_curvature(self, index: int) -> float:

@@ -257,7 +257,7 @@ class TorchDatafit(Datafit):
         family = self.likelihood.family
         return room_for(f"inference of {family.n_positions:,} positions with {family.n_labels} labels", self.device)
 
-    def stochastic_descent(self) -> None:
+    def dual_ascent(self) -> None:
         """There is none: batches on a device are whole passes."""
 
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> TorchStepPairs:
