@@ -31,7 +31,6 @@ SCRIPTS = (
     "first_use",
     "graph_speed",
     "prediction_speed",
-    "gaussian_process_speed --large 0",
 )
 #: Names of times in results; those of peers and of interpreters are not ours.
 TIMES = (

@@ -1,8 +1,5 @@
 """A fitted field shows itself in a notebook, an unfitted one as scikit-learn does; a prediction can be shown."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from parsed_pages import HOSTILE, ParsedPage
@@ -158,20 +155,3 @@ def test_hostile_labels_are_escaped():
         page = ParsedPage(html)
         page.assert_harmless()
         assert any(HOSTILE[0] in str(each.get("title")) or HOSTILE[0] in page.text for _, each in page.tags)
-
-
-@pytest.mark.slow
-def test_the_gallery_has_all_its_pictures(tmp_path, capsys, monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "examples")
-    import report_gallery
-
-    monkeypatch.setattr(report_gallery, "RANKS", [8, 32])
-    output = tmp_path / "gallery.html"
-    report_gallery.main(["--output", str(output)])
-    del sys.modules["report_gallery"]
-    assert output.as_uri() in capsys.readouterr().out
-    page = ParsedPage(output.read_text(encoding="utf-8"))
-    page.assert_harmless()
-    outer = [each for tag, each in page.tags if tag == "svg" and each.get("role") == "img"]
-    assert len(outer) == 6
-    assert len(page.with_class("kf-sequence")) == 8
