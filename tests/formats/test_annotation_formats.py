@@ -124,9 +124,8 @@ def test_labels_in_misc(tmp_path):
     (document,) = read_documents(path, label="misc:NER")
     assert labels_of(document) == [None, None, "B-X", None]
     document.labellings[0].labels[3] = "O"
-    document.labellings[0].probabilities = [None, None, 0.25, 1.0]
     write_documents(path, [document])
-    assert "Gloss=train|NER=B-X|NERProbability=0.25\n" in path.read_text(encoding="utf-8")
+    assert "Gloss=train|NER=B-X\n" in path.read_text(encoding="utf-8")
     assert read_documents(path, label="misc:NER") == [document]
 
 
@@ -329,11 +328,6 @@ def test_sequences_for_a_field(tmp_path):
             "a.conllu",
             UD.strip() + UD.splitlines()[3].join("\n\n"),
             "a.conllu, line 9: the range 1-2 is not one of words",
-        ),
-        (
-            "a.conllu",
-            UD.replace("|Gloss=", "|LabelProbability="),
-            "line 7: LabelProbability must be a number, got 'train'",
         ),
         ("a.conllu", own("{"), "a.conllu, before line 5: under 'kernelfields', line 1, character 2: broken JSON"),
         ("a.conllu", own("3"), "a.conllu, before line 5: under 'kernelfields' stands 3, expected a JSON object"),

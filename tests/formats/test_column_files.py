@@ -99,16 +99,6 @@ def test_what_begins_with_a_hash_is_a_comment_or_a_word(write, text, expected):
     assert [[row[0] for row in sequence] for sequence in rows(write(text))] == expected
 
 
-def test_comments_can_be_switched_off(write):
-    assert rows(write("# x\na b\n"), comments=False) == [[["#", "x"], ["a", "b"]]]
-    path = write("a b\n\n# x y\nc d\n")
-    assert rows(path) == [[["a", "b"]], [["c", "d"]]]
-    with pytest.raises(
-        SequenceFileError, match=r"line 3, column 2 \(from 0\): .* is one too many; found 3 columns, expected 2"
-    ):
-        rows(path, comments=False)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -55,13 +55,13 @@ def test_crfsuite_gets_the_label_read_and_the_label_predicted(read, written):
 
 
 def test_tables_get_columns_with_names(read, written):
-    file = read("a.csv", "id,x,label\n1,5,B\n2,6,O\n1,7,B\n", sequence="id", contiguous=False)
-    assert written(file, LABELS) == "id,x,label,predicted\n1,5,B,B\n2,6,O,O\n1,7,B,I\n"
+    file = read("a.csv", "id,x,label\n1,5,B\n1,7,B\n2,6,O\n", sequence="id")
+    assert written(file, LABELS) == "id,x,label,predicted\n1,5,B,B\n1,7,B,I\n2,6,O,O\n"
     assert written(file, LABELS, BEST).splitlines()[:2] == [
         "id,x,label,predicted,probability",
         "1,5,B,B,0.500000",
     ]
-    header, _, second, _ = written(file, LABELS, MARGINALS, CLASSES).splitlines()
+    header, *_, second = written(file, LABELS, MARGINALS, CLASSES).splitlines()
     assert header == "id,x,label,predicted,p(B),p(I),p(O)"
     assert second == "2,6,O,O,0.333333,0.333333,0.333333"
 

@@ -211,7 +211,7 @@ def test_any_bytes_are_read_or_refused_with_the_name_of_the_file(tmp_path_factor
     path.with_name("any.csv").write_bytes(csv)
     for name, kind, options in [
         ("any.data", "columns", {}),
-        ("any.data", "columns", {"label": None, "separator": "space", "comments": False}),
+        ("any.data", "columns", {"label": None, "separator": "space"}),
         ("any.data", "conllu", {}),
         ("any.data", "crfsuite", {}),
         ("any.data", "npz", {}),

@@ -145,12 +145,11 @@ def _number(text: str, option: str) -> int:
         raise ValueError(f"{option} counts columns from 0, -1 is the last: {text!r} is no number") from None
 
 
-def _array_name(text: str) -> tuple[str, str | list[str]]:
-    role, equals, names = text.partition("=")
-    if not (role and equals and names):
+def _array_name(text: str) -> tuple[str, str]:
+    role, _, name = text.partition("=")
+    if not (role and name):
         raise ValueError(f"--array takes ROLE=NAME, such as X=pixels, got {text!r}")
-    several = names.split(",")
-    return role, several if len(several) > 1 else names
+    return role, name
 
 
 def check_labels(file: SequenceFile, classes: Iterable, path: str, advice: str) -> None:

@@ -47,10 +47,9 @@ def label_lines(
         )
     if reading.get("format") != "columns":
         raise ValueError(f"--stream reads column files, and this model was trained on {reading.get('format')}")
-    options = {name: reading[name] for name in ("separator", "comments") if name in reading}
     with open_text_output(output) as stream:
         chosen = _chosen_lag(trained, lag)
-        separator, column_lines = read_column_lines(file, **options)
+        separator, column_lines = read_column_lines(file, separator=reading.get("separator", "auto"))
         lines = _Lines(trained, stream, input_name(file), separator, chosen, decode, shown, as_json)
         for line in column_lines:
             lines.add(line)

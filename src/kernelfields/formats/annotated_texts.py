@@ -54,11 +54,10 @@ class LabelledSpan:
 
 @dataclass
 class Labelling:
-    """Labels of one source: ``spans``, or ``labels`` with an entry for each token and maybe ``probabilities``."""
+    """Labels of one source: ``spans``, or ``labels`` with an entry for each token."""
 
     spans: list[LabelledSpan] | None = None
     labels: list[TokenLabel] | None = None
-    probabilities: list[float | None] | None = None
     annotator: str = ""
     predicted: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -200,12 +199,7 @@ def spans_of(
         return labelling.spans
     labels, tokens = labelling.labels or [], tokens_of(document)
     if document.scheme == NO_SCHEME:
-        chances = labelling.probabilities or [None] * len(labels)
-        found = [
-            LabelledSpan(label, *token, chance)
-            for label, token, chance in zip(labels, tokens, chances, strict=True)
-            if isinstance(label, str)
-        ]
+        found = [LabelledSpan(one, *token) for one, token in zip(labels, tokens, strict=True) if isinstance(one, str)]
     else:
         plain = [label if isinstance(label, str) else OUTSIDE for label in labels]
         found = [
@@ -370,15 +364,12 @@ def with_extras(document: Document, found: Mapping[str, Any]) -> Document:
 
 
 def with_labels(document: Document) -> Document:
-    """Return the document with labels of tokens in the place of spans, or as it is where spans do not fit them."""
+    """Return the document with labels of tokens in the place of spans, or as it is where these cannot hold them."""
     by_token = []
     for own in document.labellings:
         spans = own.spans or []
         find = token_finder(document)
-        if any(find(span)[2] for span in spans) or any(overlapping(spans)):
+        if any(span.probability is not None or find(span)[2] for span in spans) or any(overlapping(spans)):
             return document
-        labels = labels_of(document, own)
-        chances = {find(span)[0]: span.probability for span in spans if span.probability is not None}
-        every = [chances.get(index) for index in range(len(labels))] if chances else None
-        by_token.append(replace(own, spans=None, labels=labels, probabilities=every))
+        by_token.append(replace(own, spans=None, labels=labels_of(document, own)))
     return replace(document, labellings=by_token)

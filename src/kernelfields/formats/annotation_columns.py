@@ -8,7 +8,7 @@ breaks in the text, stands as JSON in the comment ``# kernelfields = {...}``.
 
     columns   the label is a column, by default the last
     conllu    the label is a column, by default UPOS, or ``label="misc:NER"``: NER=B-PER in MISC, where labels of
-              entities from other formats go; NERProbability=0.97 beside it is the probability of the label
+              entities from other formats go
 
 Labels that are not known are "?", or ``unknown_label``, and in CoNLL-U "_" (label_marks.py); a document without any
 label that is known is unlabelled. ``label_sets`` is what stands between labels of which one is right.
@@ -56,12 +56,11 @@ def read_column_documents(
     *,
     label: int | None = -1,
     separator: str = "auto",
-    comments: bool = True,
     unknown_label: str | None = None,
     label_sets: str | None = None,
 ) -> list[Document]:
     """Read a column file; ``label`` is the number of the column of labels, None for none."""
-    sequences = list(read_columns(path, separator=separator, comments=comments))
+    sequences = list(read_columns(path, separator=separator))
     found = LabelledColumns(sequences, input_name(path), label, required=True)
     y = partial_labels(found.labels(), unknown_label, label_sets)
     return _documents(path, sequences, "columns", [found.label] * len(sequences), y)
@@ -101,8 +100,7 @@ def _documents(
         kept = {"rows": sequence.rows, "lines": [list(pair) for pair in sequence.kept], "separator": sequence.separator}
         labellings = []
         if y is not None and any(one is not None for one in labels[index]):
-            chances = _chances(sequence, place, input_name(path)) if kind == "conllu" else None
-            labellings = [Labelling(labels=labels[index], probabilities=chances)]
+            labellings = [Labelling(labels=labels[index])]
         document = Document(
             text,
             tokens,
@@ -115,20 +113,6 @@ def _documents(
         document = with_extras(document, own)
         documents.append(replace(document, kept=own.get("kept", {})) if own.get("bare") else document)
     return documents
-
-
-def _chances(sequence: ColumnSequence, place: int | str | None, name: str) -> list[float | None] | None:
-    """Return the probabilities beside labels in MISC; None if there are none."""
-    found: list[float | None] = []
-    for row, line in zip(sequence.rows, sequence.lines, strict=True):
-        text = _misc(row).get(_chance_name(place))
-        try:
-            found.append(None if text is None else float(text))
-        except ValueError:
-            raise SequenceFileError(
-                f"{name}, line {line}: {_chance_name(place)} must be a number, got {text!r:.40}"
-            ) from None
-    return None if all(one is None for one in found) else found
 
 
 def _comments(lines: Sequence[tuple[int, str]]) -> dict[str, str]:
@@ -149,10 +133,6 @@ def _misc_name(label: str) -> str:
     if not label.startswith(_IN_MISC) or not re.fullmatch(r"[^\s|=]+", label.removeprefix(_IN_MISC)):
         raise ValueError(f"label must be the number of a column or 'misc:NAME', got {label!r}")
     return label.removeprefix(_IN_MISC)
-
-
-def _chance_name(place: int | str | None) -> str:
-    return f"{_misc_name(place) if isinstance(place, str) else 'Label'}Probability"
 
 
 def _misc(row: Sequence[str]) -> dict[str, str]:
@@ -285,15 +265,11 @@ def _sequence(
         sequence = ColumnSequence([[str(number), word, *[_EMPTY] * 7, last] for number, (word, last) in numbered])
     else:
         sequence, place = ColumnSequence([[word, ""] for word in words]), 1
-    chances = document.labellings[0].probabilities if conllu and document.labellings else None
-    for index, (row, cell) in enumerate(zip(sequence.rows, cells, strict=True)):
+    for row, cell in zip(sequence.rows, cells, strict=True):
         if isinstance(place, str):
             _set_misc(row, _misc_name(place), cell, name)
         elif place is not None:
             row[place] = cell
-        if conllu:
-            chance = None if chances is None else chances[index]
-            _set_misc(row, _chance_name(place), _EMPTY if chance is None else repr(chance), name)
     return sequence, place
 
 

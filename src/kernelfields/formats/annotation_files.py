@@ -3,8 +3,8 @@
     format        by the end of the name      what it cannot hold
     doccano       .jsonl                      several annotators, probabilities, partial labels
     labelstudio   .json                       partial labels
-    conllu        .conllu                     several annotators, spans that overlap or cut a word, weights of labels
-    columns       .conll .tsv .iob .bio       the same, and probabilities
+    conllu        .conllu                     several annotators, spans that overlap or cut a word, weights of labels,
+    columns       .conll .tsv .iob .bio       probabilities
     brat          a folder, .ann              several annotators, probabilities, partial labels; ids other than T1
     spacy         .spacy                      several annotators, sets and weights of labels, gaps and ids of spans
     textgrid      a folder, .TextGrid         spans that overlap in a tier, probabilities, metadata, ids of spans
@@ -58,7 +58,6 @@ _LOSSES = {
     "labels": "labels",
     "annotators": "labels of more than one annotator or model; those of the first annotator stay",
     "probabilities": "probabilities",
-    "forms": "probabilities of tokens where spans are written, or of spans where tokens are",
     "unknown": "labels that are not known; they become outside",
     "sets": "sets of labels of which one is right; they become outside",
     "weights": "weights of labels; they become sets or outside",
@@ -116,8 +115,9 @@ def write_plain_text(path: PathName, documents: Sequence[Document]) -> None:
         file.writelines(document.text + "\n" for document in documents)
 
 
-_EVERYTHING = frozenset(_LOSSES) - {"forms", "ids"}
+_EVERYTHING = frozenset(_LOSSES) - {"ids"}
 _PARTIAL = {"unknown", "sets", "weights", "scheme"}
+_TOKENS = _EVERYTHING - {"annotators", "probabilities", "sets", "weights", "overlap", "fragments", "words"}
 #: Formats by name.
 ANNOTATION_FORMATS = {
     "doccano": AnnotationFormat(
@@ -139,14 +139,14 @@ ANNOTATION_FORMATS = {
         read_conllu_documents,
         write_conllu_documents,
         (".conllu",),
-        _EVERYTHING - {"annotators", "sets", "weights", "overlap", "fragments", "words"},
+        _TOKENS,
         as_labels=True,
     ),
     "columns": AnnotationFormat(
         read_column_documents,
         write_column_documents,
         (".conll", ".tsv", ".iob", ".bio"),
-        _EVERYTHING - {"annotators", "probabilities", "sets", "weights", "overlap", "fragments", "words"},
+        _TOKENS,
         as_labels=True,
     ),
     "brat": AnnotationFormat(
@@ -212,7 +212,7 @@ def read_documents(path: PathName, format: str = "auto", **options: Any) -> list
     ----------
     path : a file, or of brat, textgrid and elan a folder
     format : "auto" goes by the end of the name
-    options : columns: label, separator, comments, unknown_label, label_sets; conllu: label, unknown_label, label_sets;
+    options : columns: label, separator, unknown_label, label_sets; conllu: label, unknown_label, label_sets;
         text: tokenizer
     """
     kind = _format(path, format)
@@ -306,7 +306,7 @@ def _found(document: Document, kind: AnnotationFormat) -> Iterator[tuple[str, st
             if span.fragments:
                 yield "fragments", str(span)
             if span.probability is not None:
-                yield ("forms" if kind.as_labels else "probabilities"), str(span)
+                yield "probabilities", str(span)
             if span.id is not None and not re.fullmatch(kind.span_ids, span.id):
                 yield "ids", f"{span.id} of {span}"
             if find is not None and (problem := find(span)[2]):
@@ -323,9 +323,6 @@ def _found_in_labels(document: Document, own: Labelling, kind: AnnotationFormat)
     for index, label in enumerate(labels, start=1):
         if (name := names.get(type(label), "weights")) and (partial or label is not None):
             yield name, f"token {index}"
-    if own.probabilities is not None and any(chance is not None for chance in own.probabilities):
-        fits = kind.as_labels or (document.scheme == NO_SCHEME and kind.write is not write_spacy)
-        yield ("probabilities" if fits else "forms"), ""
     if labels and not kind.as_labels and all(isinstance(label, str) for label in labels):
         try:
             spans_of(document, own)
@@ -344,12 +341,9 @@ def _reduced(document: Document, kind: AnnotationFormat, lost: set[str]) -> Docu
         document = replace(document, text=" ".join(document.text.split()), tokens=None)
     if "metadata" in lost:
         labellings = [
-            replace(own, spans=spans_of(document, own, strict=False), labels=None, probabilities=None, metadata={})
-            for own in labellings
+            replace(own, spans=spans_of(document, own, strict=False), labels=None, metadata={}) for own in labellings
         ]
         document = replace(document, metadata={}, tokens=None if not kind.as_labels else document.tokens)
-    if lost & {"probabilities", "forms"}:
-        labellings = [replace(own, probabilities=None) for own in labellings]
     reduced = replace(document, labellings=labellings)
     find = token_finder(reduced) if "words" in lost else None
     tokens = tokens_of(reduced) if find is not None else []
@@ -364,7 +358,7 @@ def _reduced(document: Document, kind: AnnotationFormat, lost: set[str]) -> Docu
             span = replace(span, begin=tokens[start][0], end=tokens[stop - 1][1])
         return replace(
             span,
-            probability=None if lost & {"probabilities", "forms"} else span.probability,
+            probability=None if "probabilities" in lost else span.probability,
             id=None if "ids" in lost else span.id,
             fragments=() if "fragments" in lost else span.fragments,
         )

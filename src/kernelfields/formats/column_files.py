@@ -180,7 +180,6 @@ def read_column_file(
     path: PathName,
     *,
     separator: str = "auto",
-    comments: bool = True,
     label: int | None = -1,
     features: Sequence[int] | None = None,
     template: Template | str | None = None,
@@ -188,9 +187,9 @@ def read_column_file(
     labels_required: bool = True,
 ) -> ColumnFile:
     """Read a column file; the options are those of formats/sequence_files.py."""
-    sequences = list(read_columns(path, separator=separator, comments=comments))
+    sequences = list(read_columns(path, separator=separator))
     columns = LabelledColumns(sequences, input_name(path), label, labels_required, n_columns)
-    reading: Reading = {"format": "columns", "separator": separator, "comments": comments}
+    reading: Reading = {"format": "columns", "separator": separator}
     reading |= {"label": label if columns.label is None else columns.label, "n_columns": columns.n_columns}
     return columns.file(template, features, reading)
 
@@ -214,16 +213,16 @@ ColumnLine = tuple[int, str, list[str] | None]
 
 
 def read_column_lines(
-    path: PathName, *, separator: str = "auto", comments: bool = True, conllu: bool = False
+    path: PathName, *, separator: str = "auto", conllu: bool = False
 ) -> tuple[str, Iterator[ColumnLine]]:
     """Read on to the first row; return what cells are joined by again, and an iterator over all lines as they come.
 
-    ``separator``: "tab", "space" or "auto". ``comments=False`` takes every line that begins with "#" for a row.
+    ``separator``: "tab", "space" or "auto".
     """
     if separator not in ("auto", *SEPARATORS):
         raise ValueError(f"separator must be 'auto', 'tab' or 'space', got {separator!r}")
     numbered = enumerate(read_lines(path), start=1)
-    unread = _ColumnFormat(input_name(path), SEPARATORS.get(separator, ""), comments, conllu)
+    unread = _ColumnFormat(input_name(path), SEPARATORS.get(separator, ""), conllu)
     head, layout = _find_format(numbered, unread)
     return layout.joined_by, layout.cut(chain(head, numbered)) if layout.n_columns else iter(())
 
@@ -233,14 +232,12 @@ def ends_sequence(line: str) -> bool:
     return not line.strip(" \t") or line.startswith(_DOCUMENT_START)
 
 
-def read_columns(
-    path: PathName, *, separator: str = "auto", comments: bool = True, conllu: bool = False
-) -> Iterator[ColumnSequence]:
+def read_columns(path: PathName, *, separator: str = "auto", conllu: bool = False) -> Iterator[ColumnSequence]:
     """Yield the sequences of a column file; "-" is standard input, gzip is unpacked.
 
     The options are those of ``read_column_lines``.
     """
-    character, lines = read_column_lines(path, separator=separator, comments=comments, conllu=conllu)
+    character, lines = read_column_lines(path, separator=separator, conllu=conllu)
     current = ColumnSequence([], separator=character)
     done: ColumnSequence | None = None  # held back: what is left at the end of the file belongs to it
     for number, line, cells in lines:
@@ -301,7 +298,6 @@ class _ColumnFormat:
 
     name: str
     separator: str
-    comments: bool
     conllu: bool
     n_columns: int = 0
     authority: str = ""
@@ -340,7 +336,7 @@ class _ColumnFormat:
         """Whether a line is no row, but kept: a comment before a sequence, or a line of CoNLL-U that is no word."""
         if self.conllu and _NO_WORD.fullmatch(cells[0]):
             return True
-        if inside or line[0] != "#" or not self.comments:
+        if inside or line[0] != "#":
             return False
         return len(cells) != self.n_columns or _NAMED_COMMENT.match(line) is not None
 
@@ -367,8 +363,7 @@ def _find_format(
     head: list[tuple[int, str]] = []
     for number, line in numbered:
         head.append((number, line))
-        doubtful = (layout.comments and line.startswith("#")) or line.startswith(_DOCUMENT_START)
-        if line.strip(" \t") and not doubtful:
+        if line.strip(" \t") and not line.startswith(("#", _DOCUMENT_START)):
             return head, layout.as_in(number, line)
     # Nothing but doubtful lines: those that look like rows are rows.
     first = next(((number, line) for number, line in head if line.startswith("#\t")), None)

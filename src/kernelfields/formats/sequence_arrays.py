@@ -1,15 +1,13 @@
 """Sequences in .npz files: arrays of numbers, and the offsets where sequences begin.
 
     X (N, d)                                  dense inputs, or
-    data, indices, indptr, n_features         the parts of a CSR with N rows; without data all entries are 1,
-                                              and shape (2,) can stand for n_features
+    data, indices, indptr, n_features         the parts of a CSR with N rows
     offsets (S + 1,)                          sequence i owns rows offsets[i] .. offsets[i + 1] - 1
-    y or label (N,), weights (S,)             labels of positions and weights of sequences, if known
+    y (N,), weights (S,)                      labels of positions and weights of sequences, if known
 
-Files that call them otherwise are read by a mapping, names={"X": "pixels"}. Several arrays for X are put side by
-side, names={"X": ["position", "velocity"]}. names={"label_names": ...} turns numbers of labels into their names.
-Other arrays are left alone. Pickled objects are never loaded, nor are encrypted members. A compressed file may hold
-arrays of 16 MiB, or of 100 times its own size: what unpacks to more is refused as a decompression bomb.
+Files that call them otherwise are read by a mapping, names={"X": "pixels"}. Other arrays are left alone. Pickled
+objects are never loaded, nor are encrypted members. A compressed file may hold arrays of 16 MiB, or of 100 times its
+own size: what unpacks to more is refused as a decompression bomb.
 Cost: the arrays, once; sequences are views of dense inputs. Fails: SequenceFileError naming file and array.
 """
 
@@ -33,8 +31,7 @@ from kernelfields.data.text_files import PathName, SequenceFileError, input_name
 from kernelfields.features import FeatureDictEncoder, is_feature_sequences, split_lengths
 from kernelfields.formats.sequence_file import Predictions, SequenceFile
 
-_ROLES = ("X", "data", "indices", "indptr", "n_features", "shape", "offsets", "y", "label_names", "weights")
-_LABELS = ("y", "label")
+_ROLES = ("X", "data", "indices", "indptr", "n_features", "offsets", "y", "weights")
 _LABEL_KINDS = "biufUS"
 _ZIP = b"PK"
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -65,7 +62,7 @@ class SequenceArrays(SequenceFile):
 
 
 def read_arrays(
-    path: PathName, *, names: Mapping[str, str | Sequence[str]] | None = None, labels_required: bool = True
+    path: PathName, *, names: Mapping[str, str] | None = None, labels_required: bool = True
 ) -> SequenceArrays:
     """Read an .npz file; ``names`` maps the names above to those of the file, where these differ.
 
@@ -163,7 +160,7 @@ def _array(content: bytes) -> np.ndarray:
 class _Archive:
     """The arrays of an .npz file by the part they play."""
 
-    def __init__(self, path: PathName, names: Mapping[str, str | Sequence[str]]):
+    def __init__(self, path: PathName, names: Mapping[str, str]):
         self.file = input_name(path)
         self.names = names
         content = read_content(path)
@@ -175,7 +172,7 @@ class _Archive:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 infos = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
                 self.members = list(infos)
-                wanted = {member for role in _ROLES for member in self.candidates(role)}
+                wanted = {self.name(role) for role in _ROLES}
                 chosen = {member: info for member, info in infos.items() if member in wanted}
                 self._check_members(chosen, len(content))
                 contents = {member: archive.read(info) for member, info in chosen.items()}
@@ -210,30 +207,22 @@ class _Archive:
                 "write it by numpy.savez, without compression"
             )
 
-    def candidates(self, role: str) -> Sequence[str]:
-        """Names of members that may play a part."""
-        if role in self.names:
-            given = self.names[role]
-            return [given] if isinstance(given, str) else list(given)
-        if role == "label_names":
-            return []
-        return _LABELS if role == "y" else [role]
+    def name(self, role: str) -> str:
+        """Return the name of the array that plays a part."""
+        return self.names.get(role, role)
 
     def has(self, role: str) -> bool:
         """Whether the file has an array for this part, or the caller named one."""
-        return role in self.names or any(name in self.arrays for name in self.candidates(role))
+        return role in self.names or self.name(role) in self.arrays
 
     def array(self, role: str) -> np.ndarray:
-        """Return the one array of a part."""
-        found = [name for name in self.candidates(role) if name in self.arrays]
-        if len(found) > 1 and role == "y":
-            raise SequenceFileError(f"{self.file} holds both {' and '.join(found)}: choose by {_naming('y')}")
-        if not found or (role in self.names and len(found) < len(self.candidates(role))):
-            missing = next(name for name in self.candidates(role) if name not in self.arrays)
+        """Return the array of a part."""
+        name = self.name(role)
+        if name not in self.arrays:
             there = ", ".join(self.members) or "nothing"
             advice = "" if role in self.names else f" If it is called otherwise, say so: {_naming(role)}."
-            raise SequenceFileError(f"{self.file} has no array {missing!r}; it holds {there}.{advice}")
-        return self.arrays[found[0]]
+            raise SequenceFileError(f"{self.file} has no array {name!r}; it holds {there}.{advice}")
+        return self.arrays[name]
 
     def vector(self, role: str, kinds: str) -> np.ndarray:
         """Return a flat array of numbers."""
@@ -245,8 +234,7 @@ class _Archive:
 
     def fail(self, role: str, problem: str) -> NoReturn:
         """Raise an error about an array."""
-        name = next((name for name in self.candidates(role) if name in self.arrays), role)
-        raise SequenceFileError(f"{self.file}: array {name!r} {problem}")
+        raise SequenceFileError(f"{self.file}: array {self.name(role)!r} {problem}")
 
     def inputs(self) -> np.ndarray | sp.csr_array:
         """Return the inputs of all positions, dense (N, d) or CSR."""
@@ -258,17 +246,15 @@ class _Archive:
         return self.sparse_inputs() if sparse and "X" not in self.names else self.dense_inputs()
 
     def dense_inputs(self) -> np.ndarray:
-        """Return the columns of the arrays for X, side by side."""
-        self.array("X")
-        tables = [self.arrays[name] for name in self.candidates("X")]
-        for name, table in zip(self.candidates("X"), tables, strict=True):
-            if table.ndim != 2 or table.dtype.kind not in "biuf" or len(table) != len(tables[0]):
-                rows = f"({len(tables[0])}, features)" if tables[0].ndim else "(rows, features)"
-                raise SequenceFileError(
-                    f"{self.file}: array {name!r} is {table.dtype} of shape {table.shape}, expected numbers of "
-                    f"shape {rows}; a flat array with one number per position is reshaped to (rows, 1) first"
-                )
-        return tables[0] if len(tables) == 1 else np.hstack(tables)
+        """Return the array for X."""
+        table = self.array("X")
+        if table.ndim != 2 or table.dtype.kind not in "biuf":
+            self.fail(
+                "X",
+                f"is {table.dtype} of shape {table.shape}, expected numbers of shape (rows, features); a flat array "
+                "with one number per position is reshaped to (rows, 1) first",
+            )
+        return table
 
     def sparse_inputs(self) -> sp.csr_array:
         """Return the CSR of the parts."""
@@ -277,25 +263,18 @@ class _Archive:
             self.fail("indptr", "must begin with 0 and never fall")
         if indptr[-1] != len(indices):
             self.fail("indptr", f"ends at {indptr[-1]}, but there are {len(indices)} indices")
-        data = self.vector("data", "biuf") if self.has("data") else np.ones(len(indices))
+        data = self.vector("data", "biuf")
         if data.dtype == np.float16:
             data = data.astype(np.float32)  # SciPy has no sparse matrices of half precision
         if len(data) != len(indices):
             self.fail("data", f"has {len(data)} entries, but there are {len(indices)} indices")
-        width = self.n_features(len(indptr) - 1)
+        width = self.n_features()
         if len(indices) and not (indices.min() >= 0 and indices.max() < width):
             self.fail("indices", f"runs from {indices.min()} to {indices.max()}, expected 0 to {width - 1}")
         return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, width))
 
-    def n_features(self, n_rows: int) -> int:
+    def n_features(self) -> int:
         """Return the number of columns of the CSR."""
-        if self.has("shape") and not self.has("n_features"):
-            shape = self.vector("shape", "iu")
-            if len(shape) != 2 or shape[0] != n_rows:
-                self.fail("shape", f"is {shape.tolist()!s:.60}, expected [{n_rows}, number of features] as in indptr")
-            if not 1 <= shape[1] <= _MOST_FEATURES:
-                self.fail("shape", f"declares {shape[1]} features")
-            return int(shape[1])
         count = self.array("n_features")
         if count.size != 1 or count.dtype.kind not in "iu" or not 1 <= count.item() <= _MOST_FEATURES:
             self.fail("n_features", f"is {count.dtype} of shape {count.shape}, expected one whole number")
@@ -310,25 +289,15 @@ class _Archive:
             self.fail("offsets", f"leaves sequence {bad[0]} without rows: it must rise from entry to entry")
 
     def labels(self, n_rows: int, required: bool) -> np.ndarray | None:
-        """Return the labels of all positions, by name if ``label_names`` is given."""
-        there = any(name in self.arrays for name in self.candidates("y"))
-        if not there and not (required and "y" in self.names):
+        """Return the labels of all positions."""
+        if self.name("y") not in self.arrays and not (required and "y" in self.names):
             return None
         labels = self.array("y")
         if labels.shape != (n_rows,):
             self.fail("y", f"has shape {labels.shape}, expected ({n_rows},), one label per position")
         if labels.dtype.kind not in _LABEL_KINDS:
             self.fail("y", f"is {labels.dtype}, expected numbers or texts")
-        if not self.has("label_names"):
-            return labels
-        label_names = self.array("label_names")
-        if label_names.dtype.kind not in _LABEL_KINDS:
-            self.fail("label_names", f"is {label_names.dtype}, expected numbers or texts")
-        if labels.dtype.kind not in "iu" or label_names.ndim != 1:
-            self.fail("y", f"is {labels.dtype}, expected whole numbers that count a flat array of names")
-        if (bad := np.flatnonzero((labels < 0) | (labels >= len(label_names)))).size:
-            self.fail("y", f"holds {labels[bad[0]]} in row {bad[0]}, but there are {len(label_names)} names")
-        return label_names[labels]
+        return labels
 
     def weights(self, n_sequences: int) -> np.ndarray:
         """Return the weights of the sequences."""

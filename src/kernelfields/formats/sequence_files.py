@@ -1,13 +1,13 @@
 """Files of labelled sequences of every format, and predictions beside them.
 
     format      by the end of the name (.gz aside)         X                          options
-    columns     .tsv .conll .iob .bio .txt .data, "-"      strings by a template,     separator, comments, label,
-                                                           or dicts {"0": cell}       features, template, n_columns
+    columns     .tsv .conll .iob .bio .txt .data, "-"      strings by a template,     separator, label, features,
+                                                           or dicts {"0": cell}       template, n_columns
     conllu      .conllu                                    the same, from words       label, features, template
     crfsuite    .crfsuite .crfs                            strings, or dicts
     npz         .npz                                       arrays, dense or CSR       names
     csv         .csv                                       arrays, or dicts           sequence, label, features,
-                                                                                      kinds, contiguous, delimiter
+                                                                                      kinds, delimiter
 
 Column files: ``label`` is the number of the label's column (-1: the last; CoNLL-U: 3, UPOS) or None, ``features``
 the numbers of the columns to take as dicts where there is no template (CoNLL-U: 1, the form), ``n_columns`` how
@@ -55,11 +55,12 @@ _ENDINGS = {
     "csv": (".csv",),
 }
 _REQUIRED = "labels_required"
+# Options of older model files, which had one value in all of them.
+_FORMER = ("comments", "contiguous")
 #: Options that a description may hold, and the types of their values.
 _DESCRIBED: dict[str, type | tuple[type, ...]] = {
     "format": str,
     "separator": str,
-    "comments": bool,
     "label": (str, int, type(None)),
     "n_columns": int,
     "features": list,
@@ -67,7 +68,6 @@ _DESCRIBED: dict[str, type | tuple[type, ...]] = {
     "names": dict,
     "sequence": str,
     "kinds": dict,
-    "contiguous": bool,
     "delimiter": str,
     "unknown_label": str,
     "label_sets": str,
@@ -142,6 +142,7 @@ def describe_reading(reading: Reading) -> dict[str, object]:
 
 def rebuild_reading(described: Mapping[str, object]) -> Reading:
     """Return the options that were described; ValueError for what is no option of reading a file."""
+    described = {name: value for name, value in described.items() if name not in _FORMER}
     for name, value in described.items():
         if name not in _DESCRIBED or not isinstance(value, _DESCRIBED[name]):
             raise ValueError(f"its files are read with {name}={value!r}, which has no meaning")

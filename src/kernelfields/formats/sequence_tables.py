@@ -9,8 +9,7 @@ of float64 with names of columns where all hold numbers, else feature dicts {"na
 numbers if all its values do; a file to predict from may look different by chance, so the ``kinds`` found in training
 can be passed on.
 
-Rows of a sequence stand together; with ``contiguous=False`` they may be anywhere, and sequences come in the order
-of their first rows. Within a sequence rows keep their order. Cost: the table as text and its inputs.
+Rows of a sequence stand together. Cost: the table as text and its inputs.
 Fails: SequenceFileError naming file, line and column, also for values that are missing.
 """
 
@@ -64,7 +63,6 @@ def read_table(
     labels_required: bool = True,
     features: Sequence[str] | None = None,
     kinds: Mapping[str, str] | None = None,
-    contiguous: bool = True,
     delimiter: str = ",",
 ) -> SequenceTable:
     """Read a CSV table; "-" is standard input, gzip is unpacked.
@@ -92,8 +90,8 @@ def read_table(
     reader.read(chosen, {sequence: "sequence", label: "label"}, may_be_empty=label)
     columns: FeatureColumns = {name: reader.feature(name, (kinds or {}).get(name)) for name in features}
     found = {str(name): NUMBER if isinstance(values, np.ndarray) else TEXT for name, values in columns.items()}
-    groups = reader.groups(sequence, contiguous)
-    names: Reading = {"sequence": sequence, "label": named, "contiguous": contiguous, "delimiter": delimiter}
+    groups = reader.groups(sequence)
+    names: Reading = {"sequence": sequence, "label": named, "delimiter": delimiter}
     return SequenceTable(
         X=groups.inputs(columns),
         y=None if label is None else groups.cut(reader.cells(label)),
@@ -209,14 +207,13 @@ class _Reader:
             raise self.error(other[0], name, f"{first}{problem}. {advice}")
         return cells
 
-    def groups(self, name: str, contiguous: bool) -> RowGroups:
-        """Return the rows of every sequence, in the order of their first rows."""
+    def groups(self, name: str) -> RowGroups:
+        """Return the rows of every sequence."""
         ids = self.cells(name)
         groups = RowGroups.of(ids)
-        if contiguous and (row := groups.first_return()) is not None:
+        if (row := groups.first_return()) is not None:
             end = max(before for before in range(row) if ids[before] == ids[row])
-            advice = "Sort the rows, or group them: in Python, contiguous=False."
-            problem = f"returns to {ids[row]!r:.60}, which ended in line {self.lines[end]}. {advice}"
+            problem = f"returns to {ids[row]!r:.60}, which ended in line {self.lines[end]}. Sort the rows."
             raise self.error(row, name, problem)
         return groups
 

@@ -36,7 +36,7 @@ _CONLLU = "\n".join(
         "# text = Im Zug fahren.",
         "1-2\tIm\t_\t_\t_\t_\t_\t_\t_\t_",
         "1\tIn\tin\tADP\tAPPR\t_\t3\tcase\t_\tNER=O",
-        "2\tdem\tder\tDET\tART\tCase=Dat\t3\tdet\t_\tNER=B-X|NERProbability=0.5",
+        "2\tdem\tder\tDET\tART\tCase=Dat\t3\tdet\t_\tNER=B-X|Gloss=the",
         "2.1\tx\t_\t_\t_\t_\t_\t_\t_\t_",
         "3\tZug\tZug\tNOUN\tNN\t_\t0\troot\t_\tSpaceAfter=No|Gloss=train",
         "4-5\tfahren\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No",

@@ -163,8 +163,6 @@ def _options_of_tables(random: np.random.Generator) -> dict[str, Any]:
         options["delimiter"] = [",", ";", "", "ab", "\n", '"', "\0"][random.integers(7)]
     if random.random() < 0.3:
         options["features"] = [["x"], ["x", "word"], ["none"], []][random.integers(4)]
-    if random.random() < 0.3:
-        options["contiguous"] = bool(random.integers(2))
     if random.random() < 0.2:
         options["kinds"] = [{"x": "text"}, {"x": "number"}, {"word": "number"}, {"x": "?"}][random.integers(4)]
     return options
