@@ -23,8 +23,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -42,10 +41,6 @@ from kernelfields.inference.family import (
 from kernelfields.inference.packing import check_values, grouped
 from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.threads import Workers
-
-if TYPE_CHECKING:
-    from kernelfields.inference.junction.family import JunctionFamily
-
 
 #: What a method reports of its work, by name: arrays with one entry per graph or label, counts, or sentences.
 Diagnostics = dict[str, "np.ndarray | int | list[str]"]
@@ -145,8 +140,8 @@ class GraphFamily(LabelFamily):
     """Labellings of packed graphs and a method that infers them, prepared for any number of potentials.
 
     Derived classes set ``method`` and ``description``, ``exact`` and ``bound`` where they are approximate, and write
-    ``_member``, ``_decode``, ``_draw``, and ``_planned_again`` where they have options. Arrays as checked by
-    ``check_structure``. Groups are called "0", "1", .. until :meth:`named` gives them names.
+    ``_member``, ``_decode``, ``_ranked``, ``_draw``, and ``_planned_again`` where they have options. Arrays as checked
+    by ``check_structure``. Groups are called "0", "1", .. until :meth:`named` gives them names.
     """
 
     def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int):
@@ -239,19 +234,7 @@ class GraphFamily(LabelFamily):
         return self._draw(self.check_potentials(potentials), n_samples, random, workers)
 
     def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
-        if not self.exact:
-            raise ValueError(
-                f"the n best labellings need exact inference, and these graphs are inferred by {self.method!r}, which "
-                f"is approximate ({self.description}): use sample to draw labellings"
-            )
-        return self.junction.ranked(self.check_potentials(potentials), k, workers)
-
-    @cached_property
-    def junction(self) -> JunctionFamily:
-        """The same graphs by junction trees."""
-        from kernelfields.inference.junction.family import JunctionFamily
-
-        return JunctionFamily(self.offsets, self.members, self.n_labels)
+        return self._ranked(self.check_potentials(potentials), k, workers)
 
     @abstractmethod
     def _member(self, checked: GraphPotentials, workers: Workers) -> GraphMember:
@@ -260,6 +243,10 @@ class GraphFamily(LabelFamily):
     @abstractmethod
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         """Return the best labelling (N,) and its scores (S,)."""
+
+    @abstractmethod
+    def _ranked(self, checked: GraphPotentials, k: int, workers: Workers) -> RankedLabellings:
+        """Return the k best labellings of each graph and their scores, fewer where there are no more."""
 
     @abstractmethod
     def _draw(

@@ -41,7 +41,9 @@ from functools import cached_property
 
 import numpy as np
 
+from kernelfields.inference.family import RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
+from kernelfields.inference.junction.family import JunctionFamily
 from kernelfields.inference.packing import InfeasibleGraph, check_structure, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 
@@ -472,6 +474,9 @@ class TableFamily(GraphFamily):
             scores[graphs] = table[np.arange(len(table)), best[graphs]]
         raise_if_infeasible(scores, InfeasibleGraph)
         return self.rows.labellings(best).reshape(-1), scores
+
+    def _ranked(self, checked: GraphPotentials, k: int, workers: Workers) -> RankedLabellings:
+        return JunctionFamily(self.offsets, self.members, self.n_labels)._ranked(checked, k, workers)
 
     def _draw(
         self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers

@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from kernelfields.inference.family import RankedLabellings
 from kernelfields.inference.graphs import Diagnostics, GraphFamily, GraphPotentials
 from kernelfields.inference.packing import end_to_end, grouped
 from kernelfields.numerics.parameters import check_count, check_penalty, declares_parameters, parameter
@@ -194,6 +195,12 @@ class ApproximateFamily(GraphFamily):
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         """Take the labels of largest marginal, then change them one at a time until none helps."""
         return self.climb(checked, self._member(checked, workers).node_marginals.argmax(axis=1), workers)
+
+    def _ranked(self, checked: GraphPotentials, k: int, workers: Workers) -> RankedLabellings:
+        raise ValueError(
+            f"the n best labellings need exact inference, and these graphs are inferred by {self.method!r}, which "
+            f"is approximate ({self.description}): use sample to draw labellings"
+        )
 
     def _start_chains(
         self, checked: GraphPotentials, workers: Workers, random: np.random.Generator, n_chains: int

@@ -23,7 +23,14 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.data.allowed import AllowedLabels
-from kernelfields.inference.packing import exponentials, positive_exp, raise_if_infeasible
+from kernelfields.inference.family import Potentials
+from kernelfields.inference.packing import (
+    InfeasibleGraph,
+    InfeasibleSequence,
+    exponentials,
+    positive_exp,
+    raise_if_infeasible,
+)
 from kernelfields.numerics.threads import Workers
 
 # Places of a block from which on it is written down once for all steps between equal lists.
@@ -201,8 +208,6 @@ def infer_lists(
     ``weights`` (S,) weigh the sequences in expected steps. Without ``steps`` these are not counted, which is a part of
     the work.
     """
-    from kernelfields.inference.chain.lists_compiled import in_logarithms
-
     workers = workers or Workers(1)
     entries, n_sequences = np.zeros(len(scores)), len(offsets) - 1
     weights = np.ones(n_sequences) if weights is None else weights
@@ -225,12 +230,42 @@ def infer_lists(
         table = edge if listed is None else listed.table(edge)
         added = np.zeros_like(table) if expected is None or listed is not None else expected
         for sequence in np.flatnonzero(troubled).tolist():
-            arrays = _compiled(allowed), scores, table, entries, added
-            log_partition[sequence] = in_logarithms(sequence, offsets, *arrays, weights[sequence])
-        raise_if_infeasible(log_partition)
+            _rescue(sequence, offsets, scores, table, allowed, weights[sequence], (log_partition, entries, added))
         if expected is not None and listed is not None:
             expected += added.reshape(-1)[listed.outcomes]
     return ListedSums(log_partition, entries, expected)
+
+
+def _rescue(
+    sequence: int,
+    offsets: np.ndarray,
+    scores: np.ndarray,
+    edge: np.ndarray,
+    allowed: AllowedLabels,
+    weight: float,
+    results: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
+    """Infer a sequence by a junction tree over the labels of its lists, in logarithms; fill results and add steps."""
+    from kernelfields.inference.junction.family import JunctionFamily
+
+    log_partition, entries, expected = results
+    first, last = int(offsets[sequence]), int(offsets[sequence + 1])
+    own, lists = slice(int(allowed.begin[first]), int(allowed.begin[last])), allowed[first:last]
+    labels, places = np.unique(lists.labels, return_inverse=True)
+    node = np.full((last - first, len(labels)), -np.inf)
+    node[lists.rows, places] = scores[own]
+    later, tied = np.arange(1, last - first), len(edge) == 1
+    tables = np.zeros(1, dtype=np.int64) if tied else first + later
+    junction = JunctionFamily(
+        np.array([0, last - first]), [np.column_stack([later - 1, later])], len(labels), memory=np.inf
+    )
+    chosen = np.ix_(tables, labels, labels)
+    try:
+        member = junction.at(Potentials(node, {"0": edge[chosen]}))
+    except InfeasibleGraph:
+        raise InfeasibleSequence(sequence) from None
+    log_partition[sequence], entries[own] = member.log_partition[0], member.marginals()[lists.rows, places]
+    expected[chosen] += weight * member.mean()["0"]
 
 
 # Where matches of steps are not written down.
@@ -313,13 +348,4 @@ def best_with_each(
         lambda first, last: max_marginals(first, last, offsets, lists, scores, edge, out),
         runs_of_lists(allowed, offsets, workers),
     )
-    return out
-
-
-def rows_without_path(allowed: AllowedLabels, offsets: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return for each sequence the row up to which possible steps (L, L) lead to no allowed label; -1 for none."""
-    from kernelfields.inference.chain.lists_compiled import lost_rows
-
-    out = np.empty(len(offsets) - 1, dtype=np.int64)
-    lost_rows(offsets, _compiled(allowed), steps, out)
     return out

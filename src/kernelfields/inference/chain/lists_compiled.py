@@ -8,8 +8,8 @@ The equations are those of scaled_compiled.py and decoding.py, with sums over th
 
 Arrays: begin (N + 1,) and labels (A,) of data/allowed.py; scores, alpha, marginals and what else belongs to an
 allowed label of a position, (A,); transfer (E, L, L) with E = 1 or N. Cost: sum_t |A_{t-1}| |A_t|. A sequence is
-flagged as troubled where a probability that is not structurally zero leaves the range of doubles; ``in_logarithms``
-computes it again.
+flagged as troubled where a probability that is not structurally zero leaves the range of doubles; the caller then
+recomputes it by dense passes.
 
 Steps with a score between neighbouring lists of allowed labels, found once and written down; compiled.
 
@@ -306,65 +306,6 @@ def forward_backward_marked(
 
 
 @njit(nogil=True, cache=True)
-def _log_sum(values, size):
-    top = -np.inf
-    for i in range(size):
-        top = max(top, values[i])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for i in range(size):
-        total += math.exp(values[i] - top)
-    return top + math.log(total)
-
-
-@njit(nogil=True, cache=True)
-def in_logarithms(s, offsets, allowed, scores, log_edge, marginals, edge, weight):
-    """Fill marginals of one sequence and add to ``edge``; return log Z, minus infinity if it has no path."""
-    begin, labels = allowed
-    stride = 0 if log_edge.shape[0] == 1 else 1
-    first, end = offsets[s], offsets[s + 1]
-    base, entries = begin[first], begin[end] - begin[first]
-    forward = np.empty(entries)
-    joint = np.empty(log_edge.shape[1])
-    sums = np.zeros(2)
-    for i in range(begin[first], begin[first + 1]):
-        forward[i - base] = scores[i]
-    for t in range(first, end):
-        lo, hi = begin[t], begin[t + 1]
-        if t > first:
-            before = begin[t - 1]
-            step = log_edge[t * stride]
-            for j in range(lo, hi):
-                for i in range(before, lo):
-                    joint[i - before] = forward[i - base] + step[labels[i], labels[j]]
-                forward[j - base] = scores[j] + _log_sum(joint, lo - before)
-        if not shift(forward[lo - base : hi - base], sums):
-            return -np.inf
-    lo = begin[end - 1]
-    last = _log_sum(forward[lo - base :], begin[end] - lo)
-    for i in range(lo, begin[end]):
-        marginals[i] = math.exp(forward[i - base] - last)
-    for t in range(end - 1, first, -1):
-        before, lo, hi = begin[t - 1], begin[t], begin[t + 1]
-        step, table = log_edge[t * stride], edge[t * stride]
-        # log of the normaliser of each pair of neighbours, from the side of the one that is known.
-        for i in range(before, lo):
-            marginals[i] = 0.0
-        for j in range(lo, hi):
-            for i in range(before, lo):
-                joint[i - before] = forward[i - base] + step[labels[i], labels[j]]
-            norm = _log_sum(joint, lo - before)
-            if norm == -np.inf:
-                continue
-            for i in range(before, lo):
-                pair = math.exp(joint[i - before] - norm) * marginals[j]
-                marginals[i] += pair
-                table[labels[i], labels[j]] += weight * pair
-    return sums[0] + (sums[1] + last)
-
-
-@njit(nogil=True, cache=True)
 def largest_entries(allowed, entries, out):
     """Fill out (N,) with the label of the largest entry of each position; ties go to the lowest label."""
     begin, labels = allowed
@@ -444,12 +385,12 @@ def max_marginals(first, last, offsets, allowed, scores, edge, out):
 
 
 @njit(nogil=True, cache=True)
-def lost_rows(offsets, allowed, possible, out):
-    """Fill out (S,) with the row up to which no path of possible steps (L, L) leads, -1 where one does."""
+def lost_rows(offsets, allowed, possible):
+    """Return for each sequence the row up to which no path of possible steps (L, L) leads, (S,); -1 where one does."""
     begin, labels = allowed
+    out = np.full(len(offsets) - 1, -1)
     reached, following = np.zeros(possible.shape[0], np.bool_), np.zeros(possible.shape[0], np.bool_)
     for s in range(len(offsets) - 1):
-        out[s] = -1
         for t in range(offsets[s], offsets[s + 1]):
             lo, hi = begin[t], begin[t + 1]
             some = False
@@ -466,3 +407,4 @@ def lost_rows(offsets, allowed, possible, out):
             if not some:
                 out[s] = t
                 break
+    return out

@@ -119,11 +119,6 @@ class JunctionFamily(GraphFamily):
         inner = np.searchsorted(ends, np.linspace(0, ends[-1], wanted + 1)[1:-1])
         return list(pairwise(np.unique([0, *inner.tolist(), self.n_items]).tolist()))
 
-    @property
-    def junction(self) -> JunctionFamily:
-        """The family itself."""
-        return self
-
     def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> JunctionFamily:
         return type(self)(offsets, members, self.n_labels, memory=np.inf)
 
@@ -216,8 +211,7 @@ class JunctionFamily(GraphFamily):
         labels, scores = self._best_labellings(checked, 1, workers)
         return labels[0], scores[:, 0]
 
-    def ranked(self, checked: GraphPotentials, k: int, workers: Workers) -> RankedLabellings:
-        """Return the k best labellings of each graph and their scores, fewer where there are no more."""
+    def _ranked(self, checked: GraphPotentials, k: int, workers: Workers) -> RankedLabellings:
         with np.errstate(over="ignore"):  # L^n beyond the largest float is inf, and k is the smaller one
             most = np.power(float(self.n_labels), np.diff(self.offsets).max(initial=0))
         labels, scores = self._best_labellings(checked, int(min(most, k)), workers)

@@ -180,8 +180,26 @@ def min_degree_order(n_nodes: int, factors: Sequence[np.ndarray], widest: int) -
 
     ``factors`` are arrays (M, k) of nodes; of nodes with equally many neighbours the first one is taken.
     """
-    order = _eliminate_fewest(n_nodes, _joined_nodes(factors), widest)
-    return order if len(order) == n_nodes else None
+    neighbours: list[set[int]] = [set() for _ in range(n_nodes)]
+    for u, v in _joined_nodes(factors).tolist():
+        neighbours[u].add(v)
+        neighbours[v].add(u)
+    waiting = [(len(around), v) for v, around in enumerate(neighbours)]
+    heapq.heapify(waiting)
+    order: dict[int, None] = {}
+    while waiting:
+        degree, v = heapq.heappop(waiting)
+        around = neighbours[v]
+        if v in order or degree != len(around):
+            continue  # an entry from before the degree changed
+        if degree >= widest:
+            return None
+        order[v] = None
+        for u in around:
+            neighbours[u] |= around
+            neighbours[u] -= {u, v}
+            heapq.heappush(waiting, (len(neighbours[u]), u))
+    return np.array(list(order), dtype=np.int64)
 
 
 def _joined_nodes(factors: Sequence[np.ndarray]) -> np.ndarray:
@@ -190,94 +208,6 @@ def _joined_nodes(factors: Sequence[np.ndarray]) -> np.ndarray:
         members[:, list(pair)] for members in factors for pair in itertools.combinations(range(members.shape[1]), 2)
     ]
     return np.concatenate([np.zeros((0, 2), np.int64), *pairs])
-
-
-@njit(nogil=True, cache=True)
-def _eliminate_fewest(n_nodes, pairs, widest):
-    """Return the nodes in the order of elimination, up to the first clique of more than ``widest`` nodes.
-
-    Neighbours are in linked lists, which keep those that were eliminated; a hash table of pairs keeps them distinct.
-    """
-    first = np.full(n_nodes, -1, np.int64)
-    degrees = np.zeros(n_nodes, np.int64)
-    capacity = 16
-    while capacity < 4 * len(pairs):
-        capacity *= 2
-    keys = np.full(capacity, -1, np.int64)
-    follower, neighbour = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-    n_pairs = 0
-    for k in range(len(pairs)):
-        n_pairs = _join(pairs[k, 0], pairs[k, 1], n_nodes, keys, first, follower, neighbour, degrees, n_pairs)
-    heap = [degrees[v] * n_nodes + v for v in range(n_nodes)]
-    heapq.heapify(heap)
-    order = np.empty(n_nodes, np.int64)
-    eliminated = np.zeros(n_nodes, np.bool_)
-    around = np.empty(n_nodes, np.int64)
-    done = 0
-    while len(heap) > 0:
-        degree, v = divmod(heapq.heappop(heap), n_nodes)
-        if eliminated[v] or degree != degrees[v]:
-            continue  # an entry from before the degree changed
-        if degree >= widest:
-            break
-        eliminated[v] = True
-        order[done] = v
-        done += 1
-        count, at = 0, first[v]
-        while at >= 0:
-            if not eliminated[neighbour[at]]:
-                around[count] = neighbour[at]
-                count += 1
-            at = follower[at]
-        while 2 * (n_pairs + count * count) > len(keys):
-            keys, follower, neighbour = _grown(keys, follower, neighbour)
-        for i in range(count):
-            degrees[around[i]] -= 1
-            for j in range(i):
-                n_pairs = _join(around[i], around[j], n_nodes, keys, first, follower, neighbour, degrees, n_pairs)
-        for i in range(count):
-            heapq.heappush(heap, degrees[around[i]] * n_nodes + around[i])
-    return order[:done]
-
-
-@njit(nogil=True, cache=True)
-def _slot(key, keys):
-    """Return where a key is in a hash table of 2^n places, or where it would go."""
-    mask = len(keys) - 1
-    place = (key ^ (key >> 17) * 0x9E3779B1) & mask
-    while keys[place] != -1 and keys[place] != key:
-        place = (place + 1) & mask
-    return place
-
-
-@njit(nogil=True, cache=True)
-def _join(u, v, n_nodes, keys, first, follower, neighbour, degrees, n_pairs):
-    """Make two nodes neighbours unless they are; return the number of pairs."""
-    key = min(u, v) * n_nodes + max(u, v)
-    place = _slot(key, keys)
-    if keys[place] == key:
-        return n_pairs
-    keys[place] = key
-    for node, other, at in ((u, v, 2 * n_pairs), (v, u, 2 * n_pairs + 1)):
-        neighbour[at] = other
-        follower[at] = first[node]
-        first[node] = at
-        degrees[node] += 1
-    return n_pairs + 1
-
-
-@njit(nogil=True, cache=True)
-def _grown(keys, follower, neighbour):
-    """Return a hash table of twice as many places, and linked lists likewise."""
-    size = len(keys)
-    wider = np.full(2 * size, -1, np.int64)
-    for place in range(size):
-        if keys[place] != -1:
-            wider[_slot(keys[place], wider)] = keys[place]
-    lists = np.empty((2, 2 * size), np.int64)
-    copy_row(follower, lists[0])
-    copy_row(neighbour, lists[1])
-    return wider, lists[0], lists[1]
 
 
 def amount(n_bytes: float) -> str:

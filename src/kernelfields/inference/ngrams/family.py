@@ -284,10 +284,9 @@ class NgramFamily(GraphFamily):
             labels[:, begin:end] = drawn
         return labels
 
-    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
+    def _ranked(self, checked: GraphPotentials, k: int, workers: Workers) -> RankedLabellings:
         from kernelfields.inference.ngrams.decoding_compiled import best_futures
 
-        checked = self.check_potentials(potentials)
         scores, both, found = self.arc_scores(checked.tables), self.scores(checked.tables), []
         for sequence, (begin, end) in enumerate(pairwise(self.offsets.tolist())):
             futures = np.empty((end - begin, self.automaton.n_states))

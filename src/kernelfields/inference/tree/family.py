@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.inference.family import RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.family import JunctionFamily, JunctionMember, RescuedItems
 from kernelfields.inference.packing import exponentials
@@ -119,6 +120,9 @@ class TreeFamily(GraphFamily):
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         return self.junction._decode(checked, workers)
+
+    def _ranked(self, checked: GraphPotentials, k: int, workers: Workers) -> RankedLabellings:
+        return self.junction._ranked(checked, k, workers)
 
     def _draw(
         self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
