@@ -108,11 +108,22 @@ def _arguments() -> argparse.Namespace:
 
 
 def _known(path: Path | None, survivors_again: bool) -> dict[tuple, dict]:
-    """Return the verdicts of a file of results by what identifies a mutant, without those to be tried again."""
+    """Return the verdicts of a file of results by what identifies a mutant, without those to be tried again.
+
+    A mutant is tried again, too, if the test that killed it is gone.
+    """
     if path is None or not path.exists():
         return {}
     rows = with_judgements(json.loads(path.read_text())["rows"])
+    rows = [row for row in rows if _is_there(row["killed_by"] or "")]
     return {_identity(row): row for row in rows if not (survivors_again and row["verdict"] == "survived")}
+
+
+def _is_there(test: str) -> bool:
+    """Whether a test, by its name, is still in its file; what ended tests otherwise is no name."""
+    file, separator, name = test.partition("::")
+    path = CHECKOUT / file
+    return not separator or (path.exists() and f"def {name.split('[')[0].split('::')[-1]}(" in path.read_text())
 
 
 def _identity(row: dict) -> tuple:

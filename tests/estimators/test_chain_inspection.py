@@ -2,14 +2,10 @@
 
 import math
 import re
-import tracemalloc
-from collections.abc import Sequence
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from inspected_fields import (
     DICTS,
     LOOSE,
@@ -27,14 +23,8 @@ from inspected_fields import (
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
-from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace
-from kernelfields.data.constraints import resolve_constraints
 from kernelfields.estimators.inspecting.explanations import largest
-from kernelfields.estimators.inspecting.weights import tabulate_weights
-from kernelfields.inference.choice import FamilySpec
-from kernelfields.kernels import RBF, Constant, Linear
-from kernelfields.models.field import Field
-from kernelfields.objective.term import Term
+from kernelfields.kernels import RBF, Linear
 
 
 def rows_of(listed):
@@ -184,61 +174,6 @@ def test_pairs_that_were_not_observed_have_no_weight():
     listed = {(row.label, row.feature) for each in table.sets[0].lists for row in each.rows if row.feature[:2] == "w:"}
     assert listed == seen
     assert {row["label"] for row in table.to_rows() if row["set"] == "start"} == {"D", "V"}
-
-
-def test_transition_matrices_add_up_with_gaps():
-    crf = fitted(NodeCliques("linear"), EdgeCliques(support=3), EdgeCliques(support=7, name="more"))
-    total = sum(crf.coef_[name].toarray().reshape(3, 3) for name in ("edge", "more"))
-    transitions = crf.weights().transitions
-    np.testing.assert_array_equal(np.nan_to_num(transitions), total)
-    np.testing.assert_array_equal(np.isnan(transitions), total == 0)
-
-
-class CountedNames(Sequence):
-    """Names of many features that count how many of them were looked at."""
-
-    def __init__(self, size):
-        self.size, self.asked = size, 0
-
-    def __len__(self):
-        return self.size
-
-    def __getitem__(self, index):
-        self.asked += 1
-        return f"feature {index}"
-
-
-def large_field(n_features=300_000, n_labels=22, per_feature=2, seed=0):
-    """A field with a large vocabulary and sparse weights, put together by hand."""
-    random = np.random.default_rng(seed)
-    classes = np.array([f"label {index:02d}" for index in range(n_labels)])
-    columns = random.integers(n_labels, size=n_features * per_feature)
-    begins = np.arange(0, n_features * per_feature + 1, per_feature)
-    weights = sp.csr_array((random.normal(size=columns.size), columns, begins), shape=(n_features, n_labels))
-    weights.sum_duplicates()
-    steps = sp.csr_array(random.normal(size=(1, n_labels**2)))
-    terms = [
-        Term(NodeCliques("linear"), "node", ExplicitSubspace(Linear(), n_features), coefficients=weights),
-        Term(EdgeCliques(), "edge", ConstantSubspace(Constant()), coefficients=steps),
-    ]
-    field = Field(terms, FamilySpec("chain", n_labels, resolve_constraints(None, classes)))
-    return SimpleNamespace(field_=field, coef_={"node": weights, "edge": steps}, classes_=classes)
-
-
-def test_a_large_vocabulary_is_neither_made_dense_nor_walked_by_name():
-    crf, names = large_field(), CountedNames(300_000)
-    field, classes = crf.field_, crf.classes_.tolist()
-    tracemalloc.start()
-    table = tabulate_weights(field.terms, field.spec, classes, lambda term: names, 20, None, None)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert names.asked == 22 * 20
-    assert peak < 0.5 * 8 * 300_000 * 22
-    column = crf.coef_["node"][:, [7]].toarray().ravel()
-    listed = table.sets[0].lists[7]
-    sizes = [abs(row.weight) for row in listed.rows]
-    np.testing.assert_array_equal(np.sort(sizes), np.sort(np.abs(column))[-20:])
-    assert len(listed.rows) + listed.more_positive + listed.more_negative == np.count_nonzero(column)
 
 
 def test_the_largest_of_many_equals_come_in_order():

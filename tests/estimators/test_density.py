@@ -7,7 +7,6 @@ import scipy.optimize
 import scipy.stats
 
 from kernelfields import ExponentialFamilyDensity
-from kernelfields.families.sampling import Envelope, Target, _build_envelope, _draw_below
 from kernelfields.kernels import RBF, Laplacian, Linear, Matern
 
 
@@ -152,31 +151,6 @@ def test_samples_have_the_fitted_distribution(base_measure):
     assert result.pvalue > 0.01
 
 
-def target_of(density):
-    peaks = np.array([[0.5]])
-    return Target(density._measure, density.basis_, density.coef_, density.log_partition_, peaks)
-
-
-@pytest.mark.slow
-def test_bounds_hold_in_every_cell_and_waste_little():
-    density = ExponentialFamilyDensity(Matern(1.5, 0.2), prior_variance=10.0, box=UNIT).fit(two_modes())
-    envelope = _build_envelope(target_of(density))
-    random = np.random.default_rng(0)
-    inside = envelope.low + random.random((50, *envelope.low.shape)) * (envelope.high - envelope.low)
-    for points in inside:
-        assert np.all(target_of(density).scores(points) <= envelope.bounds)
-    waste = np.log(np.exp(envelope.log_masses).sum()) - density.log_partition_
-    assert 0 < waste <= np.log(4.0)
-
-
-def test_a_bound_that_proves_wrong_is_raised_and_drawing_starts_anew():
-    density = ExponentialFamilyDensity(RBF(20.0), prior_variance=10.0, box=UNIT).fit(two_modes())
-    target = target_of(density)
-    low = Envelope(np.zeros((1, 1)), np.ones((1, 1)), np.array([-5.0]))
-    assert _draw_below(target, low, 10, np.random.default_rng(0)) is None
-    assert low.bounds[0] > -5.0
-
-
 def test_certificates_bound_what_a_larger_basis_brings():
     """Corollary 10, for the problem on the nodes of one rule."""
     X = two_modes()
@@ -202,3 +176,14 @@ def test_the_estimate_comes_close_as_the_sample_grows():
         density = ExponentialFamilyDensity(RBF(40.0), prior_variance=10.0, box=UNIT).fit(X)
         divergences.append(np.mean(truth * (np.log(truth) - density.score_samples(grid[:, None]))))
     assert divergences[0] > 3 * divergences[1] > 9 * divergences[2] > 0
+
+
+def test_samples_in_several_dimensions_have_the_fitted_mean():
+    for dimension in (2, 4):
+        density = ExponentialFamilyDensity(RBF(2.0), rank=30, quadrature_tol=0.1, random_state=0)
+        density.fit(tilted(dimension=dimension))
+        drawn = density.sample(4000, random_state=1)
+        error = np.sqrt(np.diag(density.covariance()) / 4000)
+        assert drawn.shape == (4000, dimension)
+        assert np.all(np.abs(drawn.mean(axis=0) - density.mean()) < 4.5 * error)
+        assert np.all(density._measure.box.contains(drawn))

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
@@ -63,20 +62,6 @@ def test_out_of_fold_probabilities_readings_and_a_chosen_variance_do_not_warn():
         make_pipeline(OutOfFold(MEMORY), ChainCRF("linear")).fit(X, Y).predict(NEW)
         ChainCRF("linear").fit(X, Y).predict(NEW)
         ChainCRF("linear", prior_variance=1.0).fit(probabilities(X), Y).predict(probabilities(NEW))
-
-
-@pytest.mark.parametrize("estimator", [MEMORY, LogisticRegression()])
-def test_easy_labels_do_not_warn(estimator):
-    """Probabilities out of fold are certain and right, as those of a classifier for its own data are."""
-    random = np.random.default_rng(0)
-    easy, new = ([6.0 * np.eye(3)[y] + random.normal(size=(len(y), 3)) for y in labels] for labels in (Y, TRUE))
-    transformer = OutOfFold(estimator)
-    seen = transformer.fit_transform(easy, Y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        chain = ChainCRF("linear").fit(seen, Y)
-        assert chain.score(transformer.transform(new), TRUE) > 0.98
-    assert columns_that_repeat(np.vstack(seen), LABELS, 3) is not None
 
 
 def test_the_columns_are_found_among_others():

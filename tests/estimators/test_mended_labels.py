@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, Constraints, FrameCRF, SegmentCRF, find_label_errors
+from kernelfields import ChainCRF, Constraints, FrameCRF, SegmentCRF
 from kernelfields.data.constraints import find_scheme
 from kernelfields.data.spans import mended_labels
 
@@ -112,14 +112,3 @@ def test_tables_and_generators_of_labels_are_mended():
     ):
         with pytest.warns(UserWarning, match=WARNING):
             close(ChainCRF("linear", constraints="bio", **FIT).fit(X, labels), wanted)
-
-
-def test_labels_that_are_judged_and_not_fitted_stay_as_they_are():
-    model = ChainCRF("linear", constraints="bio", **FIT).fit(X, MENDED)
-    worst = CHANGED[0].sequence
-    assert model.log_likelihood(X[worst : worst + 1], y[worst : worst + 1]) == -np.inf
-    with pytest.warns(UserWarning, match=WARNING):
-        found = find_label_errors(ChainCRF("linear", constraints="bio", **FIT), X, y, cv=3)
-    assert {(change.sequence, change.position) for change in CHANGED} & {
-        (number, place) for number, own in enumerate(found.position_scores) for place in np.flatnonzero(own > 0)
-    }

@@ -68,14 +68,6 @@ def test_sets_of_one_label_are_that_label_bit_for_bit():
     assert not told.certificate_.completed
 
 
-def test_unknown_sequences_alone_change_nothing():
-    some = [None if place % 5 == 0 else labels for place, labels in enumerate(Y)]
-    kept = [place for place in range(len(X)) if place % 5]
-    whole = ChainCRF("linear", **TIGHT).fit(X, some)
-    part = ChainCRF("linear", **TIGHT).fit([X[i] for i in kept], [Y[i] for i in kept])
-    assert whole.solution_.value == pytest.approx(part.solution_.value, rel=1e-6)
-
-
 @pytest.mark.parametrize("solver", ["newton", "newton-cg", "block-jacobi"])
 def test_solvers_that_need_a_hessian_are_refused(solver):
     with pytest.raises(ValueError, match="needs a convex objective, and with labels that are partly known it is not"):

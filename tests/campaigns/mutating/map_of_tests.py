@@ -21,7 +21,7 @@ from tests.campaigns.mutating.runs import SOURCE, Copy
 #: Folders of tests that are run.
 FOLDERS = (
     *("numerics", "kernels", "data", "basis", "inference", "objective", "solvers", "families", "paper"),
-    *("engines", "torch_engine", "dask_engine", "uncertainty", "estimators", "models", "selection"),
+    *("engines", "torch_engine", "dask_engine", "posterior", "uncertainty", "estimators", "models", "selection"),
 )
 MOST_SECONDS_OF_A_RUN = 900.0
 PER_RUN = 6
