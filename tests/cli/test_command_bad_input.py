@@ -3,13 +3,12 @@
 import errno
 import gzip
 import os
-import shutil
 import subprocess
 import sys
 from contextlib import chdir
 
 import pytest
-from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
+from command_files import run, write_columns_file, write_csv_file, write_npz_file
 
 from kernelfields.formats import write_model
 
@@ -281,38 +280,3 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_model(folder, monkeyp
         "error: out.html: cannot write the file: No space left on device; the model was written to out.model\n"
     )
     run("predict", "out.model", "train.conll", "-q")
-
-
-DISKS = """
-set -e
-mount -t tmpfs -o size=32k tmpfs "$1"
-head -c 24000 /dev/zero > "$1/fill"
-run() { code=0; "$0" -m kernelfields.cli "$@" -q || code=$?; echo "$code"; }
-run train train.conll -m "$1/out" --support observed
-run convert many.conll "$1/out.crfsuite"
-ls -A "$1"
-mount -o remount,ro "$1"
-run train train.conll --checkpoint "$1/out"
-run convert train.conll "$1/out.crfsuite"
-ls -A "$1"
-"""
-
-
-def may_mount():
-    unshare = shutil.which("unshare")
-    probe = [unshare, "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
-    return unshare and os.path.isdir("/mnt") and subprocess.run(probe, capture_output=True).returncode == 0
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not may_mount(), reason="a small disk of our own needs the right to mount one")
-def test_a_disk_that_is_really_full_and_one_that_is_really_read_only(folder):
-    write_columns_file(folder / "many.conll", sentences(200))
-    (folder / "disk").mkdir()
-    command = ["unshare", "-rm", "sh", "-c", DISKS, sys.executable, str(folder / "disk")]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stdout.split() == ["2", "2", "fill", "2", "2", "fill"]
-    reasons = [line.rpartition(": ")[2] for line in result.stderr.splitlines()]
-    assert reasons == ["No space left on device"] * 2 + ["Read-only file system"] * 2
-    assert all(line.startswith(f"error: {folder}/disk/out") for line in result.stderr.splitlines())
-    assert not os.path.exists("model.safetensors")

@@ -1,10 +1,7 @@
 """kernelfields convert: the same sequences in another format."""
 
-import numpy as np
 import pytest
 from command_files import run, write_columns_file, write_csv_file
-
-from kernelfields.formats import read_arrays, read_crfsuite, read_sequences
 
 
 @pytest.fixture
@@ -13,33 +10,6 @@ def folder(tmp_path, monkeypatch):
     write_columns_file(tmp_path / "train.conll")
     write_csv_file(tmp_path / "train.csv")
     return tmp_path
-
-
-def test_columns_become_the_features_of_their_template(folder):
-    (folder / "t").write_text("U00:%x[0,0]/%x[-1,1]\nB\n")
-    run("convert", "train.conll", "train.crfsuite", "-t", "t")
-    data = read_crfsuite("train.crfsuite")
-    rows = [row for sequence in read_sequences("train.conll").sequences for row in sequence.rows]
-    assert [label for labels in data.y for label in labels] == [row[2] for row in rows]
-    assert data.X[0][0] == [f"U00:{rows[0][0]}/_B-1"]
-    assert data.X[0][1] == [f"U00:{rows[1][0]}/{rows[0][1]}"]
-
-
-def test_names_of_features_become_columns_with_names(folder):
-    run("convert", "train.conll", "train.npz", "-q")
-    arrays = read_arrays("train.npz")
-    with np.load("train.npz") as file:
-        names = file["feature_names"].tolist()
-    expected = read_crfsuite_features(folder)
-    for x, positions in zip(arrays.X, expected, strict=True):
-        for row, position in zip(x.toarray(), positions, strict=True):
-            assert {names[column] for column in np.flatnonzero(row)} == set(position)
-    assert [labels.tolist() for labels in arrays.y] == read_crfsuite("train.crfsuite").y
-
-
-def read_crfsuite_features(folder):
-    run("convert", "train.conll", "train.crfsuite", "-q")
-    return read_crfsuite("train.crfsuite").X
 
 
 @pytest.mark.parametrize(

@@ -31,36 +31,12 @@ def read(models, name="one.model", file="test.conll"):
     return trained.crf, trained.read(str(models / file))
 
 
-def test_positions_are_words_in_texts_and_positions_elsewhere(models):
-    text = run("evaluate", models / "one.model", models / "test.conll", "--resamples", 0)
-    assert text.stderr.splitlines()[0].endswith("test.conll: 8 sequences, 40 words, 3 labels (DET, NOUN, VERB)")
-    assert text.stdout.startswith("8 sequences, 40 words\n")
-    assert "log-likelihood per word" in text.stdout
-    sensors = run("evaluate", models / "rbf.model", models / "train.npz", "--resamples", 0)
-    assert "train.npz: 20 sequences, 120 positions, 2 labels" in sensors.stderr
-    assert "log-likelihood per position" in sensors.stdout
-
-
 def test_every_figure_is_that_of_the_library(models):
     crf, file = read(models)
     expected = replace(evaluate(crf, file.X, file.y, n_resamples=200, random_state=0), nouns=WORDS)
     arguments = ["evaluate", models / "one.model", models / "test.conll", "--resamples", "200"]
     assert run(*arguments).stdout == f"{expected}\n"
     assert json.loads(run(*arguments, "--json").stdout) == json.loads(json.dumps(expected.to_dict()))
-
-
-def test_the_decoding_is_an_option(models):
-    crf, file = read(models)
-    given = ["evaluate", models / "one.model", models / "test.conll", "--resamples", "0", "--json"]
-    for options, decode in ((["--decode", "viterbi"], "viterbi"), (["--decode", "posterior"], "posterior")):
-        expected = replace(evaluate(crf, file.X, file.y, decode=decode, n_resamples=0), nouns=WORDS)
-        assert json.loads(run(*given, *options).stdout) == json.loads(json.dumps(expected.to_dict()))
-    assert "--decode must be viterbi or posterior, got 'best'" in run(*given, "--decode", "best", code=2).stderr
-    against = [*given[:3], "--against", models / "two.model", "--json", "--resamples", "0", "--decode", "posterior"]
-    first = crf.predict(file.X, decode="posterior")
-    assert json.loads(run(*against).stdout)["accuracy"]["first"]["value"] == pytest.approx(
-        evaluate(file.y, first, n_resamples=0).accuracy.value
-    )
 
 
 def test_two_models_are_compared_each_with_its_own_features(models):

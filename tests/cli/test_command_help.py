@@ -59,11 +59,6 @@ def test_the_version():
     assert run("--version").stdout == f"kernelfields {kernelfields.__version__}\n"
 
 
-def test_a_wrong_option_is_exit_code_2():
-    assert "--gama" in run("train", "x.conll", "--gama", "1", code=2).stderr
-    assert run("teach", code=2).stdout == ""
-
-
 def test_json_is_strict_and_knows_numbers_of_numpy():
     document = {
         "a": np.float64(0.5),

@@ -3,7 +3,6 @@
 import json
 from html.parser import HTMLParser
 
-import numpy as np
 import pytest
 from command_files import run, sentences, write_columns_file, write_npz_file
 
@@ -36,24 +35,12 @@ class Words(HTMLParser):
         self.tags.append(tag)
 
 
-@pytest.mark.slow
-def test_the_model_and_its_weights(models):
-    crf = load_model(models / "words.model").crf
-    text = run("inspect", models / "words.model", "--top", "3").stdout
-    assert text == f"{crf.summary()}\n\n{crf.weights(top=3)}\n"
-
-
 def test_labels_and_features_are_chosen(models):
     crf = load_model(models / "words.model").crf
     text = run("inspect", models / "words.model", "--label", "NOUN", "--features", "^word").stdout
     assert str(crf.weights(top=10, labels=["NOUN"], feature_re="^word")) in text
     assert "word=cat" in text
     assert "suffix" not in text
-
-
-def test_labels_may_be_numbers(models):
-    document = json.loads(run("inspect", models / "rbf.model", "--label", "1", "--json").stdout)
-    assert document["weights"]["labels"] == [1]
 
 
 def test_why_a_sequence_is_labelled_as_it_is(models):
@@ -87,23 +74,6 @@ def test_the_report_of_a_training_run(models):
         "cat",
     ):
         assert words in page.text
-
-
-@pytest.mark.slow
-def test_reports_show_fewer_of_long_sequences_of_words_and_time_lines_of_numbers(tmp_path):
-    arguments = ["-m", tmp_path / "m", "--report", tmp_path / "r.html", "-q"]
-    for length, shown in ((250, 2), (10, 12)):
-        lines = [f"{word}\t{tag}\n" for word, tag in (("the", "DET"), ("cat", "NOUN")) * (length // 2)]
-        (tmp_path / "train.conll").write_text(13 * ("".join(lines) + "\n"))
-        run("train", tmp_path / "train.conll", *arguments)
-        assert (tmp_path / "r.html").read_text().count('<figure class="kf-sequence">') == shown
-    y = np.tile(np.repeat([0, 1], 5), 1300)
-    X = np.column_stack([y, -y]) + np.random.default_rng(0).normal(size=(len(y), 2))
-    np.savez(tmp_path / "train.npz", X=X, y=y, offsets=np.arange(0, len(y) + 1, 1000))
-    run("train", tmp_path / "train.npz", "--rank", "4", *arguments)
-    page = (tmp_path / "r.html").read_text()
-    assert page.count('<figure class="kf-sequence">') == 12
-    assert page.count('class="kf-plot"') > 12
 
 
 @pytest.mark.slow

@@ -66,34 +66,6 @@ def test_what_is_known_is_kept_and_the_rest_filled_in(folder, model):
     assert [row[3] for row in rows] == np.concatenate(trained.crf.predict(file.X, known=file.y)).tolist()
 
 
-def test_documents_and_the_best_labellings_keep_what_is_known(folder):
-    half = [tag for sentence in blanked(sentences(6, seed=1), every=2) for _, _, tag in sentence]
-    lines = run(
-        "predict", folder / "full.model", folder / "half.conll", "--known", "--json", "--marginals", "-q"
-    ).stdout
-    documents = [json.loads(line) for line in lines.splitlines()]
-    flat = [pair for each in documents for pair in zip(each["labels"], each["marginals"], strict=True)]
-    for tag, (label, marginals) in zip(half, flat, strict=True):
-        assert sum(marginals.values()) == pytest.approx(1.0)
-        assert tag == "?" or (label == tag and marginals[tag] == pytest.approx(1.0))
-    ranked = run("predict", folder / "full.model", folder / "half.conll", "--known", "--nbest", 2, "-q").stdout
-    assert all(row[2] in ("?", row[3]) for row in cells(ranked) if len(row) == 4)
-
-
-def test_other_marks_and_sets_of_labels(folder):
-    rows = [
-        [(word, n, "NOUN|VERB" if tag == "VERB" else tag) for word, n, tag in each] for each in sentences(6, seed=1)
-    ]
-    write_columns_file(folder / "sets.conll", blanked(rows, mark="-"))
-    options = ("--known", "--unknown-label", "-", "--label-sets", "|")
-    filled = cells(run("predict", folder / "full.model", folder / "sets.conll", *options, "-q").stdout)
-    assert all(row[3] in row[2].split("|") for row in filled if row[2] != "-")
-    assert {row[2] for row in filled} >= {"-", "NOUN|VERB"}
-    run("train", folder / "sets.conll", *options[1:], "-m", folder / "sets.model", "-q")
-    reading = load_model(folder / "sets.model").reading
-    assert (reading["unknown_label"], reading["label_sets"]) == ("-", "|")
-
-
 def test_evaluation_counts_what_is_known(folder):
     rows = cells(run("predict", folder / "full.model", folder / "half.conll", "-q").stdout)
     known = [row for row in rows if row[2] != "?"]

@@ -62,15 +62,6 @@ def test_the_probability_of_each_label(models):
     np.testing.assert_allclose(shown, expected, atol=1e-6)
 
 
-def test_the_probabilities_of_all_labels(models):
-    crf, file, _ = predictions(models, "conll", "test.conll")
-    output = run("predict", models / "conll.model", models / "test.conll", "--marginals", "-q").stdout
-    first = output.splitlines()[0].split("\t")[4:]
-    assert [cell.split("/")[0] for cell in first] == crf.classes_.tolist()
-    shown = [float(cell.split("/")[1]) for cell in first]
-    np.testing.assert_allclose(shown, crf.predict_marginals(file.X)[0][0], atol=1e-6)
-
-
 def test_the_best_labellings_with_their_probabilities(models):
     crf, file, _ = predictions(models, "conll", "test.conll")
     lines = run("predict", models / "conll.model", models / "test.conll", "--nbest", "3", "-q").stdout.splitlines()
@@ -93,23 +84,6 @@ def test_lines_of_json(models):
     expected = crf.predict_nbest(file.X, 2)[0]
     assert [each["labels"] for each in best] == [each.tolist() for each, _ in expected]
     assert [each["log_probability"] for each in best] == [logarithm for _, logarithm in expected]
-
-
-def test_tables_arrays_and_crfsuite_text(models, tmp_path):
-    _, _, labels = predictions(models, "csv", "test.csv")
-    table = run("predict", models / "csv.model", models / "test.csv", "-q").stdout.splitlines()
-    assert table[0] == "day,height,weight,label,predicted"
-    assert [line.split(",")[4] for line in table[1:]] == np.concatenate(labels).tolist()
-    crf, file, labels = predictions(models, "npz", "test.npz")
-    run("predict", models / "npz.model", models / "test.npz", "-o", tmp_path / "out.npz", "--marginals", "-q")
-    with np.load(tmp_path / "out.npz") as arrays:
-        np.testing.assert_array_equal(arrays["predicted"], np.concatenate(labels))
-        np.testing.assert_array_equal(arrays["marginals"], np.concatenate(crf.predict_marginals(file.X)))
-    _, file, labels = predictions(models, "crfsuite", "train.crfsuite")
-    text = run("predict", models / "crfsuite.model", models / "train.crfsuite", "-q").stdout
-    pairs = [line.split("\t") for line in text.splitlines() if line]
-    assert [pair[0] for pair in pairs] == [label for sequence in file.y for label in sequence]
-    assert [pair[1] for pair in pairs] == np.concatenate(labels).tolist()
 
 
 @pytest.mark.slow

@@ -62,13 +62,6 @@ def test_options_become_parameters_and_the_settings_repeat_the_run(inside, tmp_p
         np.testing.assert_array_equal(one.coefficients, other.coefficients)
 
 
-def test_known_labels_are_kept_in_segments(inside):
-    lines = run("predict", "words.model", "half.conll", "--known", "-q").stdout.split("\n")
-    cells = [line.split("\t") for line in lines if line]
-    assert {predicted for _, label, predicted in cells if label == "?"} <= {"rest", "move"}
-    assert all(label == predicted for _, label, predicted in cells if label != "?")
-
-
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
@@ -85,12 +78,6 @@ def test_known_labels_are_kept_in_segments(inside):
 )
 def test_every_command_answers_by_segments(inside, arguments, shown):
     assert shown in run(*arguments).stdout
-
-
-@pytest.mark.slow
-def test_reports_show_segments(inside, tmp_path):
-    run("evaluate", "words.model", "words.conll", "--resamples", "0", "--report", tmp_path / "page.html", "-q")
-    assert "SegmentCRF" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 TRAINING = [

@@ -84,13 +84,6 @@ def test_closed_streams_that_nothing_needs_are_no_matter(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("buffered", [True, False])
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is a disk that is always full")
-def test_messages_that_cannot_be_written_are_an_exit_code(folder, buffered):
-    assert in_shell(folder, "convert train.conll - --to crfsuite >/dev/full 2>/dev/full", buffered)[0] == 2
-
-
-@pytest.mark.slow
 def test_a_reader_that_has_had_enough_is_no_error(folder):
     line = '{ "$0" -m kernelfields.cli convert many.conll - --to crfsuite -q; echo $? >&2; } | head -n 1'
     shell = subprocess.run(["sh", "-c", line, sys.executable], cwd=folder, capture_output=True, text=True, check=True)
@@ -113,9 +106,3 @@ def test_a_model_of_a_device_that_is_not_here_predicts_and_says_so(folder):
     assert (code, output) == (0, run("predict", folder / "one.model", folder / "train.conll", "-q").stdout)
     assert messages.startswith("warning: engine='torch' is not here, 'auto' takes its place")
     assert messages.count("\n") == 1
-
-
-@pytest.mark.parametrize("command", ["train train.conll", "predict one.model train.conll"])
-def test_quiet_and_verbose_together_are_one_line(folder, command):
-    message = "error: --quiet and --verbose cannot go together\n"
-    assert in_shell(folder, f"{command} --quiet --verbose") == (2, "", message)

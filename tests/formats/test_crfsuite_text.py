@@ -1,5 +1,3 @@
-import gzip
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,13 +16,6 @@ def read(tmp_path):
         return read_crfsuite(path)
 
     return from_text
-
-
-def test_lines_without_weights_are_lists_of_names(read):
-    data = read("B-NP\tw[0]=An\tpos[0]=DT\nI-NP\tw[0]=egg\n\nO\tw[0]=.\n")
-    assert data.X == [[["w[0]=An", "pos[0]=DT"], ["w[0]=egg"]], [["w[0]=."]]]
-    assert data.y == [["B-NP", "I-NP"], ["O"]]
-    assert data.weights is None
 
 
 def test_one_weight_makes_feature_dicts_of_all_positions(read):
@@ -88,11 +79,6 @@ def test_arrays_are_written_by_number_of_column(tmp_path):
         assert (tmp_path / "out").read_text() == expected
     write_crfsuite(tmp_path / "out", [np.array([[True, False]])], [[7]])
     assert (tmp_path / "out").read_text() == "7\t0\n\n"
-
-
-def test_dicts_are_written_as_python_crfsuite_names_them(tmp_path):
-    write_crfsuite(tmp_path / "out.gz", [[{"word": "a:b", "len": 3, "upper": True, "tags": ["x"]}]], [["A"]])
-    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"A\tword\\:a\\:b\tlen:3.0\tupper\ttags\\:x\n\n"
 
 
 @pytest.mark.parametrize(

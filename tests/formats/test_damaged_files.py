@@ -136,12 +136,6 @@ def test_infinite_numbers_of_tables_are_refused_with_line_and_column(tmp_path, c
     assert read_table(path, sequence="id", label="label", kinds={"x": "text"}).X[0][0] == {"x": cell}
 
 
-def test_words_that_read_as_infinity_stay_words(tmp_path):
-    path = tmp_path / "data.csv"
-    path.write_text("id,x,label\na,inf,L\na,fin,R\nb,infinity,L\n")
-    assert read_sequences(path, sequence="id").X[0] == [{"x": "inf"}, {"x": "fin"}]
-
-
 @pytest.mark.parametrize("separator", ["ab", "", "\n", '"', None])
 def test_separators_of_tables_are_one_character(tmp_path, separator):
     path = tmp_path / "data.csv"
@@ -187,7 +181,3 @@ def test_sequences_are_not_read_from_devices(kind):
     options = {"sequence": "id"} if kind == "csv" else {}
     with pytest.raises(SequenceFileError, match="/dev/zero is a device, not a file: give the path of a file"):
         read_sequences("/dev/zero", kind, **options)
-
-
-def test_the_null_device_is_an_empty_file():
-    assert read_content(os.devnull) == b""

@@ -40,14 +40,6 @@ def test_column_files_get_more_columns_and_keep_their_comments(read, written):
     assert written(spaced, LABELS) == "a B B\nb B I\n\nc O O\n\n"
 
 
-def test_conllu_keeps_its_other_lines(read, written):
-    rest = "\t".join("_" * 6)
-    text = f"# text = no\n1-2\tan'\t_\t_\t{rest}\n1\ta\t_\tX\t{rest}\n2\tn'\t_\tY\t{rest}\n\n1\tc\t_\tX\t{rest}\n\n"
-    lines = written(read("a.conllu", text), LABELS).split("\n")
-    assert lines[1] == text.split("\n")[1]
-    assert [line.split("\t")[-1] for line in lines[2:4]] == ["B", "I"]
-
-
 def test_crfsuite_gets_the_label_read_and_the_label_predicted(read, written):
     file = read("a.crfsuite", "B\tx\nO\tx:2\n\nO\n")
     assert written(file, LABELS) == "B\tB\nO\tI\n\nO\tO\n\n"

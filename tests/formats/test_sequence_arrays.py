@@ -32,15 +32,6 @@ def save(tmp_path):
     return arrays
 
 
-def test_dense_inputs_are_cut_at_the_offsets(save):
-    found = read_arrays(save(X=DENSE, offsets=OFFSETS, y=np.array(list("ABABAB")), other=np.zeros(3)))
-    assert [x.tolist() for x in found.X] == [DENSE[:2].tolist(), DENSE[2:].tolist()]
-    assert [labels.tolist() for labels in found.y] == [["A", "B"], ["A", "B", "A", "B"]]
-    assert found.weights is None
-    assert found.offsets.tolist() == OFFSETS.tolist()
-    assert read_arrays(save(X=DENSE, offsets=OFFSETS)).y is None
-
-
 def test_sparse_inputs_are_put_together_from_their_parts(save):
     whole = sp.csr_array((SPARSE["data"], SPARSE["indices"], SPARSE["indptr"]), shape=(6, 5)).toarray()
     found = read_arrays(save(**SPARSE, offsets=OFFSETS, y=np.arange(6), weights=np.array([1, 2])))
@@ -160,14 +151,6 @@ def test_round_trip(tmp_path, dtype, sparse):
         assert np.array_equal(after.toarray() if sparse else after, before)
     assert [labels.tolist() for labels in found.y] == [labels.tolist() for labels in y]
     assert found.weights.tolist() == [1.0, 0.5, 2.0]
-
-
-def test_named_features_become_sparse_arrays_with_names_of_columns(tmp_path):
-    write_arrays(tmp_path / "out.npz", [[["a", "b"], ["b"]], [{"c": 2.0}]], [[0, 1], [1]])
-    found = read_arrays(tmp_path / "out.npz")
-    assert [x.toarray().tolist() for x in found.X] == [[[1, 1, 0], [0, 1, 0]], [[0, 0, 2]]]
-    with np.load(tmp_path / "out.npz") as arrays:
-        assert arrays["feature_names"].tolist() == ["a", "b", "c"]
 
 
 def test_standard_streams(tmp_path, monkeypatch, capfdbinary):

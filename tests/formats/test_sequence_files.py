@@ -1,7 +1,4 @@
-import io
 import re
-import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -53,17 +50,6 @@ def test_names_that_say_nothing_are_refused(write):
         read_sequences("train.tsv", "tsv")
 
 
-def test_column_files_become_dicts_by_column(write):
-    file = read_sequences(write("a.tsv", CHUNKS))
-    assert file.X == [[{"0": "He", "1": "PRP"}, {"0": "ran", "1": "VBD"}], [{"0": "She", "1": "PRP"}]]
-    assert file.y == [["B", "O"], ["B"]]
-    assert file.format == "columns"
-    middle = read_sequences(write("a.tsv", CHUNKS), label=1, features=[0])
-    assert middle.X[1] == [{"0": "She"}]
-    assert middle.y == [["PRP", "VBD"], ["PRP"]]
-    assert read_sequences(write("a.tsv", CHUNKS), label=None).X[1] == [{"0": "She", "1": "PRP", "2": "B"}]
-
-
 def test_a_file_without_labels_is_read_as_the_one_with_them(write):
     train = read_sequences(write("a.tsv", CHUNKS), template=TEMPLATE)
     bare = write("b.txt", "He PRP\nran VBD\n\nShe PRP\n")
@@ -107,12 +93,6 @@ def test_unknown_labels_and_sets_are_written_and_read_again(write, tmp_path, tar
     assert file.y == [["X", None], [{"X", "Y"}]]
     write_sequences(tmp_path / target, file.X, file.y)
     assert read_sequences(tmp_path / target, label_sets="|").y == file.y
-
-
-def test_what_crfsuite_files_say_of_labels_is_written_beside_predictions(write, tmp_path):
-    file = read_sequences(write("a.crfsuite", "X\ta\n?\tb\nX|Y\tc\n"), label_sets="|")
-    write_predictions(tmp_path / "b.txt", file, [np.array(["X", "Y", "Y"])])
-    assert (tmp_path / "b.txt").read_text() == "X\tX\n?\tY\nX|Y\tY\n\n"
 
 
 def test_tables_are_read_again_with_the_kinds_of_the_first(write):
@@ -170,13 +150,6 @@ def test_files_that_do_not_serve_are_named(write, name, text, options, message):
 def test_options_of_other_formats_are_refused(name, message):
     with pytest.raises(ValueError, match=message):
         read_sequences(name, template=TEMPLATE)
-
-
-def test_standard_input_is_a_column_file_unless_told(monkeypatch):
-    for kind, text in (("auto", "a\tB\n"), ("crfsuite", "B\ta:2\n")):
-        stream = io.BufferedReader(io.BytesIO(text.encode()))
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
-        assert read_sequences("-", kind).y == [["B"]]
 
 
 pieces = st.sampled_from(

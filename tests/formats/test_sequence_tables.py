@@ -34,12 +34,6 @@ def test_numbers_make_dense_arrays(write):
     assert table.reading["kinds"] == {"temperature": "number", "light": "number"}
 
 
-def test_text_makes_feature_dicts(write):
-    table = read_table(write("id,word,len,tag\n1,the,3,D\n1,42,2,N\n"), sequence="id", label="tag")
-    assert table.X == [[{"word": "the", "len": 3.0}, {"word": "42", "len": 2.0}]]
-    assert table.reading["kinds"] == {"word": "text", "len": "number"}
-
-
 @pytest.mark.parametrize("value", ["1_000", "\u0663", "0x10", "1,5"])
 def test_what_only_python_takes_for_a_number_is_text(write, value):
     table = read_table(write(f'id,value\n1,"{value}"\n1,2\n'), sequence="id")

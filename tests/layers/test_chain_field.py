@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from kernelfields import ChainCRF  # noqa: E402
 from kernelfields.engines.torch.family import TorchChainFamily  # noqa: E402
-from kernelfields.layers import ChainField, chain_field, label_scores, log_partition  # noqa: E402
+from kernelfields.layers import ChainField, chain_field, log_partition  # noqa: E402
 from kernelfields.numerics.threads import Workers  # noqa: E402
 from tests.inference.family_cases import CASES, problem  # noqa: E402
 
@@ -170,14 +170,6 @@ def test_partial_labels_restrict_the_first_sum(engine):
     torch.testing.assert_close(layer(scores, one_hot, LENGTHS), layer(scores, labels, LENGTHS))
 
 
-def test_all_labels_unknown_is_a_loss_of_zero(engine):
-    layer, scores, _, _ = drawn(constraints="bio")
-    loss = layer(scores, torch.full((3, 4), -1), LENGTHS)
-    gradients = torch.autograd.grad(loss, [scores, *layer.parameters()])
-    assert loss == 0
-    assert all((gradient == 0).all() for gradient in gradients)
-
-
 def test_forbidden_labels_have_no_gradient_and_no_nan(engine):
     layer, scores, _, _ = drawn(constraints={"scheme": "bio", "labels": ["B-Y"]})
     barred = scores.detach().clone()
@@ -244,34 +236,6 @@ def test_scores_of_hundreds_of_nats(engine):
     assert torch.isfinite(gradient).all()
 
 
-def test_state_dict_holds_parameters_alone():
-    layer, scores, labels, _ = drawn(constraints="bio")
-    state = layer.state_dict()
-    assert sorted(state) == ["end", "start", "transitions"]
-    other = ChainField(BIO, constraints="bio", dtype=torch.float64)
-    other.load_state_dict(state)
-    fine = torch.zeros_like(labels)
-    torch.testing.assert_close(other(scores, fine, LENGTHS), layer(scores, fine, LENGTHS))
-    assert repr(layer) == "ChainField(4 labels, constraints='bio', ends=True)"
-
-
-def test_a_network_learns_to_label():
-    torch.manual_seed(0)
-    labels = torch.randint(2, (20, 3)).repeat_interleave(3, dim=1)
-    inputs = torch.randn(20, 9, 3) + 2 * labels[..., None]
-    linear, layer = torch.nn.Linear(3, 2), ChainField(2)
-    optimiser = torch.optim.Adam([*linear.parameters(), *layer.parameters()], lr=0.1)
-    losses = []
-    for _ in range(30):
-        optimiser.zero_grad()
-        loss = layer(linear(inputs), labels)
-        loss.backward()
-        optimiser.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.5 * losses[0]
-    assert (layer.decode(linear(inputs)) == labels).float().mean() > 0.9
-
-
 def test_transitions_of_a_fitted_field_give_its_marginals():
     random = np.random.default_rng(0)
     y = [np.repeat(random.integers(2, size=3), 2) for _ in range(8)]
@@ -300,26 +264,6 @@ def test_any_family_can_be_a_layer(case):
         wanted = solved.enumerated(weights).mean()
         for gradient, table in zip(found, wanted.values(), strict=True):
             np.testing.assert_allclose(gradient.reshape(table.shape), table, rtol=0, atol=1e-10)
-
-
-def test_scores_of_labels_of_any_family():
-    for case in ("chains, a table each", "all n-grams", "rings", "trees", "a device"):
-        solved = problem(case, "plain")
-        labels = solved.random.integers(solved.items.n_labels, size=solved.items.n_positions)
-        tensors = [torch.tensor(np.asarray(array), requires_grad=True) for array in solved.potentials.arrays]
-        found = label_scores(solved.family, labels, *tensors)
-        gradients = torch.autograd.grad(found.sum(), tensors)
-        assert sum((g * u).sum() for g, u in zip(gradients, tensors, strict=True)).item() == pytest.approx(
-            found.sum().item()
-        )
-        choice = [
-            int((item.labels == labels[a:b]).all(axis=1).argmax())
-            for item, a, b in zip(
-                solved.enumeration.items, solved.items.offsets[:-1], solved.items.offsets[1:], strict=True
-            )
-        ]
-        for gradient, table in zip(gradients, solved.enumeration.counts(choice).values(), strict=True):
-            np.testing.assert_allclose(gradient.reshape(table.shape), table)
 
 
 def test_families_have_a_tensor_for_each_group():
@@ -426,8 +370,3 @@ def test_labels_that_constraints_forbid_are_named(engine):
 def test_labels_are_a_number_or_names(labels, kind, message):
     with pytest.raises(kind, match=message):
         ChainField(labels)
-
-
-def test_constraints_refer_to_names():
-    with pytest.raises(ValueError, match="does not fit the scheme 'bio'"):
-        ChainField(3, constraints="bio")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sentences import city_model, sentences
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SequenceClassifier
 from kernelfields.page import LabellingSession
 
 RING = [[0, 1], [1, 2], [2, 3], [3, 0]]
@@ -96,14 +96,6 @@ def test_whole_sequences_have_one_label():
     session = LabellingSession(X, None, model)
     assert session.show(1)["text"] == "5 positions"
     assert session.show(1)["positions"][0]["label"] in ("low", "high")
-
-
-def test_the_segment_that_holds_a_position_is_explained():
-    random = np.random.default_rng(0)
-    y = [np.repeat(["a", "b", "c"], [3, 2, 3]).tolist()] * 8
-    X = [np.repeat(np.eye(3), [3, 2, 3], axis=0) + 0.1 * random.normal(size=(8, 3)) for _ in y]
-    session = LabellingSession(X, None, SegmentCRF("linear", prior_variance=1.0, random_state=0).fit(X, y))
-    assert [session.explain(0, t)["label"] for t in range(8)] == y[0]
 
 
 @pytest.mark.slow

@@ -315,18 +315,6 @@ def test_labels_of_the_file_may_hold_what_it_can_hold(tmp_path):
     assert table.read_text() == 'day,speed,label\n1,0.5,"at rest, or not"\n1,0.7,fast\n2,0.1,?\n'
 
 
-def test_marks_are_those_of_the_file(tmp_path):
-    session = opened(tmp_path, unknown_label="NONE", label_sets="+")
-    with pytest.raises(ValueError, match="stands for a label that is not known"):
-        session.change(0, 0, [[0, ["NONE"]]])
-    session.change(0, 0, [[0, ["?"]], [1, ["a", "b"]]])
-    session.save()
-    labels = session.labels()
-    session.close()
-    assert labels[0][:3] == ["?", {"a", "b"}, None]
-    assert opened(tmp_path, unknown_label="NONE", label_sets="+").labels() == labels
-
-
 def test_labels_that_are_named_at_the_start_can_be_written(tmp_path):
     path = tmp_path / "new.conll"
     path.write_text("we\nsaw\n")

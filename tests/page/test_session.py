@@ -132,19 +132,6 @@ def test_a_refit_that_fails_leaves_the_model(model):
     assert session.model is model
 
 
-def test_numbers_are_shown_as_columns():
-    random = np.random.default_rng(0)
-    X = [np.vstack([random.normal(size=(3, 2)), [[np.nan, 1.0]]]) for _ in range(3)]
-    session = LabellingSession(X, None, ChainCRF("linear"), columns=["left", "right"])
-    shown = session.show(0)
-    assert len(shown["columns"]) == 2
-    assert shown["columns"][0][3] is None
-    assert "words" not in shown
-    long = LabellingSession([np.zeros((5000, 1))], None)
-    assert len(long.show(0, first=4000)["positions"]) == 400
-    assert long.show(0, first=4000)["first"] == 4000
-
-
 def test_labels_are_saved_and_nothing_else_changes(tmp_path, model):
     session = labelled(tmp_path, model)
     session.change(0, 0, [[0, ["O"]], [1, ["O", "B-city"]]])
@@ -163,18 +150,6 @@ def test_labels_are_saved_and_nothing_else_changes(tmp_path, model):
     with pytest.raises(ValueError, match="changed by another program: it is left as it is"):
         again.save()
     again.close()
-
-
-def test_tables_are_saved(tmp_path):
-    path = tmp_path / "rooms.csv"
-    path.write_text("day,speed,label\n1,0.5,\n1,0.7,rest\n2,0.1,?\n")
-    path.write_text("day,speed,label\n1,0.5,?\n1,0.7,rest\n2,0.1,?\n")
-    file = LabelFile.open(str(path), sequence="day")
-    session = LabellingSession(file.read.X, file.read.y, None, columns=file.columns, file=file)
-    assert session.labels() == [[None, "rest"], [None]]
-    session.change(1, 0, [[0, ["move"]]])
-    session.save()
-    assert path.read_text() == "day,speed,label\n1,0.5,?\n1,0.7,rest\n2,0.1,move\n"
 
 
 def test_the_journal_brings_everything_back(tmp_path, model):

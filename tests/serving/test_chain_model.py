@@ -1,7 +1,5 @@
 """Chains served with NumPy alone answer as the library does, whatever they were fitted on."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -119,15 +117,6 @@ def test_many_sequences_in_small_batches(monkeypatch):
     parts = load_chain(path).predict_marginals(sequences)
     for ours, theirs in zip(parts, whole, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["rbf", "dicts"])
-def test_eight_threads_get_the_answers_of_one(name):
-    served, sequences = load_chain(fitted(name)[1]), inputs_of(name)
-    expected = [each.tobytes() for each in served.predict_marginals(sequences)]
-    with ThreadPoolExecutor(8) as threads:
-        for answers in threads.map(served.predict_marginals, [sequences] * 16):
-            assert [each.tobytes() for each in answers] == expected
 
 
 @pytest.mark.parametrize("spread", [1.0, 1000.0])

@@ -64,14 +64,6 @@ def test_labels_alone(decode, tmp_path):
         assert model.classes_[asked(session, served, x)["labels"]].tolist() == labels
 
 
-def test_metadata_names_the_features(tmp_path):
-    model, path = fitted("strings")
-    to_onnx(load_chain(path), tmp_path / "model.onnx")
-    notes = session_of(tmp_path / "model.onnx").get_modelmeta().custom_metadata_map
-    assert json.loads(notes["feature_names"]) == model.feature_names_in_.tolist()
-    assert json.loads(notes["n_features"]) == model.n_features_in_
-
-
 def test_positions_without_features(tmp_path):
     """Entries are given to their rows, wherever there are rows without any."""
     model, path = fitted("strings")
