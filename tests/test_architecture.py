@@ -263,7 +263,7 @@ import numpy as np
 before = set(sys.modules)
 import kernelfields.kernels as kernels, kernelfields.serving
 X = np.eye(3)
-kernel = kernels.RBF() + kernels.Laplacian(0.5) * kernels.Polynomial() ** 2 + kernels.Normalized(kernels.Matern(3.5))
+kernel = kernels.RBF() + kernels.Laplacian(0.5) * kernels.Polynomial() ** 2 + kernels.Normalized(kernels.Matern(2.5))
 kernel = kernel.resolve(X)
 kernel(X, X), kernel(X), kernel.diag(X), kernel.towards(X)(X), repr(kernel), kernels.resolve_kernel("poly")
 packages = {name.partition(".")[0] for name in set(sys.modules) - before}

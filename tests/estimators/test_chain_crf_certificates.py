@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
 from kernelfields.basis import Gradient
@@ -22,7 +23,12 @@ FIELDS = {
     "greedy": {"kernel": RBF(gamma=0.3), "rank": 10, "basis": "greedy-cholesky", "prior_variance": 5.0},
     "linear": {"kernel": "linear"},
     "edge kernel": {"kernel": RBF(gamma=0.3), "edges": EdgeCliques(RBF(gamma=0.1)), "rank": 10},
-    "label matrix": {"kernel": RBF(gamma=0.3), "rank": 10, "label_kernel": np.eye(3) + 0.5 * np.eye(3)[::-1]},
+    "label matrix": {
+        "cliques": [
+            NodeCliques(RBF(gamma=0.3), rank=10, label_kernel=np.eye(3) + 0.5 * np.eye(3)[::-1]),
+            EdgeCliques(),
+        ]
+    },
     "spelled out": {"cliques": SPELLED},
 }
 
@@ -62,9 +68,7 @@ def test_the_rkhs_certificates_bound_the_best_of_all_functions(name):
     settings = FIELDS[name]
     crf = fit(tol=1e-6, **settings)
     if "cliques" in settings:
-        everything = {
-            "cliques": [clique.__class__(**{**clique.get_params(deep=False), "basis": "all"}) for clique in SPELLED]
-        }
+        everything = {"cliques": [clone(clique).set_params(basis="all") for clique in settings["cliques"]]}
     else:
         everything = {**settings, "basis": "all"}
     best = fit(tol=1e-11, **everything).solution_

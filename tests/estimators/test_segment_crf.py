@@ -59,8 +59,7 @@ def test_defaults_choose_durations_and_variance():
     assert model.max_duration_ == min(2 * longest_run(labels), max(map(len, labels)))
     assert model.durations_.shape == (model.max_duration_, 3)
     assert model.score(inputs, labels) > 0.6
-    shown = model.show(inputs[0], labels[0], caption="one")
-    assert "probability of the segment" in shown._repr_html_()
+    assert len(model.show(inputs[0], labels[0], caption="one").segments) > 1
 
 
 def longest_run(labels):

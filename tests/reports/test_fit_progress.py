@@ -142,13 +142,10 @@ def test_fits_to_partial_labels_show_how_flat_the_objective_is(capfd):
     random = np.random.default_rng(0)
     X, y = random.normal(size=(40, 2)), random.integers(2, size=40)
     labels = [[None if place % 3 == 0 else int(label) for place, label in enumerate(y)]]
-    for settings, words in (({}, "stationarity"), ({"solver": "newton"}, "gap")):
-        ChainCRF("linear", prior_variance=1.0, verbose=2, random_state=0, **settings).fit([X], labels)
-        lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("iteration")]
-        assert lines
-        assert all(words in line for line in lines)
-        # Steps of completed labels are convex fits one after the other: no one of them foretells the end.
-        assert not ({"solver"} & settings.keys() and any("left" in line for line in lines))
+    ChainCRF("linear", prior_variance=1.0, verbose=2, random_state=0).fit([X], labels)
+    lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("iteration")]
+    assert lines
+    assert all("stationarity" in line for line in lines)
 
 
 def test_quiet_shows_nothing(capfd):

@@ -59,7 +59,7 @@ MODELS: dict[str, tuple[dict[str, Any], Any, Any]] = {
         WORDS,
     ),
     "transitions that see": (
-        {"kernel": "linear", "edges": EdgeCliques("rbf"), "label_kernel": "centred", "decode": "posterior"},
+        {"cliques": [NodeCliques("linear", label_kernel="centred"), EdgeCliques("rbf")], "decode": "posterior"},
         X,
         WORDS,
     ),

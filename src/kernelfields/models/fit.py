@@ -12,6 +12,7 @@ measure are kept, and the fit stops when they have not improved for some iterati
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,8 @@ _INNER_TOLERANCE = 0.1
 # loose tolerance: it costs few passes, and its end and its steps save more (benchmarks/fit_speed.py).
 _LEAST_POSITIONS, _POSITIONS_PER_FEATURE = 10_000, 10
 _SHARE, _LOOSER = 4, 10.0
+# With approximate inference a fit makes about 20 evaluations, with twice the sweeps of the first one.
+_EVALUATIONS, _SOON = 40, 5.0
 # Iterations without a higher likelihood of the development set after which a fit stops.
 _PATIENCE = 5
 
@@ -312,7 +315,24 @@ def _start_from_single_labels(
     found = replace(options.tightened(_LOOSER), watch=None).minimize(part, None)
     for index, block in zip(few, part.blocks, strict=True):
         theta[posterior.blocks[index].rows] = found.theta[block.rows]
-    return theta, replace(options, watch=_interrupt) if found.reason == "interrupted" else options
+    if found.reason == "interrupted":
+        return theta, replace(options, watch=_interrupt)
+    _report_duration(posterior, theta, options)
+    return theta, options
+
+
+def _report_duration(posterior: LogPosterior, theta: np.ndarray, options: FitOptions) -> None:
+    """Say how long a fit with approximate inference takes, about; nothing where that is soon."""
+    if options.announce is None:
+        return
+    begin = time.perf_counter()
+    posterior.trial(theta)
+    seconds = _EVALUATIONS * (time.perf_counter() - begin)
+    if seconds >= _SOON:
+        options.report(
+            f"inference of all labels takes {seconds / _EVALUATIONS:.1f} s at first, the fit about {seconds:.0f} s "
+            f"({_EVALUATIONS} times that); the best estimate so far is kept if it is interrupted"
+        )
 
 
 def _minimize_from(
