@@ -12,7 +12,6 @@ from kernelfields.objective.curvature import (
     BlockedChains,
     _slopes_one_by_one,
     likelihood_hessian,
-    pairs_are_cheap,
     trace_slopes,
     works_in_blocks,
 )
@@ -65,22 +64,18 @@ def half_trace(point, roots, signs, potentials):
 
 @pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("from_pairs", [False, True])
-def test_the_hessian_in_blocks_is_that_of_single_products(name, n_jobs, from_pairs):
+def test_the_hessian_in_blocks_is_that_of_single_products(name, n_jobs):
     point = point_of(FIELDS[name], n_jobs=n_jobs)
     assert works_in_blocks(point.posterior)
     expected, chains = by_single_products(point), BlockedChains(point)
-    chains.from_pairs = from_pairs
     np.testing.assert_allclose(chains.hessian(), expected, atol=1e-12 * np.abs(expected).max())
     np.testing.assert_allclose(likelihood_hessian(point), expected, atol=1e-12 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("from_pairs", [False, True])
-def test_labels_of_probability_zero_are_no_trouble(from_pairs):
+def test_labels_of_probability_zero_are_no_trouble():
     point = point_of(FIELDS["one kernel"], constraints={"transitions": [(0, 0), (3, 2)], "start": [3]})
     assert (point.evaluation.member.marginals("edge")[:, 0, 0] == 0.0).all()
     expected, chains = by_single_products(point), BlockedChains(point)
-    chains.from_pairs = from_pairs
     np.testing.assert_allclose(chains.hessian(), expected, atol=1e-12 * np.abs(expected).max())
     roots = np.random.default_rng(1).normal(size=(5, point.posterior.size))
     found = trace_slopes(point, roots, np.ones(5), [0])
@@ -117,16 +112,6 @@ def test_other_likelihoods_take_one_product_at_a_time():
     assert not works_in_blocks(point.posterior)
     assert not point.posterior.datafit.likelihood.family.single_labels
     np.testing.assert_allclose(likelihood_hessian(point), by_single_products(point), atol=1e-12)
-
-
-def test_short_chains_are_taken_in_pairs_unless_factors_leave_few_labels():
-    chains = BlockedChains(point_of(FIELDS["one kernel"]))
-    assert chains.from_pairs  # 7 chains of at most nine positions, four labels
-    assert not pairs_are_cheap(np.array([30] * 10), 10, [10])
-    assert pairs_are_cheap(np.array([100] + [4] * 50_000), 26, [25])
-    assert not pairs_are_cheap(np.array([2000] + [4] * 50_000), 26, [25]), "one sequence would take 21 GB"
-    few = [NodeCliques("linear", label_kernel=np.ones((4, 4))), EdgeCliques()]
-    assert not BlockedChains(point_of(few)).from_pairs
 
 
 @pytest.mark.parametrize("n_columns", [1, 2**18, 2**20, 2**24])

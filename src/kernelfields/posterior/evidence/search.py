@@ -1,9 +1,8 @@
 """Prior variances and kernel parameters by maximising the evidence.
 
 L-BFGS-B climbs the log evidence in the logarithms of the parameters, within bounds, from the given parameters and
-from restarts. Large fields are climbed with few pivots first, those of many labels on a share of the sequences. The
-first restart begins at the best point so far with pivots chosen anew for its kernels, further ones at random. The best
-point seen is kept. Where the evidence is not finite the search steps back, and warns.
+from restarts. Large fields are climbed with few pivots first. The first restart begins at the best point so far with
+pivots chosen anew for its kernels, further ones at random. The best point seen is kept. Where the evidence is not finite the search steps back, and warns.
 
 The second derivative in the logarithm of a prior variance is about -(effective number of coefficients) / 2; so is,
 roughly, that in the logarithm of a kernel's width. Variables are scaled by its root, so that the first step is
@@ -27,12 +26,10 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.data.chains import Chains
 from kernelfields.engines.engine import Sample
 from kernelfields.engines.threads import LocalSample
 from kernelfields.models.build import build_designs
 from kernelfields.numerics.threads import blas_threads
-from kernelfields.objective.curvature import works_in_blocks
 from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.posterior.evidence.problem import (
@@ -79,16 +76,9 @@ class Climb:
         #: The best points: of coarse climbs (True) and of the others (False).
         self.tops: dict[bool, ClimbedPoint] = {}
         self.failures: list[str] = []
-        self._loose = 1.0
 
-    def run(
-        self, problem: EvidenceProblem, logs: np.ndarray, start: int, *, coarse: bool = False, loose: float = 1.0
-    ) -> None:
-        """Climb from a start; ``start`` is its number. Coarse climbs have a best point of their own.
-
-        A ``loose`` climb ends at so many times the tolerance.
-        """
-        self._loose = loose
+    def run(self, problem: EvidenceProblem, logs: np.ndarray, start: int, *, coarse: bool = False) -> None:
+        """Climb from a start; ``start`` is its number. Coarse climbs have a best point of their own."""
         low, high = np.array(self.bounds).T
         first = np.clip(logs, low, high)
         value, gradient, curvature = self._visit(problem, first, start, coarse)
@@ -151,7 +141,7 @@ class Climb:
 
     def _least(self, value: float) -> float:
         """Return the gain in nats that is worth another point."""
-        return self._loose * self.search.tol * max(1.0, abs(value))
+        return self.search.tol * max(1.0, abs(value))
 
     def _promise(self, logs: np.ndarray, gradient: np.ndarray, curvature: np.ndarray) -> float:
         """Return what a Newton step would gain, roughly; nothing beyond the bounds."""
@@ -201,7 +191,7 @@ class Climb:
 
     @property
     def best(self) -> ClimbedPoint | None:
-        """The best point with all pivots and sequences."""
+        """The best point with all pivots."""
         return self.tops.get(False)
 
 
@@ -209,14 +199,11 @@ class Climb:
 _SMALL_FEATURES = 1_000_000
 # Random restarts begin up to this factor away from the given parameters.
 _RESTART_FACTOR = 30.0
-# With "auto", fields of so many labels are climbed on every fourth sequence first, if there are so many of them.
-_MANY_LABELS = 10
-_MANY_SEQUENCES = 400
-_SHARE = 4
-# That top is a start and no more: it is found to so many times the tolerance.
-_LOOSE = 10.0
-# With "auto", a set of fewer pivots than this is not cut, nor to fewer than a third of them.
+# A set of fewer pivots than this is not cut for the coarse climb, nor to fewer than a third of them.
 _SMALL_RANK = 90
+# Bounds of prior variances, and the factor by which a kernel parameter may move from its first value.
+_VARIANCES = (1e-4, 1e6)
+_KERNEL_FACTOR = 100.0
 
 Bounds = tuple[float, float]
 
@@ -255,14 +242,12 @@ def maximise_evidence(
         raise ValueError("optimize='evidence' has nothing to choose: all features of all inputs are zero")
     parameters = variances_of(local) + (widths_of(local) if search.kernels else [])
     first = np.log([parameter.value for parameter in parameters])
-    bounds = [_bounds(search, parameter) for parameter in parameters]
+    bounds = [_bounds(parameter) for parameter in parameters]
     climb = Climb(search, bounds, announce, begin)
     small = sum(design.features.size for design in local if design.features is not None) < _SMALL_FEATURES
     anew = _has_pivots(local, parameters)
 
-    def problem_on(
-        designs: Sequence[LocalDesign], near: ClimbedPoint | None = None, sample: LocalSample = sample
-    ) -> EvidenceProblem:
+    def problem_on(designs: Sequence[LocalDesign], near: ClimbedPoint | None = None) -> EvidenceProblem:
         problem = EvidenceProblem(designs, parameters, sample, search, seed)
         if near is not None:
             problem.continue_from(near.mode)
@@ -274,14 +259,9 @@ def maximise_evidence(
 
     try:
         with blas_threads(1 if small else None):
-            share = _share_of(search, posterior, sample)
-            if share is None:
-                near = _coarse_top(search, climb, problem_on, local, first)
-            else:
-                near = _top_on_share(climb, problem_on, [share.design(design.term) for design in local], first, share)
+            near = _coarse_top(climb, problem_on, local, first)
             logs = first if near is None else near.logs
-            anew_now = near is not None and anew and share is None
-            climb.run(problem_on(rebuilt(logs) if anew_now else local, near), logs, 0)
+            climb.run(problem_on(rebuilt(logs) if near is not None and anew else local, near), logs, 0)
             for number in range(1, search.restarts + 1):
                 near = climb.best if number == 1 and anew else None
                 logs = _random_start(first, random) if near is None else near.logs
@@ -309,7 +289,6 @@ def maximise_evidence(
 
 
 def _coarse_top(
-    search: EvidenceSearch,
     climb: Climb,
     problem_on: Callable[[Sequence[LocalDesign]], EvidenceProblem],
     designs: Sequence[LocalDesign],
@@ -317,41 +296,12 @@ def _coarse_top(
 ) -> ClimbedPoint | None:
     """Climb with few pivots of each term; None where there are few anyway."""
     ranks = [design.term.subspace.rank if isinstance(design.term.subspace, PivotSubspace) else 0 for design in designs]
-    if search.coarse_rank == "auto":
-        ranks = [max(_SMALL_RANK // 3, rank // 4) if rank >= _SMALL_RANK else rank for rank in ranks]
-    elif search.coarse_rank is not None:
-        ranks = [min(rank, int(search.coarse_rank)) for rank in ranks]
+    ranks = [max(_SMALL_RANK // 3, rank // 4) if rank >= _SMALL_RANK else rank for rank in ranks]
     cut = [cut_design(design, rank) if rank else design for design, rank in zip(designs, ranks, strict=True)]
-    if search.coarse_rank is None or all(new is old for new, old in zip(cut, designs, strict=True)):
+    if all(new is old for new, old in zip(cut, designs, strict=True)):
         return None
     climb.run(problem_on(cut), first, 0, coarse=True)
     return climb.tops.get(True)
-
-
-def _share_of(search: EvidenceSearch, posterior: LogPosterior, sample: LocalSample) -> LocalSample | None:
-    """Return every fourth sequence, where labels are many and Hessians of all sequences dear; else None."""
-    data = sample.data
-    many = isinstance(data, Chains) and data.n_sequences >= _MANY_SEQUENCES
-    if search.coarse_rank != "auto" or not many or not works_in_blocks(posterior):
-        return None
-    if sample.spec.n_labels < _MANY_LABELS:
-        return None
-    return LocalSample(data.subset(slice(None, None, _SHARE)), sample.spec, sample.settings)
-
-
-def _top_on_share(
-    climb: Climb,
-    problem_on: Callable[..., EvidenceProblem],
-    designs: Sequence[LocalDesign],
-    first: np.ndarray,
-    share: LocalSample,
-) -> ClimbedPoint | None:
-    """Climb with a share of the sequences; the curvature of the likelihood is then as of all of them."""
-    climb.run(problem_on(designs, sample=share), first, 0, coarse=True, loose=_LOOSE)
-    top = climb.tops.get(True)
-    if top is not None and top.mode.curvature is not None:
-        top.mode.curvature *= _SHARE
-    return top
 
 
 def _random_start(first: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -365,10 +315,10 @@ def _has_pivots(designs: Sequence[LocalDesign], parameters: Sequence[FieldParame
     return any(isinstance(designs[index].term.subspace, PivotSubspace) for index in searched)
 
 
-def _bounds(search: EvidenceSearch, parameter: FieldParameter) -> Bounds:
+def _bounds(parameter: FieldParameter) -> Bounds:
     if parameter.name == VARIANCE:
-        return float(np.log(search.variance_bounds[0])), float(np.log(search.variance_bounds[1]))
-    middle, reach = np.log(parameter.value), np.log(search.kernel_factor)
+        return float(np.log(_VARIANCES[0])), float(np.log(_VARIANCES[1]))
+    middle, reach = np.log(parameter.value), np.log(_KERNEL_FACTOR)
     return float(middle - reach), float(middle + reach)
 
 

@@ -28,16 +28,12 @@ class EvidenceSearch(BaseEstimator):
         Most points tried in each climb.
     tol : float, default 1e-4
         A climb ends when a step gains less than this share of the log evidence, or promises to.
-    coarse_rank : int, "auto" or None, default "auto"
-        Large fields are first climbed with this many pivots of each set, and from there with all of them, chosen
-        anew; "auto" takes a quarter of them where that saves work, None none. With ten labels or more, and 400
-        sequences, "auto" first climbs on every fourth sequence instead.
-    variance_bounds : (float, float), default (1e-4, 1e6)
-        Of the prior variances.
-    kernel_factor : float, default 100.0
-        How far a kernel parameter may move from its first value, as a factor.
     method, steps, probes : as in ``laplace``
         Probes are the same at all points, so that the estimated evidence is smooth.
+
+    Notes
+    -----
+    Prior variances stay between 1e-4 and 1e6, parameters of kernels within a factor of 100 of their first values.
     """
 
     def __init__(
@@ -47,9 +43,6 @@ class EvidenceSearch(BaseEstimator):
         restarts: int = 1,
         max_evaluations: int = 40,
         tol: float = 1e-4,
-        coarse_rank: int | str | None = "auto",
-        variance_bounds: tuple[float, float] = (1e-4, 1e6),
-        kernel_factor: float = 100.0,
         method: str = "auto",
         steps: int = 100,
         probes: int = 10,
@@ -58,9 +51,6 @@ class EvidenceSearch(BaseEstimator):
         self.restarts = restarts
         self.max_evaluations = max_evaluations
         self.tol = tol
-        self.coarse_rank = coarse_rank
-        self.variance_bounds = variance_bounds
-        self.kernel_factor = kernel_factor
         self.method = method
         self.steps = steps
         self.probes = probes
@@ -72,14 +62,6 @@ class EvidenceSearch(BaseEstimator):
             check_count(getattr(self, name), name)
         if not is_real(self.tol) or not 0 < self.tol < 1:
             raise ValueError(f"tol must be a number between 0 and 1, got {self.tol!r}")
-        if self.coarse_rank is not None and self.coarse_rank != "auto":
-            check_count(self.coarse_rank, "coarse_rank", " (or 'auto', or None for no coarse climb)")
-        bounds = self.variance_bounds
-        pair = isinstance(bounds, list | tuple) and len(bounds) == 2 and all(map(is_real, bounds))
-        if not pair or not 0 < bounds[0] < bounds[1] < np.inf:
-            raise ValueError(f"variance_bounds must be two positive numbers, low and high, got {bounds!r}")
-        if not is_real(self.kernel_factor) or not 1 < self.kernel_factor < np.inf:
-            raise ValueError(f"kernel_factor must be a finite number above 1, got {self.kernel_factor!r}")
 
 
 def resolve_search(optimize: object) -> EvidenceSearch:
@@ -96,7 +78,7 @@ def resolve_search(optimize: object) -> EvidenceSearch:
 class EvidenceStep:
     """One point of a search: log evidence (NaN where there was none), its gradient, parameters by name.
 
-    A coarse point is one with few pivots or sequences: its evidence is that of another field. ``ended`` is, at the
+    A coarse point is one with few pivots: its evidence is that of another field. ``ended`` is, at the
     last point of a climb, why it ended there.
     """
 
@@ -138,7 +120,7 @@ class EvidencePath:
             return f"the evidence was nowhere finite at {counted(len(self.steps), 'point')}"
         best, first = self.best, self.first
         coarse = sum(step.coarse for step in self.steps)
-        with_few = f", {coarse} of them with few pivots or sequences" if coarse else ""
+        with_few = f", {coarse} of them with few pivots" if coarse else ""
         climbs = len({(step.start, step.coarse) for step in self.steps})
         error = f" (standard error {best.standard_error:.2g})" if best.standard_error > 0 else ""
         lines = [
