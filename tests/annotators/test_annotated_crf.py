@@ -12,7 +12,6 @@ from sklearn.preprocessing import StandardScaler
 
 from kernelfields import AnnotatedCRF, ChainCRF, ChainCRFCV, GraphCRF, KernelClassifier, PartialLabels, Sequencewise
 from kernelfields.annotators.annotations import read_annotations
-from kernelfields.engines import Threads
 from kernelfields.estimators import LabelShares
 from kernelfields.models.callbacks import Checkpoint
 from tests.annotators.annotated_sequences import CONFUSIONS, annotated_sequences
@@ -152,13 +151,6 @@ def test_fields_of_single_labels_and_graphs():
     np.testing.assert_allclose(graphs.confusions_["ben"], chains.confusions_["ben"], atol=0.05)
 
 
-def test_sparse_fields_with_observed_support():
-    words = [[{f"w{int(v > 0)}{int(u > 0)}": 1.0} for v, u in x] for x in X[:15]]
-    field = ChainCRF("linear", support="observed", **SETTINGS)
-    path = AnnotatedCRF(field, **IN_SAMPLE).fit(words, first(said, 15)).objective_path_
-    assert np.all(np.diff(path) <= 1e-9 * abs(path[0]))
-
-
 def test_the_field_is_kept_and_pickled(fitted, tmp_path):
     fitted.estimator_.save(tmp_path / "field")
     loaded = ChainCRF.load(tmp_path / "field")
@@ -258,8 +250,3 @@ def test_strangers_and_lengths_in_questions(fitted):
     with pytest.raises(ValueError, match="unknown label 9"):
         fitted.consensus(X[:1], {"anna": [[9] * 8]})
     assert fitted.log_likelihood(X[:2], {"anna": y[:2]}, per_item=True).shape == (2,)
-
-
-def test_one_annotator_is_told_of():
-    with pytest.warns(UserWarning, match="'anna' is the only annotator"):
-        AnnotatedCRF(ChainCRF("linear", engine=Threads(), **SETTINGS)).fit(X[:20], {"anna": said["anna"][:20]})

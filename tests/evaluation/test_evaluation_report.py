@@ -1,7 +1,6 @@
 """An evaluation as text, as HTML and as plain data; of a fitted field from end to end."""
 
 import json
-import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.metrics import confusion_matrix
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, SegmentCRF, SequenceClassifier
 from kernelfields.compat import CRF
-from kernelfields.evaluation import compare, evaluate, token_accuracy
+from kernelfields.evaluation import compare, evaluate
 from kernelfields.reports import report_page
 
 
@@ -51,6 +50,8 @@ def test_labels_that_are_partly_known_count_where_they_are_known():
         evaluate(true, predicted[:2])
     with pytest.raises(TypeError, match="y_pred must hold one list or array for each sequence"):
         evaluate(true, 3)
+    with pytest.raises(ValueError, match="no label is known"):
+        evaluate([None] * 3, predicted)
     with pytest.raises(ValueError, match="scheme='bio': entities are counted where every label is known"):
         evaluate(true, predicted, scheme="bio")
 
@@ -62,15 +63,6 @@ def test_what_a_model_answers_and_what_is_passed_are_not_mixed():
         evaluate(crf, X, y, marginals=crf.predict_marginals(X))
     with pytest.raises(TypeError, match=r"decode and labels_only are for a model: evaluate\(model, X, y"):
         evaluate(y, y, decode="viterbi")
-
-
-def test_figures_agree_with_the_field(fitted, evaluation):
-    crf, X, y = fitted
-    assert evaluation.accuracy.value == pytest.approx(crf.score(X, y))
-    assert evaluation.log_likelihood.per_sequence.value == pytest.approx(crf.log_likelihood(X, y) / len(X))
-    assert evaluation.entities.scheme == "bio"
-    assert list(evaluation.entities.per_type) == ["LOC", "PER"]
-    assert evaluation.accuracy.low < evaluation.accuracy.value < evaluation.accuracy.high
 
 
 def test_confusions_are_those_of_scikit_learn(fitted, evaluation):
@@ -101,56 +93,6 @@ def test_of_many_labels_the_most_frequent_confusions_are_listed():
     assert "Which labels are confused?" not in report_page("Test", evaluation=right)
 
 
-def test_text(evaluation):
-    lines = str(evaluation).splitlines()
-    assert lines[0] == (
-        "10 sequences, 90 positions; 95 % intervals by Wilson's method for shares, else from 1,000 resamples of "
-        "sequences"
-    )
-    for name in ("accuracy", "sequence accuracy", "log-likelihood per position", "Brier score", "LOC"):
-        assert sum(line.startswith(name) for line in lines) == 1
-    assert sum(line.startswith("B-PER ") for line in lines) == 2  # its scores, and its row of the confusion matrix
-    row = next(line for line in lines if line.startswith("B-LOC"))
-    scores = evaluation.per_label["B-LOC"]
-    assert row.split("   ")[-1].strip() == str(scores.support)
-    assert str(scores.precision) in row
-    assert str(scores.f1) in row
-    header = next(line for line in lines if line.startswith("label"))
-    assert header.index("support") + len("support") == len(row)
-    assert [line.split()[0] for line in lines if " average" in line] == ["micro", "macro", "weighted"] * 2
-    assert not any(line != line.rstrip() for line in lines)
-
-
-def test_text_without_resamples():
-    text = str(evaluate([["a", "b"]], [["a", "a"]], n_resamples=0))
-    assert text.splitlines()[0] == "1 sequence, 2 positions"
-    assert "[" not in text
-    assert "entity" not in text
-    impossible = evaluate([["a"]], [["a"]], log_likelihood=[-np.inf], n_resamples=0)
-    assert "minus infinity: 1 sequence has probability zero" in str(impossible)
-
-
-def test_plain_data(evaluation):
-    plain = json.loads(json.dumps(evaluation.to_dict(), allow_nan=False))
-    assert plain["accuracy"] == {
-        "value": evaluation.accuracy.value,
-        "low": evaluation.accuracy.low,
-        "high": evaluation.accuracy.high,
-    }
-    assert [row["label"] for row in plain["labels"]] == list(evaluation.per_label)
-    assert [row["type"] for row in plain["entities"]["types"]] == ["LOC", "PER"]
-    assert plain["averages"]["macro"]["f1"]["value"] == evaluation.averages["macro"].f1.value
-    curve = plain["calibration"]["curve"]
-    assert sum(curve["counts"]) == 90
-    assert [count == 0 for count in curve["counts"]] == [share is None for share in curve["accuracy"]]
-    assert plain["n_resamples"] == 1000
-
-
-def test_whole_numbers_stay_whole_numbers():
-    plain = evaluate([np.array([3, 7])], [np.array([3, 3])], n_resamples=np.int64(5), random_state=0).to_dict()
-    assert json.loads(json.dumps(plain))["labels"][1]["label"] == 7
-
-
 class Cells(HTMLParser):
     """Text of the cells, and tags that must be closed in turn."""
 
@@ -166,35 +108,6 @@ class Cells(HTMLParser):
 
     def handle_data(self, data):
         self.text.append(data)
-
-
-def test_html(evaluation):
-    cells = Cells()
-    cells.feed(evaluation._repr_html_())
-    assert cells.open == []
-    assert str(evaluation.accuracy)[:5] in "".join(cells.text)
-    assert {"B-LOC", "entity (bio)", "macro average"} <= set(cells.text)
-    hostile = evaluate([["<script>", "b"]], [["b", "b"]], n_resamples=0)._repr_html_()
-    assert "<script>" not in hostile
-    assert "&lt;script&gt;" in hostile
-
-
-def test_comparisons_show_themselves(fitted):
-    crf, X, y = fitted
-    first, second = crf.predict(X, decode="posterior"), crf.predict(X)
-    found = compare(y, first, second, scheme="bio", random_state=0)
-    lines = str(found).splitlines()
-    assert lines[0] == "10 sequences, 90 positions; 95 % intervals from 1,000 paired resamples"
-    assert f"{found.accuracy.difference:+.4f}" in next(line for line in lines if line.startswith("accuracy"))
-    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert plain["entity_f1"]["share_better"] == found.entity_f1.share_better
-    cells = Cells()
-    cells.feed(found._repr_html_())
-    assert "entity F1" in cells.text
-    bare = compare(y, first, second, scheme=None, n_resamples=0)
-    assert bare.accuracy.share_better is None
-    assert bare.to_dict()["entity_f1"] is None
-    assert "[" not in str(bare)
 
 
 def test_auto_counts_no_entities_where_labels_write_none():
@@ -255,18 +168,6 @@ def test_decodings_are_checked(fitted):
         evaluate({}, X, y)
 
 
-def test_single_labels_are_sequences_of_length_one():
-    X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
-    classifier = KernelClassifier("linear").fit(X, y)
-    found = evaluate(classifier, X, y, n_resamples=0)
-    assert found.accuracy.value == 1.0
-    assert found.log_likelihood.per_token.value == pytest.approx(classifier.log_likelihood(X, y) / 4)
-    assert evaluate(classifier, X, [0, None, 1, 1], n_resamples=0).n_tokens == 3
-    with pytest.raises(ValueError, match=re.escape("as of a classifier, y_true[:, None]")):
-        evaluate(y, classifier.predict(X))
-    assert evaluate(y[:, None], classifier.predict(X)[:, None], n_resamples=0).accuracy.value == 1.0
-
-
 def test_figures_are_named_by_what_they_are_of():
     X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
     single = str(evaluate(KernelClassifier("linear").fit(X, y), X, y, n_resamples=0))
@@ -305,19 +206,6 @@ def test_labels_that_the_fit_never_saw_are_errors_and_named(fitted):
     rows, classes = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array(["a", "a", "b", "b"])
     single = evaluate(KernelClassifier("linear").fit(rows, classes), rows, ["a", "c", "b", "b"], n_resamples=0)
     assert (single.accuracy.value, single.unseen) == (0.75, {"c": 1})
-
-
-def test_graphs_are_evaluated_like_sequences():
-    random = np.random.default_rng(0)
-    X = [(random.normal(size=(4, 2)), np.array([[0, 1], [1, 2], [2, 3], [3, 0]])) for _ in range(6)]
-    y = [(x[:, 0] > 0).astype(int) for x, _ in X]
-    model = GraphCRF("linear").fit(X, y)
-    found = evaluate(model, X, y, n_resamples=0)
-    assert found.accuracy.value == token_accuracy(y, model.predict(X))
-    assert found.log_likelihood.per_sequence.value == pytest.approx(model.log_likelihood(X, y) / 6)
-    rough = evaluate(GraphCRF("linear", inference="trw").fit(X, y), X, y, n_resamples=0)
-    assert rough.log_likelihood is None
-    assert rough.calibration is not None
 
 
 def test_the_face_of_sklearn_crfsuite_and_segments_are_evaluated():

@@ -158,22 +158,6 @@ def test_log_likelihoods_are_checked(values, words):
         evaluate([["a"]] * 3, [["a"]] * 3, log_likelihood=values)
 
 
-def test_random_states():
-    y_true, y_pred = predictions(40)
-    likelihood = -np.random.default_rng(0).random(40)
-
-    def mean(random_state):
-        return evaluate(
-            y_true, y_pred, log_likelihood=likelihood, random_state=random_state
-        ).log_likelihood.per_sequence
-
-    one, same, other = map(mean, (1, 1, 2))
-    assert one == same
-    assert one != other
-    assert mean(np.random.RandomState(5)) == mean(np.random.RandomState(5))
-    assert mean(np.random.default_rng(1)) == one
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -278,24 +262,3 @@ def test_figures_of_nothing_have_no_interval_among_others_that_have():
     assert reason in str(found).splitlines()[0]
     assert reason in report_page("Three", evaluation=found)
     assert "[–]" not in str(evaluate(y_true + y_true, y_true + y_true, random_state=0))
-
-
-def test_rows_hold_every_figure_and_the_ends_of_its_interval():
-    y_true, y_pred = predictions()
-    found = evaluate(y_true, y_pred, scheme=None, n_resamples=20, random_state=0)
-    rows = {row.get("figure") or row.get("label"): row for row in found.to_rows()}
-    low, high = found.accuracy.low, found.accuracy.high
-    expected = {"figure": "accuracy", "value": found.accuracy.value, "value low": low, "value high": high}
-    assert rows["accuracy"] == expected
-    assert rows["B-X"]["recall"] == found.per_label["B-X"].recall.value
-    assert rows["macro average"]["F1 high"] == found.averages["macro"].f1.high
-    differences = compare(y_true, y_pred, y_true, n_resamples=20, random_state=0)
-    assert differences.to_rows()[1]["second - first"] == differences.accuracy.difference.value
-
-
-def test_sums_of_sequences_come_first():
-    sums = Resampling(5, 0.95, 0).sums({"one": np.arange(4), "two": np.ones((4, 2))})
-    assert sums["one"].shape == (6,)
-    np.testing.assert_array_equal(sums["one"][0], 6)
-    assert sums["two"].shape == (6, 2)
-    np.testing.assert_array_equal(sums["two"], 4.0)

@@ -83,15 +83,6 @@ def test_what_is_no_rule_is_refused(rule):
         Quadrature(*rule).check(2)
 
 
-def test_rules_from_files_are_small():
-    Quadrature("gauss-legendre", 4096).check(1)
-    Quadrature("gauss-legendre", 2048).check(2)
-    Quadrature("sobol", 2**19).check(5)
-    for rule, dimension in ((("gauss-legendre", 4097), 1), (("gauss-legendre", 2049), 2), (("sobol", 2**20), 5)):
-        with pytest.raises(ValueError, match="too many nodes"):
-            Quadrature(*rule).check(dimension)
-
-
 def test_points_on_the_faces_of_the_cube_are_moved_inside(monkeypatch):
     """A normal distribution on the whole line has no point for the probabilities 0 and 1."""
     line = Box(np.array([-np.inf]), np.array([np.inf]))

@@ -15,17 +15,13 @@ from kernelfields import (
     ExponentialFamilyDensity,
     FieldSearchCV,
     FrameCRF,
-    GraphCRF,
     KernelClassifier,
-    MultiLabelCRF,
     RingCRF,
     SegmentCRF,
-    SequenceClassifier,
     SoftTargets,
     find_label_errors,
 )
 from kernelfields.compat import CRF
-from kernelfields.reports import report_page
 
 SETTINGS = {"kernel": "linear", "prior_variance": 1.0, "tol": 1e-3, "n_jobs": 1, "random_state": 0}
 CENTRES = np.array([[2.0, 0.0], [0.0, 2.0], [-2.0, -2.0]])
@@ -59,50 +55,6 @@ def test_a_wrong_label_in_a_sequence_comes_first(kind):
     assert [len(own) for own in errors.position_scores] == [len(labels) for labels in y]
     assert errors.n_known == sum(map(len, y))
     assert errors.rows == tuple(sorted(errors.rows, key=lambda row: -row.score))
-
-
-def test_graphs():
-    X, y = sequences()
-    graphs = [(x, np.array([[t, t + 1] for t in range(len(x) - 1)])) for x in X]
-    errors = find_label_errors(GraphCRF(**SETTINGS), graphs, with_error(y), cv=3)
-    assert (errors.rows[0].sequence, errors.rows[0].position) == (5, 3)
-    assert errors.nouns[0] == "graph"
-
-
-def test_single_labels():
-    rng = np.random.default_rng(0)
-    y = np.array(list("abc"))[rng.integers(3, size=60)]
-    X = CENTRES[np.searchsorted(list("abc"), y)] + 0.4 * rng.normal(size=(60, 2))
-    given = y.copy()
-    given[7] = "a" if y[7] != "a" else "b"
-    errors = find_label_errors(KernelClassifier(**SETTINGS), X, given, cv=4)
-    assert errors.rows[0].sequence == 7
-    assert errors.rows[0].proposed == (y[7],)
-    assert "7" in str(errors)
-    assert errors.rows[0].end is None
-
-
-def test_classes_of_whole_sequences():
-    rng = np.random.default_rng(0)
-    classes = np.arange(18) % 2
-    X = [CENTRES[label] + 0.3 * rng.normal(size=(4, 2)) for label in classes]
-    y = np.array(["x", "y"])[classes]
-    y[3] = "x"
-    errors = find_label_errors(SequenceClassifier("linear", n_states=1, n_jobs=1, random_state=0), X, y, cv=3)
-    assert errors.rows[0].sequence == 3
-    assert errors.rows[0].proposed == ("y",)
-
-
-def test_several_labels():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 3))
-    Y = (X > 0).astype(int)
-    Y[11, 2] = 1 - Y[11, 2]
-    X[11] = 2 * np.sign(X[11])
-    errors = find_label_errors(MultiLabelCRF("linear", prior_variance=10.0, n_jobs=1, random_state=0), X, Y, cv=4)
-    assert errors.rows[0].sequence == 11
-    assert errors.rows[0].given == (int(Y[11, 2]),)
-    assert errors.position_scores[11].argmax() == 2
 
 
 @pytest.mark.slow
@@ -359,11 +311,3 @@ def test_bad_labels():
         find_label_errors(ChainCRF(**SETTINGS), X, SoftTargets([], classes=["a", "b"]))
     with pytest.raises(TypeError, match="estimator must be one of labels"):
         find_label_errors(ExponentialFamilyDensity(), np.linspace(0, 1, 8)[:, None], np.arange(8) % 2, cv=2)
-
-
-def test_findings_are_a_section_of_the_report():
-    X, y = sequences()
-    errors = find_label_errors(ChainCRF(**SETTINGS), X, with_error(y), cv=4, top=3)
-    page = report_page("Letters", sections={"Labels that may be wrong": errors.markup()})
-    assert "Labels that may be wrong" in page
-    assert page.count("<tr") == 1 + len(errors.to_rows())

@@ -3,16 +3,12 @@
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from kernelfields import (
     ChainCRF,
     GraphCRF,
-    KernelClassifier,
     MultiLabelCRF,
-    SegmentCRF,
-    SequenceClassifier,
     rank_for_labelling,
 )
 from tests.labelling.test_label_errors import SETTINGS, sequences
@@ -90,31 +86,6 @@ def test_batches_are_spread_by_the_kernel():
     assert len(set(by_position.order)) == 4
 
 
-def test_every_estimator_of_labels():
-    X, y = sequences(12)
-    rng = np.random.default_rng(0)
-    rows, single = np.concatenate(X), np.concatenate(y)
-    table = rng.normal(size=(30, 2))
-    graphs = [(x, np.array([[t, t + 1] for t in range(len(x) - 1)])) for x in X]
-    models = [
-        (SegmentCRF(**SETTINGS, max_duration=8).fit(X, y), X),
-        (GraphCRF(**SETTINGS).fit(graphs, y), graphs),
-        (KernelClassifier(**SETTINGS).fit(rows, single), rows),
-        (MultiLabelCRF("linear", n_jobs=1, random_state=0).fit(table, (table > 0).astype(int)), table),
-        (SequenceClassifier("linear", n_states=1, n_jobs=1).fit(X, [own[0] for own in y]), X),
-        (make_pipeline(FunctionTransformer(), ChainCRF(**SETTINGS)).fit(X, y), X),
-    ]
-    for model, inputs in models:
-        order = rank_for_labelling(model, inputs, batch=5)
-        assert len(order) == 5
-        assert len(order.scores) == len(inputs)
-        assert np.all(order.scores >= 0)
-        assert "score" in str(order)
-        assert len(order.to_dict()["order"]) == 5
-        places = rank_for_labelling(model, inputs, batch=5, positions=True)
-        assert len(places) == 5
-
-
 def test_tokens_and_rows():
     crf, X = fitted()
     tokens = [[f"w{number}.{t}" for t in range(len(x))] for number, x in enumerate(X)]
@@ -128,6 +99,13 @@ def test_tokens_and_rows():
         "token": f"w{item}.{part}",
         "score": 0,
     }
+
+
+def test_labels_of_instances_have_names():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model = MultiLabelCRF("linear", n_jobs=1, random_state=0).fit(X, (X > 0).astype(int))
+    places = rank_for_labelling(model, X, batch=5, positions=True)
+    assert {name for _, name in places.order} <= set(model.label_names_.tolist())
 
 
 def test_bad_input():

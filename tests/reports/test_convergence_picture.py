@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.figure import Figure
-from parsed_pages import solution_of, texts
+from parsed_pages import solution_of
 
-from kernelfields import ChainCRF
 from kernelfields.reports import plot_convergence
 
 VALUES, BOUNDS = [900.0, 400.0, 301.0, 300.1], [-math.inf, 200.0, 299.0, 300.0]
@@ -42,14 +40,6 @@ def test_the_lower_panel_shows_the_gap_and_the_tolerance():
     assert set(tol.get_ydata()) == {1e-3}
     assert [each.get_text() for each in lower.texts] == ["tol = 0.001"]
     assert len(plot_convergence(solution).axes[1].lines) == 1
-
-
-def test_the_picture_says_what_it_shows():
-    picture = plot_convergence(solution_of(VALUES, BOUNDS), tol=1e-3)
-    assert picture.description == "Convergence of newton: value 300.1, relative gap 0.00033 after 3.5 passes"
-    svg = picture.markup()
-    expected = {"value", "lower bound", "relative gap", "passes over the data", "negative log-posterior"}
-    assert expected <= set(texts(svg))
 
 
 @pytest.mark.slow
@@ -95,34 +85,6 @@ def test_the_band_reaches_the_floor_of_the_panel_however_low_the_bound():
     assert np.isfinite(corners).all()
     assert corners[:, 1].min() < upper.get_ylim()[0]
     assert corners[:, 1].min() > -1e6  # matplotlib would lose a band that ends at -1e300
-
-
-def test_single_iterations_are_marked_while_they_can_be_told_apart():
-    few, many = (solution_of(np.geomspace(9, 3, n), np.full(n, 2.0)) for n in (60, 61))
-    assert {line.get_marker() for line in plot_convergence(few).axes[0].lines} == {"."}
-    assert {line.get_marker() for line in plot_convergence(many).axes[0].lines} == {"None"}
-
-
-def test_axes_that_are_given_take_one_panel_or_two():
-    one, two = Figure().subplots(), Figure().subplots(2)
-    solution = solution_of(VALUES, BOUNDS)
-    assert plot_convergence(solution, one).axes == (one,)
-    assert one.get_xlabel() == "passes over the data"
-    assert plot_convergence(solution, two, tol=0.1).axes == tuple(two)
-    assert len(two[1].lines) == 2
-    with pytest.raises(ValueError, match="ax must hold 2 Axes"):
-        plot_convergence(solution, Figure().subplots(3))
-
-
-def test_a_fitted_field_has_a_picture_of_its_own_history():
-    random = np.random.default_rng(0)
-    X = [random.normal(size=(5, 3)) for _ in range(8)]
-    y = [(x[:, 0] > 0).astype(int) for x in X]
-    solution = ChainCRF("linear", n_jobs=1).fit(X, y).solution_
-    picture = plot_convergence(solution, tol=1e-3)
-    values = picture.axes[0].lines[1].get_ydata()
-    np.testing.assert_array_equal(values, [each.value for each in solution.history])
-    assert solution.solver in picture.description
 
 
 def test_a_history_without_values_is_refused():

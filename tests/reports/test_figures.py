@@ -13,9 +13,8 @@ import pytest
 from matplotlib import pyplot
 from parsed_pages import HOSTILE, ParsedPage, solution_of, texts
 
-from kernelfields.reports import LabelledSequence, Picture, plot_convergence, plot_sequence, plot_transitions
+from kernelfields.reports import LabelledSequence, plot_convergence, plot_sequence, plot_transitions
 from kernelfields.reports.figures import (
-    COLOURS,
     decade_axis,
     decade_words,
     legend,
@@ -27,7 +26,6 @@ from kernelfields.reports.figures import (
     whiskers,
 )
 from kernelfields.reports.markup import LIGHT
-from kernelfields.reports.page import page, section
 
 FIT = solution_of([900.0, 400.0, 301.0, 300.1], [-np.inf, 200.0, 299.0, 300.0])
 
@@ -89,11 +87,6 @@ def test_colours_have_names_that_follow_the_screen():
     assert set(re.findall(r"(?<!,)#[0-9a-f]{6}", svg)) == set()
 
 
-def test_text_is_text():
-    svg = plot_convergence(FIT, tol=0.1).markup()
-    assert {"passes over the data", "relative gap", "value", "tol = 0.1"} <= set(texts(svg))
-
-
 def test_a_notebook_shows_a_picture_once():
     html = points()._repr_html_()
     page = ParsedPage(html)
@@ -106,20 +99,6 @@ def test_a_notebook_shows_a_picture_once():
         assert plot_transitions(np.eye(2), "ab", ax=ax)._repr_html_() is None
     finally:
         pyplot.close(figure)
-
-
-def test_a_page_takes_pictures_as_they_are():
-    document = page("t", "l", [section("s", points(), "words")])
-    assert points().markup() in document
-    assert "<p>words</p>" in document
-
-
-def test_files_of_every_kind_are_written(tmp_path):
-    picture = points()
-    for ending in ("png", "pdf", "svg"):
-        picture.savefig(tmp_path / f"points.{ending}")
-        assert (tmp_path / f"points.{ending}").stat().st_size > 1000
-    assert picture.figure.axes == list(picture.axes)
 
 
 def test_style_and_backend_are_left_alone():
@@ -135,23 +114,6 @@ def test_the_style_of_the_user_changes_no_report():
         picture = plot_convergence(FIT)
         assert picture.markup() == expected
     assert picture.markup() == expected
-
-
-def test_axes_that_are_given_keep_their_style():
-    with matplotlib.style.context("dark_background"):
-        ax = matplotlib.figure.Figure().subplots()
-        picture = plot_transitions(np.eye(2), "ab", ax=ax)
-    assert picture.axes == (ax,)
-    assert ax.yaxis.label.get_color() == "white"
-
-
-def test_axes_may_be_in_a_part_of_a_figure(tmp_path):
-    figure = matplotlib.figure.Figure(figsize=(6, 3))
-    left, _ = figure.subfigures(1, 2)
-    picture = plot_transitions(np.eye(2), "ab", ax=left.subplots())
-    assert picture.figure is figure
-    picture.savefig(tmp_path / "part.png")
-    assert texts(picture.markup()).count("a") == 2
 
 
 def test_as_many_axes_as_panels_are_needed():
@@ -190,13 +152,6 @@ def test_letters_that_matplotlib_cannot_draw_reach_the_browser_without_a_warning
         warnings.simplefilter("error")
         svg = plot_transitions(np.eye(2), ["名詞", "動詞"]).markup()
     assert texts(svg).count("名詞") == 2
-
-
-def test_curves_differ_in_colour_then_in_dashes():
-    looks = [look(number) for number in range(8)]
-    assert [each["color"] for each in looks[:4]] == list(COLOURS)
-    assert len({each["marker"] for each in looks[:4]}) == 4
-    assert len({(each["color"], str(each["linestyle"])) for each in looks}) == 8
 
 
 def test_whiskers_are_the_intervals():
@@ -264,7 +219,3 @@ def test_without_matplotlib_the_error_says_what_to_install(draw, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="plots need matplotlib: pip install matplotlib"):
         draw()
-
-
-def test_pictures_are_pictures():
-    assert isinstance(plot_convergence(FIT), Picture)

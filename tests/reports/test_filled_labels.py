@@ -1,9 +1,8 @@
 """The table of what a field has filled in."""
 
-import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import ChainCRF
 from tests.samples import as_words, labelled_sequences
 
 
@@ -50,20 +49,3 @@ def test_it_is_shown_as_text_and_as_a_page(tagger):
     escaped = crf.filled(X[:1], [[None, *y[0][1:]]], tokens=[["<b>"] * len(y[0])])._repr_html_()
     assert "<b>" not in escaped
     assert "&lt;b&gt;" in escaped
-
-
-def test_samples_and_several_labels_have_tables_too():
-    random = np.random.default_rng(0)
-    X = random.normal(size=(20, 2))
-    y = np.where(X[:, 0] > 0, "up", "down")
-    classifier = KernelClassifier("linear", prior_variance=1.0, random_state=0).fit(X, y)
-    (row,) = classifier.filled(X, [None, *y[1:]]).to_rows()
-    assert (row["sample"], row["label"]) == (0, classifier.predict(X[:1])[0])
-    Y = np.column_stack([X[:, 0] > 0, X[:, 1] > 0]).astype(float)
-    crf = MultiLabelCRF("linear", prior_variance=1.0, random_state=0).fit(X, Y)
-    some = Y.copy()
-    some[3, 1] = np.nan
-    (row,) = crf.filled(X, some).to_rows()
-    chance = crf.predict_proba(X, known=some)[3, 1]
-    assert (row["instance"], row["label name"], row["label"]) == (3, 1, crf.predict(X, known=some)[3, 1])
-    assert row["probability"] == pytest.approx(chance if row["label"] else 1.0 - chance)

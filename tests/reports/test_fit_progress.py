@@ -96,13 +96,6 @@ def shown(history, *, terminal, verbose=1, **settings):
     return text.getvalue()
 
 
-def test_a_file_gets_the_first_and_the_last_line_of_a_quick_fit():
-    lines = shown(halving(9), terminal=False).splitlines()
-    assert lines[:2] == ["choosing a basis", describe(halving(1)[0])]
-    assert lines[2].startswith(describe(halving(9)[-1]) + "  about 24 s left")
-    assert len(lines) == 3
-
-
 def test_lines_come_every_few_seconds(monkeypatch):
     clock = iter(np.arange(0.0, 1000.0, 0.5))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
@@ -136,23 +129,6 @@ def test_flatness_takes_the_place_of_the_gap_where_there_is_no_bound():
         "24",
         "s",
     ]
-
-
-def test_fits_to_partial_labels_show_how_flat_the_objective_is(capfd):
-    random = np.random.default_rng(0)
-    X, y = random.normal(size=(40, 2)), random.integers(2, size=40)
-    labels = [[None if place % 3 == 0 else int(label) for place, label in enumerate(y)]]
-    ChainCRF("linear", prior_variance=1.0, verbose=2, random_state=0).fit([X], labels)
-    lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("iteration")]
-    assert lines
-    assert all("stationarity" in line for line in lines)
-
-
-def test_quiet_shows_nothing(capfd):
-    with FitProgress(0) as watcher:
-        for iteration in halving(5):
-            watcher(iteration)
-    assert capfd.readouterr() == ("", "")
 
 
 def compiled_afresh():

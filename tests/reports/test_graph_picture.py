@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from parsed_pages import HOSTILE, SVG, ParsedPage, box_of, drawn_by, picture_in
+from parsed_pages import SVG, ParsedPage, box_of, drawn_by, picture_in
 
 from kernelfields.data import grid_edges
 from kernelfields.reports import LabelledGraph
@@ -117,13 +117,6 @@ def test_large_graphs_are_cells_in_their_order():
     shown = graph(500, {"edge": random.integers(500, size=(600, 2))})
     assert len(drawn_by(drawn(shown), "PolyCollection")) == 500
     assert "edges are not drawn" in ParsedPage(shown._repr_html_()).text
-
-
-def test_hostile_names_stay_text():
-    n = len(HOSTILE)
-    edges = {HOSTILE[0]: np.array([[v, v + 1] for v in range(n - 1)])}
-    shown = LabelledGraph(HOSTILE, np.eye(n), HOSTILE, HOSTILE, HOSTILE[::-1], HOSTILE[0], edges)
-    assert len(nodes_of(drawn(shown))) == n
 
 
 def test_text_and_plain_values():

@@ -93,18 +93,6 @@ def test_parts_that_are_not_given_have_no_section():
     assert "resamples" not in page.text
 
 
-@pytest.mark.slow
-def test_the_figures_are_those_of_the_evaluation():
-    evaluation = small_evaluation()
-    document = report_page("Scores", evaluation=evaluation)
-    page = ParsedPage(document)
-    for figure in (evaluation.accuracy, evaluation.sequence_accuracy, evaluation.calibration.brier):
-        assert f"{figure:.4f}" in page.words
-    for label, scores in evaluation.per_label.items():
-        rows = [page.words[at + 1 : at + 4] for at, word in enumerate(page.words) if word == label]
-        assert [f"{each:.3f}" for each in (scores.precision, scores.recall, scores.f1)] in rows
-
-
 def test_impossible_sequences_are_named():
     evaluation = small_evaluation(log_likelihood=[-1.0, -np.inf, -np.inf])
     page = ParsedPage(report_page("Scores", evaluation=evaluation))
@@ -151,11 +139,3 @@ def test_what_cannot_be_shown_is_named():
         report_page("t", sequences=[small_sequence(), ["N"]])
     with pytest.raises(ValueError, match=r"must be what kernelfields.evaluate returns, got 0\.9"):
         report_page("t", evaluation=0.9)
-
-
-def test_paper_is_light_and_pictures_are_not_torn():
-    style = report_page("t", lead="").split("<style>")[1].split("</style>")[0]
-    assert "screen and (prefers-color-scheme: dark)" in style
-    printed = style.split("@media print")[1]
-    assert "break-inside: avoid" in printed
-    assert "color-scheme: light" in printed

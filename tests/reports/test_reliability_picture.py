@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from parsed_pages import texts
 
 from kernelfields.evaluation import evaluate
@@ -76,15 +75,6 @@ def test_a_calibration_brings_its_intervals(drawn_labels):
     np.testing.assert_allclose(ends[:, 0], np.minimum(curve.accuracy_low, curve.accuracy)[filled], atol=1e-12)
     np.testing.assert_allclose(ends[:, 1], np.maximum(curve.accuracy_high, curve.accuracy)[filled], atol=1e-12)
     assert counts.get_title() == f"expected calibration error {found.calibration.expected_error:.3f}"
-
-
-def test_axes_that_are_given_are_used(drawn_labels):
-    ax = Figure().subplots()
-    assert plot_reliability(calibration(drawn_labels).curve, ax).axes == (ax,)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == (
-        "probability of the most probable label",
-        "share of right labels",
-    )
 
 
 def test_what_is_missing_or_does_not_fit_is_named(drawn_labels):

@@ -4,7 +4,7 @@ import re
 
 from parsed_pages import ParsedPage
 
-from kernelfields.reports import Shown, Table, plot_heat_map
+from kernelfields.reports import Table, plot_heat_map
 from kernelfields.reports.markup import notebook
 from kernelfields.reports.page import beside, page, section
 from kernelfields.reports.tables import Row
@@ -58,19 +58,3 @@ def test_all_colour_schemes_define_the_same_names():
     assert len(names) == 3
     assert names[0] == names[1] == names[2]
     assert set(re.findall(r"var\((--kf-[a-z-]+)", document)) <= names[0]
-
-
-def test_a_piece_of_a_notebook_brings_its_style_and_a_page_has_it():
-    class One(Shown):
-        def parts(self):
-            return [Table(("a", "b"), [("x", 1)])]
-
-    table = One().markup()
-    alone = ParsedPage(One()._repr_html_())
-    assert [tag for tag, _ in alone.tags].count("style") == 1
-    assert len(alone.with_class("kf-inspect")) == 2
-    document = page("t", "l", [section("s", table)])
-    assert [tag for tag, _ in ParsedPage(document).tags].count("style") == 1
-    for rule in (".kf-inspect table {", ".kf-sequence li {", ".kf-plot text {"):
-        assert rule in document
-        assert rule in notebook([])

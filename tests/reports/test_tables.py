@@ -30,29 +30,11 @@ def test_words_stand_left_and_numbers_right():
     assert roles == [["kf-words", None, "kf-words"]] * 3
 
 
-def test_heads_are_heads():
-    tree = ElementTree.fromstring(Table(("", "a"), [("r", "1")]).markup())
-    assert [(cell.tag, cell.get("scope")) for row in tree.iter("tr") for cell in row] == [
-        ("td", None),
-        ("th", "col"),
-        ("th", "row"),
-        ("td", None),
-    ]
-
-
 def test_an_empty_row_is_a_gap():
     table = Table(("label", "F1"), [("a", "0.5"), (), ("mean", "0.5")])
     assert table.text().splitlines() == ["label    F1", "a       0.5", "", "mean    0.5"]
     tree = ElementTree.fromstring(table.markup())
     assert [row.get("class") for row in tree.iter("tr")] == [None, None, "kf-total"]
-
-
-def test_a_caption_stands_above():
-    table = list_table("label N", [Row(("+1.000", "word")), Row(("...", "3 more"), role="quiet")])
-    assert table.text() == "label N\n    +1.000  word\n       ...  3 more"
-    assert list_table("label N", []).text() == "label N"
-    assert Table(("a", "b"), [], "nothing").text() == "nothing"
-    assert ElementTree.fromstring(table.markup()).find("table/caption").text == "label N"
 
 
 def test_parts_are_set_in_and_words_cut_so_that_lines_fit_a_terminal():

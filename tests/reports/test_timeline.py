@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from parsed_pages import HOSTILE, SVG, ParsedPage, box_of, drawn_by, picture_in
+from parsed_pages import SVG, ParsedPage, box_of, drawn_by, picture_in
 
 from kernelfields.reports import LabelledSequence, report_page
 from kernelfields.reports.sequences import runs
@@ -83,12 +83,6 @@ def test_the_size_of_the_picture_is_bounded():
     page = ParsedPage(document)
     assert "bands: the most frequent label of each stretch" in page.text
     assert "means over 111.1 positions each" in page.text
-
-
-def test_hostile_labels_stay_text():
-    n = len(HOSTILE)
-    picture = drawn(LabelledSequence(HOSTILE, np.eye(n), HOSTILE, truth=HOSTILE[::-1], caption=HOSTILE[0]))
-    assert [len(drawn_by(picture, "PolyCollection", number)) for number in (1, 2)] == [n, n]
 
 
 def test_a_terminal_lists_runs():

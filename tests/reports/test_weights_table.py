@@ -8,9 +8,6 @@ import pytest
 
 from kernelfields.reports import WeightsTable
 from kernelfields.reports.inspection import FeatureWeight, SetWeights, WeightList
-from kernelfields.reports.tables import TEXT_WIDTH, printable, shade
-
-HOSTILE = "<script>alert(1)</script>"
 
 
 def listed(label, positive, negative, **more):
@@ -73,25 +70,6 @@ def test_forbidden_transitions_are_marked_and_not_listed():
     assert rows_of(parsed(table), "transitions")[1] == ["N", "+0.500", "x"]
 
 
-def test_text_fits_a_terminal_and_loses_no_column():
-    labels = [f"LABEL-{index}" for index in range(40)]
-    transitions = np.arange(1600.0).reshape(40, 40) - 800
-    long_names = listed("LABEL-0", [("n" * 500, 1.0)], [])
-    table = WeightsTable(tuple(labels), (SetWeights("node", (long_names,)),), transitions)
-    text = str(table)
-    assert max(map(len, text.splitlines())) <= TEXT_WIDTH
-    for index in (0, 777, 1599):
-        assert text.count(f" {transitions.flat[index]:+.3f}") == 1
-    assert "nnn…" in text
-
-
-def test_control_characters_do_not_reach_the_terminal():
-    text = str(small_table(sets=(SetWeights("node", (listed("N", [("a\nb\x1b[2J", 1.0)], []),)),)))
-    assert "a\\nb\\x1b[2J" in text
-    assert "\x1b" not in text
-    assert printable("naïve 猫") == "naïve 猫"
-
-
 def test_html_has_the_same_rows_labels_side_by_side():
     tree = parsed(small_table())
     assert rows_of(tree, "label N") == [
@@ -105,27 +83,6 @@ def test_html_has_the_same_rows_labels_side_by_side():
     assert rows_of(tree, "scores per label") == [["", "start"], ["N", "+0.250"], ["V", "-0.750"]]
     beside = [each for each in tree.iter("div") if each.get("class") == "kf-beside"]
     assert [len(list(each.iter("table"))) for each in beside] == [2]
-
-
-def test_shades_follow_sign_and_size():
-    styles = {row[1].text: row.get("style") for row in parsed(small_table()).iter("tr") if len(row) == 2}
-    assert styles["word:sat"] == shade(3.0 / 4)  # of V, the later one; the largest of all lists is 4
-    assert styles["word:the"] == shade(-0.5 / 4)
-    assert styles["3 more negative"] is None
-
-
-def test_hostile_names_are_escaped_and_nothing_is_loaded():
-    table = WeightsTable(
-        (HOSTILE, "b"),
-        (SetWeights("node", (listed(HOSTILE, [(HOSTILE, 1.0)], []),)), SetWeights("other", note=HOSTILE)),
-        np.zeros((2, 2)),
-        scores={HOSTILE: np.zeros(2)},
-    )
-    html = table._repr_html_()
-    assert "<script" not in html
-    assert html.count("&lt;script&gt;") == 7
-    for outside in ("http", "url(", "src=", "@import"):
-        assert outside not in html
 
 
 def test_sets_are_named_where_several_have_lists():

@@ -1,15 +1,13 @@
 """One class searches every estimator of labels; the searches of single estimators are that class."""
 
 import inspect
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from search_sequences import per_token, search_sequences
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_iris
-from sklearn.ensemble import StackingClassifier
-from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
+from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
 from sklearn.utils.estimator_checks import (
     check_sample_weight_equivalence_on_dense_data,
@@ -100,17 +98,6 @@ def test_frames_are_searched():
     assert FrameCRF(clone(plain)).fit(table).score(table) == plain.score(X, y)
 
 
-def test_methods_are_there_before_the_fit():
-    assert FieldSearchCV(KernelClassifier()).predict_proba.__name__ == "predict_proba"
-    search = FieldSearchCV(KernelClassifier("linear"), prior_variances=[1.0], cv=2, random_state=0)
-    assert StackingClassifier([("search", search)], cv=2).fit(*IRIS).stack_method_ == ["predict_proba"]
-    assert not hasattr(ChainCRFCV(), "predict_proba")
-    assert is_classifier(FieldSearchCV(KernelClassifier()))
-    assert not is_classifier(FieldSearchCV(SegmentCRF()))
-    with pytest.raises(NotFittedError, match="this FieldSearchCV is not fitted yet"):
-        FieldSearchCV(SegmentCRF()).predict_segments(X)
-
-
 def test_estimators_without_edges_have_no_variances_of_edges():
     with pytest.raises(ValueError, match="KernelClassifier has no edges: leave out edge_prior_variances"):
         FieldSearchCV(KernelClassifier(), edge_prior_variances=[1.0]).fit(*IRIS)
@@ -148,15 +135,6 @@ def test_labels_may_be_written_as_segments():
     assert 0.3 < right.best_score_ <= 1.0
 
 
-@pytest.mark.slow
-def test_every_fold_has_the_longest_segments_of_all():
-    labels = [each.copy() for each in y]
-    labels[np.argmax([len(each) for each in labels])][:] = 1
-    search = FieldSearchCV(SegmentCRF(), **{**QUICK, "kernels": Linear(), "cv": 12}).fit(X, labels)
-    assert search.max_duration_ == SegmentCRF(Linear(), prior_variance=1.0).fit(X, labels).max_duration_
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
 # ---- classes of sequences
 
 CLASSES = np.array(["a", "b", "c"])[np.arange(len(X)) % 3]
@@ -176,20 +154,6 @@ def test_classes_of_sequences_are_searched_as_by_a_grid_search():
     assert is_classifier(search)
     quick = search.set_params(kernels=Linear(), prior_variances=[1.0], cv=2, refit=True)
     assert np.all(cross_val_score(quick, MOVED, CLASSES, cv=2) > 0.5)
-
-
-@pytest.mark.slow
-def test_names_of_kernels_stand_for_grids_of_sequence_classifiers():
-    hidden = SequenceClassifier(n_states=1, rank=8)
-    search = FieldSearchCV(hidden, prior_variances=[1.0], scoring="balanced_accuracy", random_state=0)
-    wild = [x * [1.0, 100.0, 1e4] for x in MOVED]
-    kernels = search.fit(wild, CLASSES).cv_results_["param_kernel"]
-    # Columns of different scales: both kernels that suit them, on scaled columns.
-    assert [type(kernel).__name__ for kernel in kernels] == ["RBF"] * 5 + ["Laplacian"] * 5
-    assert search.best_estimator_.scale is True
-    assert 0.5 < search.best_score_ <= 1.0
-    assert "balanced accuracy" in str(search.table())
-    assert search.set_params(kernels=RBF(0.1)).fit(MOVED, CLASSES).best_estimator_.scale is False
 
 
 def test_sequences_of_features_rare_classes_and_failures():
@@ -212,24 +176,6 @@ def test_sequences_of_features_rare_classes_and_failures():
     with pytest.warns(FitFailedWarning, match="2 candidates could not be fitted"):
         search.set_params(kernels=[Negative(), RBF(0.1)]).fit(MOVED, CLASSES)
     assert search.best_params_["kernel"] == RBF(0.1)
-
-
-def test_an_interrupt_of_a_sequence_classifier_ends_the_search(monkeypatch):
-    calls, fit = [], SequenceClassifier.fit
-
-    def interrupted(self, X, y, sample_weight=None):
-        calls.append(1)
-        fitted = fit(self, X, y, sample_weight)
-        if len(calls) == 5:
-            # As Ctrl-C leaves it: the best estimate so far.
-            fitted.estimator_.solution_ = replace(fitted.solution_, reason="interrupted")
-        return fitted
-
-    monkeypatch.setattr(SequenceClassifier, "fit", interrupted)
-    search = FieldSearchCV(SequenceClassifier(n_states=1, rank=8), **QUICK)
-    with pytest.warns(ConvergenceWarning, match="search was interrupted after 4 of 8 fits"):
-        search.fit(MOVED, CLASSES)
-    assert list(search.cv_results_["param_kernel"]) == [RBF(0.1)] * 2
 
 
 # ---- targets

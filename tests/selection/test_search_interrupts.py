@@ -55,21 +55,6 @@ def test_the_best_candidate_so_far_is_kept():
     assert found.solution_.converged
 
 
-@pytest.mark.slow
-def test_a_rung_that_was_begun_counts_from_its_most_promising_candidates():
-    settings = {"factor": 2, "min_items": 5}
-    complete = search(0, **settings).fit(X, y)
-    first = complete.cv_results_["iter"] == 0
-    leading = complete.cv_results_["params"][
-        np.argmax(np.where(first, complete.cv_results_["mean_test_score"], -np.inf))
-    ]
-    found = search(18 + 3 * 2 + 1, **settings)
-    with pytest.warns(ConvergenceWarning, match="search was interrupted"):
-        found.fit(X, y)
-    assert found.cv_results_["iter"][found.best_index_] == 1
-    assert found.best_params_["kernel"] == leading["kernel"]
-
-
 def test_nothing_is_kept_before_the_first_candidate_is_done():
     found = search(2)
     with pytest.raises(KeyboardInterrupt):

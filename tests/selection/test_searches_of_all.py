@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from search_sequences import search_sequences
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import f1_score, hamming_loss
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from kernelfields import (
@@ -20,7 +17,6 @@ from kernelfields import (
     KernelClassifier,
     MultiLabelCRF,
 )
-from kernelfields.estimators import multilabel_crf
 from kernelfields.kernels import RBF, Linear
 from tests.samples import labelled_instances
 
@@ -73,26 +69,6 @@ def test_without_halving_it_is_a_grid_search(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
-def test_the_search_answers_like_its_best_estimator(name, tmp_path):
-    search, (X, y) = quick(name, ranks=[6, 8])
-    with pytest.raises(NotFittedError, match=rf"this {type(search).__name__} is not fitted yet\. Call 'fit' first"):
-        search.predict(X)
-    search.fit(X, y)
-    assert type(search.best_estimator_) is type(search.estimator)
-    assert search.best_estimator_.rank == search.best_params_["rank"]
-    np.testing.assert_array_equal(search.classes_, search.best_estimator_.classes_)
-    assert search.coef_ is search.best_estimator_.coef_
-    search.save(tmp_path / "field")
-    loaded = type(search.estimator).load(tmp_path / "field")
-    assert loaded.score(X, y) == search.score(X, y)
-    noun = {"graphs": "nodes", "labels": "instances", "classes": "samples"}[name]
-    assert str(search.table()).splitlines()[1].split()[-2:] == [noun, "seconds"]
-    with pytest.raises(AttributeError, match="has no attribute 'transform'"):
-        search.transform(X)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SEARCHES)
 def test_halving_and_interrupts_are_those_of_chains(name):
     calls = []
 
@@ -112,11 +88,6 @@ def test_halving_and_interrupts_are_those_of_chains(name):
     assert calls[0] < len(y) // 3 + 1
     assert search.interrupted_
     assert len(search.predict(X)) == len(y)
-
-
-def test_a_search_of_chains_refuses_other_estimators():
-    with pytest.raises(TypeError, match=r"estimator must be a ChainCRF.*ChainCRFCV as its last step"):
-        ChainCRFCV(MultiLabelCRF()).fit(*INSTANCES)
 
 
 def test_a_search_of_chains_refuses_what_lies_on_a_cluster():
@@ -145,19 +116,6 @@ def test_approximate_inference_is_scored_by_accuracy():
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], peer.cv_results_["mean_test_score"], atol=0.03)
     with pytest.raises(ValueError, match=r"needs exact inference, .* inferred by 'loopy'.* use scoring='accuracy'"):
         search.set_params(scoring="log_likelihood").fit(circles, LABELS)
-
-
-def test_types_that_only_some_graphs_have_are_known_to_every_fold():
-    graphs = [
-        {"x": x, "edges": {"next": edges, "rare": edges[:0] if i % 6 else edges[:1, ::-1] * 0 + [0, len(x) - 1]}}
-        for i, (x, edges) in enumerate(GRAPHS)
-        if len(x) > 2
-    ]
-    labels = [each for each in LABELS if len(each) > 2]
-    search, _ = quick("graphs", edge_prior_variances=[0.1, 1.0])
-    search.set_params(estimator__inference="junction").fit(graphs, labels)
-    assert set(search.edge_scores_) == {"next", "rare"}
-    assert len(search.cv_results_["params"]) == 4
 
 
 def test_kernels_by_type_of_node_are_candidates():
@@ -195,27 +153,6 @@ def test_scores_of_several_labels():
         )
 
 
-def test_labels_share_features_and_pairs_have_variances_of_their_own(monkeypatch):
-    built = []
-
-    class Counted(multilabel_crf.InstanceTerms):
-        def __init__(self, *arguments):
-            built.append(1)
-            super().__init__(*arguments)
-
-    monkeypatch.setattr(multilabel_crf, "InstanceTerms", Counted)
-    search, (X, Y) = quick("labels", edge_prior_variances=[0.5, 5.0], cv=2, refit=False)
-    search.fit(X, Y)
-    assert len(search.cv_results_["params"]) == 4
-    # Once for each fold, whatever the number of prior variances.
-    assert len(built) == 2
-    single = clone(search.estimator).set_params(tol=1e-7, **search.best_params_)
-    train, test = search.splits_[0]
-    value = single.fit(X[train], Y[train]).log_likelihood(X[test], Y[test]) / Y[test].size
-    row = search.best_index_
-    assert search.cv_results_["split0_test_score"][row] == pytest.approx(value, abs=5e-3)
-
-
 @pytest.mark.slow
 def test_pairs_that_are_learnt_are_learnt_in_every_fold():
     search, (X, Y) = quick("labels", cv=2)
@@ -243,43 +180,6 @@ def test_folds_of_classes_are_stratified_and_unseen_classes_are_not_scored():
     assert np.all(search.cv_results_["n_dropped"] == 1)
     assert "1 held-out sample was not scored" in str(search.table())
     assert list(search.classes_) == ["alone", "setosa", "versicolor", "virginica"]
-
-
-@pytest.mark.slow
-def test_weights_and_sparse_rows_reach_the_fits():
-    search, (X, y) = quick("classes", scoring="roc_auc_ovr")
-    weights = np.where(np.arange(len(y)) % 5 == 0, 0.0, 1.0)
-    dense = search.fit(X, y, weights).cv_results_["mean_test_score"]
-    np.testing.assert_allclose(
-        search.fit(sp.coo_matrix(X), y, weights).cv_results_["mean_test_score"], dense, atol=1e-6
-    )
-    assert not np.allclose(search.fit(X, y).cv_results_["mean_test_score"], dense, atol=1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["labels", "classes"])
-def test_tables_follow_scikit_learn(name):
-    search, (X, y) = quick(name, cv=2)
-    assert is_classifier(search)
-    scores = cross_val_score(make_pipeline(StandardScaler(), search), X, y, cv=2, scoring="f1_micro")
-    assert np.all((scores > 0.3) & (scores <= 1.0))
-    pipeline = make_pipeline(StandardScaler(), search).fit(X, y)
-    best = pipeline[-1].best_estimator_
-    scaled = pipeline[0].transform(X)
-    np.testing.assert_array_equal(pipeline.predict_proba(X), best.predict_proba(scaled))
-    np.testing.assert_array_equal(pipeline.decision_function(X), best.decision_function(scaled))
-    np.testing.assert_array_equal(pipeline[-1].classes_, best.classes_)
-
-
-def test_columns_of_data_frames_are_known(recwarn):
-    pandas = pytest.importorskip("pandas")
-    search, (X, y) = quick("classes", scoring="accuracy")
-    table = pandas.DataFrame(X, columns=list("abcd"), index=np.arange(len(X))[::-1])
-    search.fit(table, pandas.Series(y, index=table.index))
-    assert list(search.feature_names_in_) == list("abcd")
-    assert not recwarn.list
-    with pytest.raises(ValueError, match="feature names should match"):
-        search.predict(table[list("bacd")])
 
 
 #: A handful of scikit-learn's checks: of the data given, of state, of names and of classes.
