@@ -152,7 +152,7 @@ def _classifier_answers(model: Any, sparse: bool = False) -> dict[str, Any]:
         "decision": model.decision_function(X),
         "certificate": _certificate(model),
     }
-    return found | (_uncertainty(model, X, model.predict_proba) if hasattr(model, "laplace_") else {})
+    return found | (_uncertainty(model, X, model.predict_proba) if model.laplace_ is not None else {})
 
 
 def _density_answers(model: Any) -> dict[str, Any]:

@@ -319,7 +319,7 @@ def test_other_data_than_those_of_the_fit_are_refused():
             crf.laplace(*others)
     with pytest.raises(ValueError, match="laplace needs the data of the fit, labels and weights included"):
         crf.laplace(X[:-1], y[:-1], 2.0 * np.ones(7))
-    assert not hasattr(crf, "laplace_")
+    assert crf.laplace_ is None
     crf.laplace(X[:-1][::-1], y[:-1][::-1])
 
 

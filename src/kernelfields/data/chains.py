@@ -46,6 +46,8 @@ class Packed:
 
     #: What messages call a row.
     part: ClassVar[str] = "position"
+    #: The engine on whose workers the data are, None for this process.
+    lie_with: ClassVar[str | None] = None
     #: Fields with an entry for every row.
     row_fields: ClassVar[tuple[str, ...]] = ("inputs", "labels", "partial", "allowed")
 

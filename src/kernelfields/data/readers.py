@@ -174,6 +174,10 @@ class InputReader:
         """Whether columns were brought to one scale."""
         return self.scaling is not None
 
+    def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
+        """Return the reader of a field that has more labels; old label i is now ``places[i]``."""
+        return self
+
     @staticmethod
     def is_empty(X: object) -> bool:
         """Whether X holds no sequence or graph, so that there is nothing to answer."""
@@ -332,6 +336,10 @@ class ChainReader(InputReader):
         labels, partial, classes = read_labels(y, classes, np.diff(offsets))
         weights = check_sample_weight(sample_weight, len(offsets) - 1)
         return self.packs(inputs, offsets, labels, weights, partial), classes
+
+    def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
+        """Return the reader of a field that has more labels, with its rule of allowed ones."""
+        return self if self.allowed is None else replace(self, allowed=self.allowed.with_labels(places, n_labels))
 
     def with_rule(
         self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray, *, further: bool = False

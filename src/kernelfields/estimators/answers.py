@@ -55,7 +55,7 @@ class AnsweringField(KeptField[Data, Reader]):
     # ---- answers
 
     def share_of_fit(self, X: object) -> float:
-        items = self.__dict__.get("_fitted_items")
+        items = self._fitted_items
         return 0.0 if items is None or self._reader.is_empty(X) else items.share(self.read_data(X))
 
     def answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
@@ -63,7 +63,7 @@ class AnsweringField(KeptField[Data, Reader]):
         if self._reader.is_empty(X) and (y is None or is_empty(y)):
             return
         data = self.read_data(X, y)
-        self._warn_of_repeated_labels(self.__dict__.get("_repeated"), self._reader, data)
+        self._warn_of_repeated_labels(self._repeated, self._reader, data)
         log_weights = None if known is None else self.known_log_weights(known, data)
         place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
         begin = 0
@@ -75,7 +75,7 @@ class AnsweringField(KeptField[Data, Reader]):
     @staticmethod
     def _warn_of_repeated_labels(repeated: RepeatedLabels | None, reader: Reader, data: Data) -> None:
         """Warn where probabilities repeated the labels of the fit, and those of new data are less certain."""
-        if repeated is None or not hasattr(data, "inputs"):
+        if repeated is None or data.lie_with is not None:
             return
         doubt = repeated.larger_doubt(reader.as_given(data.inputs))
         if doubt is not None:
@@ -110,7 +110,7 @@ class AnsweringField(KeptField[Data, Reader]):
     def decodes_labellings(self, decode: str | None) -> bool:
         """Whether ``decode``, None for that of the estimator, means the best labelling as a whole."""
         check_is_fitted(self, "field_")
-        chosen = getattr(self, "decode", "auto") if decode is None else decode
+        chosen = self.decode if decode is None else decode
         check_choice(chosen, "decode", DECODINGS)
         return self._decodes_jointly() if is_auto(chosen) else chosen == "viterbi"
 
@@ -348,15 +348,15 @@ class AnsweringField(KeptField[Data, Reader]):
 
     def _shown_transitions(self) -> np.ndarray | None:
         """Return the scores of neighbouring labels that do not depend on inputs, (L, L); None if there are none."""
-        return getattr(self, "transitions_", None)
+        return self.transitions_
 
     def _repr_html_inner(self) -> str:
         """Return the HTML of scikit-learn's ``_repr_html_``: of a fitted estimator its summary."""
-        return self.summary()._repr_html_() or "" if hasattr(self, "field_") else super()._repr_html_inner()
+        return self.summary()._repr_html_() or "" if self.__sklearn_is_fitted__() else super()._repr_html_inner()
 
     def _repr_mimebundle_(self, **settings: object) -> dict[str, str]:
         """Return what a notebook shows, as scikit-learn does."""
-        if hasattr(self, "field_") and get_config()["display"] == "diagram":
+        if self.__sklearn_is_fitted__() and get_config()["display"] == "diagram":
             return {"text/plain": repr(self), "text/html": self.summary()._repr_html_() or ""}
         return super()._repr_mimebundle_(**settings)
 
@@ -471,7 +471,7 @@ class AnsweringField(KeptField[Data, Reader]):
                 probes=probes,
                 random=random_generator(random_state),
                 # After batches there are no data of the fit that could be compared.
-                fitted_value=None if hasattr(self, "continuation_") else self.solution_.value,
+                fitted_value=self.solution_.value if self.continuation_ is None else None,
                 announce=progress.announce,
             )
         return self.laplace_.evidence
@@ -487,6 +487,6 @@ class AnsweringField(KeptField[Data, Reader]):
         }
 
     def _drawn(self) -> LaplaceSamples:
-        if not hasattr(self, "laplace_"):
+        if self.laplace_ is None:
             raise ValueError("uncertainty needs the posterior around the fit: call laplace(X, y) on its data first")
         return self.laplace_

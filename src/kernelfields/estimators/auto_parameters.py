@@ -52,10 +52,10 @@ Estimator: TypeAlias = Any
 _CERTAIN = 0.01
 
 
-def stays_sparse(kernel: object, data: object) -> bool:
+def stays_sparse(kernel: object, data: PackedData) -> bool:
     """Whether sparse inputs are the features: threads skip what is not there, in half the time of a device."""
     linear = is_auto(kernel) or isinstance(kernel, Linear) or (isinstance(kernel, str) and kernel == "linear")
-    return linear and issparse(getattr(data, "inputs", None))
+    return linear and issparse(data.inputs)
 
 
 def suitable_kernels(reader: InputReader, scaled: bool) -> list[str]:
@@ -80,7 +80,7 @@ def input_candidates(
     tried where all labels are known, or candidates are judged ``by_node``, by known labels alone.
     """
     # Collections of a cluster have their labels elsewhere.
-    labels_known = by_node or getattr(training.data, "certain_labels", None) is not None
+    labels_known = by_node or training.data.certain_labels is not None
     scales: list[bool | None] = [None]
     if training.scaling is not None:
         usual = usual_scale(training)
@@ -110,7 +110,7 @@ def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None
     left = all(is_auto(getattr(estimator, name)) for name in ("neighbours", "kernel", "prior_variance"))
     if not (left and few and any(factors.n_factors for factors in data.factors)):
         return None
-    if estimator._ties is not None or training.options.criteria is not None:
+    if estimator.ties is not None or training.options.criteria is not None:
         return None
     own = replace(reader, neighbours=True, scaling=None)
     joined = own.joined(replace(data, inputs=reader.as_given(data.inputs)))
@@ -137,7 +137,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         return chosen
     described = not estimator._names_cliques() and training.optimize is None
     path = described and "prior_variance" in left
-    inputs = input_candidates(training, "kernel" in left, estimator._ties is not None)
+    inputs = input_candidates(training, "kernel" in left, estimator.ties is not None)
     chosen._set_chosen({name: fallbacks[name] for name in left if name in fallbacks} | inputs[0])
     if not described:
         inputs = input_candidates(training, False)
@@ -148,7 +148,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
             inputs = [
                 {**own, **({"neighbours": bool(number)} if len(scenes) > 1 else {})}
                 for number, scene in enumerate(scenes)
-                for own in input_candidates(scene.training, "kernel" in left, estimator._ties is not None, by_node=True)
+                for own in input_candidates(scene.training, "kernel" in left, estimator.ties is not None, by_node=True)
             ]
         names = [*(inputs[0] if len(inputs) > 1 else ()), *(["prior_variance"] if path else ())]
         what = " and ".join(f"the {name.replace('_', ' ')}" for name in names) or "a threshold"
@@ -241,7 +241,7 @@ def _choose_by_pilot_fits(
 def _find_repeated_labels(training: FitState) -> RepeatedLabels | None:
     """Detect columns of class probabilities that leak the training labels, where held-out labels are certain."""
     scores = [trial.score for trial in training.choices.trials if trial.measure == "log-likelihood"]
-    labels = getattr(training.data, "certain_labels", None)
+    labels = training.data.certain_labels
     # Of several labels there are probabilities of each one: their columns have no sum to recognise them by.
     if not scores or max(scores) < -_CERTAIN or labels is None or labels.ndim != 1:
         return None
@@ -250,7 +250,7 @@ def _find_repeated_labels(training: FitState) -> RepeatedLabels | None:
 
 def warn_of_uneven_columns(estimator: Estimator, data: PackedData) -> None:
     """Warn where one column drowns the others in the distances of a kernel whose scale the user has chosen."""
-    if not is_auto(estimator.scale) or not has_one_scale(estimator.kernel) or not hasattr(data, "inputs"):
+    if not is_auto(estimator.scale) or not has_one_scale(estimator.kernel) or data.lie_with is not None:
         return
     uneven = uneven_spreads(data.inputs, data.position_weights[: data.inputs.shape[0]])
     if uneven is not None:

@@ -83,9 +83,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
         from kernelfields.models.build import build_designs, continued_designs, tied_cliques
 
-        if self._ties is not None:
+        if self.ties is not None:
             columns = training.reader.tied_columns
-            training.cliques = tied_cliques(training.cliques, self._ties, training.classes, columns)
+            training.cliques = tied_cliques(training.cliques, self.ties, training.classes, columns)
         if self._continues:
             designs = continued_designs(training.cliques, self.field_.terms, sample)
             return self._optimized(training, sample, designs, [term.known for term in self.field_.terms])
@@ -114,7 +114,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         self.check_parameters()
         search = None if optimize is None else resolve_search(optimize)
         if search is not None:
-            if self._ties is not None:
+            if self.ties is not None:
                 raise ValueError("optimize moves kernels and pivots of labels that share no weights: leave out ties")
             self._partial_settings().refuse_expectations("optimize", "choose prior variances by cross-validation")
         with self._checkpoints() as checkpoints, self._progress() as progress:
@@ -178,8 +178,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
             if not self._continues:
                 scaling = reader.scaling_columns(data, self.scale is True)  # type: ignore[arg-type, assignment, type-var]
-                if scaling is not None and self._ties is not None:
-                    scaling = scaling.scaling_alike(self._ties)  # type: ignore[assignment]
+                if scaling is not None and self.ties is not None:
+                    scaling = scaling.scaling_alike(self.ties)  # type: ignore[assignment]
         else:
             warn_of_uneven_columns(self, data)
         options = replace(self._fit_options(data, progress, random), partial=partial, criteria=criteria)
@@ -191,7 +191,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does, of Dask collections: data in shards, which have what a fit uses of data."""
-        refuse_elsewhere(self.__dict__.get("allowed"))
+        refuse_elsewhere(self.allowed)
         from kernelfields.engines.dask.data import read_collection
         from kernelfields.engines.dask.engine import connected_client
 
@@ -239,7 +239,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
         enough = 0.0
         if isinstance(self.tol, str):
-            weights = getattr(data, "position_weights", None)
+            weights = data.position_weights
             enough = NATS_PER_POSITION * float(data.n_positions if weights is None else weights.sum())
         watch = self._watcher(progress)
         return FitOptions(
@@ -287,7 +287,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Whether columns are brought to one scale, always or where they need it; not where data lie on a cluster."""
         from kernelfields.kernels.registry import has_no_scale
 
-        if not hasattr(data, "inputs"):
+        if data.lie_with is not None:
             if self.scale is True:
                 raise ValueError("scale=True is for data of this process: scale the partitions of a collection before")
             return False
@@ -382,6 +382,5 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
         development = training.development
         self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
-        for later in ("laplace_", "continuation_"):
-            self.__dict__.pop(later, None)
+        self.laplace_ = self.continuation_ = None
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)

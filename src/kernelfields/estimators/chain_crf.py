@@ -21,7 +21,6 @@ from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.models.stored import Functions
 from kernelfields.numerics.parameters import (
     attribute,
     check_penalty,
@@ -70,8 +69,6 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
     decode: str = parameter("auto", one_of(*DECODINGS))
     allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
     ties: TiesLike | None = parameter(None)
-
-    transitions_: np.ndarray | None = attribute()
 
     def _nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
         """Return the clique sets of positions and of neighbours; ``shared`` are parameters that both have."""
@@ -233,7 +230,7 @@ class ChainCRF(SequenceField):
     l1: float | str = parameter("auto", or_auto(check_penalty))
     cliques: Sequence[CliqueSet] | StructureSearch | None = parameter(None)
 
-    structure_path_: StructurePath | None = attribute()
+    structure_path_: StructurePath | None = attribute(None)
 
     def check_parameters(self) -> None:
         from kernelfields.models.build import name_cliques
@@ -417,10 +414,3 @@ class ChainCRF(SequenceField):
     def _describe_spec(self) -> Document:
         # Readers of model files need not guess whether labels are those of entities.
         return {**super()._describe_spec(), "jointly": self._decodes_jointly()}
-
-    @classmethod
-    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described."""
-        estimator = super().from_document(document, callables)
-        estimator.structure_path_ = None
-        return estimator

@@ -234,7 +234,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
 
     def _error_of_peaks(self, quadrature: Quadrature) -> float:
         """Return by how much peaks between all nodes may raise the log partition, in nats."""
-        if not hasattr(self.basis_, "pivots"):
+        if not isinstance(self.basis_, PivotSubspace):
             return 0.0
         pivots = np.asarray(self.basis_.pivots, dtype=np.float64)
         gaps = quadrature.reference().gaps(self._measure, self._measure.box.from_unit(pivots))

@@ -160,7 +160,7 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
 
     def clique_sets(self, training: FitState[Graphs, GraphReader]) -> NamedCliques:
         # Of a collection, data without items have the types of nodes and edges of all.
-        graphs = getattr(training.data, "nothing", training.data)
+        graphs = training.data if training.data.lie_with is None else training.data.nothing
         if self.cliques is not None:
             return name_cliques(_of_graphs(self.cliques))
         shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "prior_variance": self.prior_variance}
@@ -269,7 +269,7 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         for term in terms:
             if term.group is not None and term.group not in reader.factors:
                 raise ValueError(f"set {term.name!r} scores factors of the unknown type {term.group!r}")
-            kind = getattr(term.clique, "node_type", None)
+            kind = term.clique.node_type if isinstance(term.clique, GraphNodes) else None
             if kind is not None and kind not in (reader.node_types or ()):
                 raise ValueError(f"set {term.name!r} scores nodes of the unknown type {kind!r}")
 

@@ -126,19 +126,19 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     field_: Field = attribute()
     solution_: Solution = attribute()
     inference_: FittedBy | None = attribute()
-    laplace_: LaplaceSamples = attribute()
-    continuation_: Continuation = attribute()
+    laplace_: LaplaceSamples | None = attribute(None)
+    continuation_: Continuation | None = attribute(None)
     evidence_path_: EvidencePath | None = attribute()
     #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
-    dev_log_likelihoods_: np.ndarray | None = attribute()
+    dev_log_likelihoods_: np.ndarray | None = attribute(None)
     choices_: Choices = attribute()
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()
     _certificates: tuple[Certificate, Certificate] | None = attribute()
     #: Columns of probabilities that repeat the labels of the fit; not kept in files.
-    _repeated: RepeatedLabels | None = attribute()
+    _repeated: RepeatedLabels | None = attribute(None)
     #: What items of the fit are recognised by; None where they were elsewhere.
-    _fitted_items: Fingerprint | None = attribute()
+    _fitted_items: Fingerprint | None = attribute(None)
 
     # Parameters of those estimators that have them.
     kernel: Any = attribute()
@@ -147,10 +147,15 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     solver: object = attribute()
     callbacks: Any = attribute()
     class_weight: Any = attribute(None)
-    inference: object = attribute()
-    #: How labels are chosen by default, and how a fit treats labels that are partly known.
-    decode: str = attribute()
-    partial_labels: PartialLabels | None = attribute()
+    #: How labels are inferred, None where there is one way; how they are chosen by default.
+    inference: object = attribute(None)
+    decode: str = attribute("auto")
+    partial_labels: PartialLabels | None = attribute(None)
+    #: Labels that positions may have, and those that share weights.
+    allowed: Any = attribute(None)
+    ties: TiesLike | None = attribute(None)
+    #: Scores of neighbouring labels that do not depend on inputs, (L, L).
+    transitions_: np.ndarray | None = attribute(None)
 
     # ---- hooks
 
@@ -167,19 +172,14 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     def check_parameters(self) -> None:
         super().check_parameters()
         self._partial_settings()
-        if self._ties is not None:
-            read_ties(self._ties)
-
-    @property
-    def _ties(self) -> object:
-        """Which labels share weights; None for none, and for estimators without such a parameter."""
-        return self.__dict__.get("ties")
+        if self.ties is not None:
+            read_ties(self.ties)
 
     def _partial_settings(self) -> PartialLabels:
         """Return how to fit to labels that are partly known; raise if the settings cannot be used."""
         from kernelfields.models.partial import resolve_partial_labels
 
-        return resolve_partial_labels(getattr(self, "partial_labels", None))
+        return resolve_partial_labels(self.partial_labels)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -216,7 +216,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     def _field(self) -> Field:
         """Return the fitted field, inferred by the present ``inference``, which may change after a fit."""
         check_is_fitted(self, "field_")
-        if "inference" not in self.__dict__:
+        if self.inference is None:
             return self.field_
         return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
 
@@ -307,13 +307,13 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         }
         if self.inference_ is not None:
             document["fitted_by"] = asdict(self.inference_)
-        for name in ("laplace", "continuation"):
-            if hasattr(self, f"{name}_"):
-                document[name] = getattr(self, f"{name}_").describe()
+        for name, found in (("laplace", self.laplace_), ("continuation", self.continuation_)):
+            if found is not None:
+                document[name] = found.describe()
         if self.choices_.chosen:
             document["choices"] = self.choices_.describe()
-        if (items := self.__dict__.get("_fitted_items")) is not None:
-            document["fitted_items"] = items._asdict()
+        if self._fitted_items is not None:
+            document["fitted_items"] = self._fitted_items._asdict()
         if self.evidence_path_ is not None:
             document["evidence_path"] = [asdict(step) for step in self.evidence_path_.steps]
         return document
@@ -353,7 +353,6 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         solution = rebuild_solution(document["solution"], terms)
         steps, estimator.choices_ = document.get("evidence_path"), Choices.rebuild(document.get("choices"))
         estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
-        estimator.dev_log_likelihoods_ = None
         if "laplace" in document:
             estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
         if "continuation" in document:

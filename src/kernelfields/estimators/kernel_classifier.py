@@ -50,7 +50,7 @@ _POLISHED = 1e-13
 def goes_on_in_batches(estimator: FieldEstimator) -> bool:
     """Whether an estimator of rows may be fitted in batches; AttributeError with the reason if not."""
     kernel = estimator.kernel
-    if hasattr(estimator, "field_") and not hasattr(estimator, "continuation_"):
+    if estimator.__sklearn_is_fitted__() and estimator.continuation_ is None:
         raise AttributeError("partial_fit goes on from batches that it fitted itself: begin with it, on a clone")
     if isinstance(kernel, str | Kernel) and not is_auto(kernel) and resolve_kernel(kernel).has_feature_map:
         raise AttributeError(f"partial_fit keeps the curvature of kernels without explicit features, not of {kernel!r}")

@@ -85,7 +85,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
     @property
     def _continues(self) -> bool:
-        return bool(self.warm_start) and hasattr(self, "field_")
+        return bool(self.warm_start) and self.__sklearn_is_fitted__()
 
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
@@ -111,7 +111,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         """
         changed = copy.copy(self)
         with self._checkpoints():
-            if not hasattr(self, "field_"):
+            if not self.__sklearn_is_fitted__():
                 changed._fit_first_batch(X, y, sample_weight)
                 if classes is not None:
                     changed._admit(changed._all_classes(y, classes))
@@ -119,8 +119,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
                 self._check_continues()
                 changed._admit(self._all_classes(y, classes))
                 changed._fit_next_batch(X, y, sample_weight)
-            self.__dict__.update(changed.__dict__)
-            self.__dict__.pop("laplace_", None)
+            vars(self).update(vars(changed))
+            self.laplace_ = None
         return self
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
@@ -142,7 +142,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         from kernelfields.models.continuation import Continuation
 
         self.check_parameters()
-        if self._ties is not None:
+        if self.ties is not None:
             raise ValueError("partial_fit keeps the curvature of labels that share no weights: leave out ties")
         for name, given in self.get_params().items():
             if name.endswith("prior_variance") and np.inf in (given if isinstance(given, list | tuple) else [given]):
@@ -155,7 +155,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         self.continuation_.settings = self._described()
 
     def _check_continues(self) -> None:
-        if not hasattr(self, "continuation_"):
+        if self.continuation_ is None:
             raise ValueError(
                 "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
                 "clone(estimator), instead of fit"
@@ -178,8 +178,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         places, terms = np.searchsorted(classes, self.classes_), self.field_.terms
         grown = with_labels(terms, places, len(classes))
         self.continuation_ = self.continuation_.with_labels(grown, places, len(classes))
-        if (rule := getattr(self._reader, "allowed", None)) is not None:
-            self._reader = replace(self._reader, allowed=rule.with_labels(places, len(classes)))
+        self._reader = self._reader.with_labels(places, len(classes))
         self.classes_ = classes
         self.field_ = Field(grown, self._spec_for(classes))
         self._set_views()
@@ -215,8 +214,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
         rkhs = Certificate("rkhs", solution.value, 0.0, False, solution.gap_parts)
         self._certificates = None if self._certificates is None else (span, rkhs)
         self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
-        if (items := self.__dict__.get("_fitted_items")) is not None:
-            self._fitted_items = items.joined(fingerprint(data))
+        if self._fitted_items is not None:
+            self._fitted_items = self._fitted_items.joined(fingerprint(data))
         self._set_views()
         warn_of_solution(solution, self.relative_tolerance, stacklevel=3)
 

@@ -138,7 +138,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     label_names_: np.ndarray = attribute()
     label_edges_: list[tuple[Hashable, Hashable]] = attribute()
     edge_scores_: dict[tuple[Hashable, Hashable], float] = attribute()
-    structure_path_: StructurePath | None = attribute()
+    structure_path_: StructurePath | None = attribute(None)
     threshold_: float = attribute()
 
     def _learn(
@@ -457,7 +457,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described."""
         estimator = super().from_document(document, callables)
-        estimator.structure_path_ = None
         estimator.threshold_ = share(document["structure"].get("threshold", 0.5), "the threshold of probabilities")
         return estimator
 

@@ -70,7 +70,7 @@ class PartialLabels(BaseEstimator):
 
     def criteria(self, data: PackedData, reader: InputReader, classes: np.ndarray) -> Criteria | CriteriaOfParts | None:
         """Return the expectations of data, None for none; ValueError if labels could be anything."""
-        if not hasattr(data, "partial"):
+        if data.lie_with is not None:
             return CriteriaOfParts(self, reader, classes) if self.expects_shares else None
         known = data.partial is None or bool(informative(data.partial).any())
         if not known and not self.expectations:

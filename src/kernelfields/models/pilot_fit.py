@@ -242,7 +242,7 @@ def split(data: PackedData) -> tuple[PackedData, PackedData] | None:
 
     Items of the second part with labels that the first does not have are left out.
     """
-    if not hasattr(data, "subset") or data.n_positions < _LEAST_POSITIONS:
+    if data.lie_with is not None or data.n_positions < _LEAST_POSITIONS:
         return None
     if isinstance(data, LabelledInstances) and data.n_instances < _LEAST_INSTANCES:
         return None

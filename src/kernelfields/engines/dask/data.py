@@ -19,7 +19,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -141,8 +141,11 @@ class ShardedData:
     #: Data like these without items, which have their types of nodes and of edges.
     nothing: PackedData
 
-    #: The engine that data like these need.
-    lie_with = "dask"
+    #: The engine that data like these need, and what data of this process would have here.
+    lie_with: ClassVar[str] = "dask"
+    inputs: ClassVar[None] = None
+    certain_labels: ClassVar[None] = None
+    position_weights: ClassVar[None] = None
 
 
 def shards_of(client: Client, data: PackedData) -> ShardGroup:
