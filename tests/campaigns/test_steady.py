@@ -47,13 +47,11 @@ def printed_by(program):
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
 def test_repeated_fits_and_predictions_leave_nothing_behind():
     grown = printed_by(REPEATED)
     assert set(grown) == {f"{name} {work}" for name in steady.workloads() for work in ("fits", "predictions")}
     assert not any(grown.values()), grown
 
 
-@pytest.mark.slow
 def test_what_is_kept_is_noticed():
     assert printed_by(KEPT) == ["objects"]

@@ -11,7 +11,6 @@ from tests.campaigns.fuzzing.campaign import make_case
 from tests.campaigns.fuzzing.verdicts import FAILED, SOUND, judge
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", calls.NAMES)
 def test_random_calls_are_refused_or_answered(name):
     target = make_target(name)
