@@ -175,9 +175,6 @@ def test_a_label_never_seen_in_training_is_named_with_its_place(folder, model, n
 def test_a_model_that_cannot_be_used_is_named(folder, name, message):
     for arguments in (["predict", name, "train.conll"], ["evaluate", name, "train.conll"], ["inspect", name]):
         assert message in refused(folder, *arguments)
-    resumed = refused(folder, "train", "train.conll", "--checkpoint", name, "--resume", "-q")
-    assert message in resumed
-    assert resumed.endswith("Leave out --resume to start afresh")
 
 
 MANY = "99999999999999999999"
@@ -211,7 +208,6 @@ def test_numbers_out_of_range_are_refused(folder, arguments):
 OUTPUTS = [
     ["train", "train.conll", "-m", "{}"],
     ["train", "train.conll", "--report", "{}"],
-    ["train", "train.conll", "--checkpoint", "{}"],
     ["predict", "columns.model", "train.conll", "-o", "{}"],
     ["predict", "columns.model", "train.conll", "--json", "-o", "{}"],
     ["evaluate", "columns.model", "train.conll", "--report", "{}"],
@@ -238,7 +234,7 @@ def test_a_file_in_the_place_of_the_folder(folder, arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [each for each in OUTPUTS if "--checkpoint" not in each])
+@pytest.mark.parametrize("arguments", OUTPUTS, ids=NAMES)
 def test_a_full_disk_leaves_nothing_half_written(folder, monkeypatch, arguments):
     def full(_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -52,8 +52,8 @@ def refused(*arguments):
 
 def test_options_become_parameters_and_the_settings_repeat_the_run(inside, tmp_path):
     first, second = tmp_path / "first.model", tmp_path / "second.model"
-    options = ("--max-duration", "4", "--repeats", "--duration-prior-variance", "0.5")
-    run("train", "words.conll", "--segments", *options, "--window", "2,0", "--tol", "0.01", "-m", first, *FIT)
+    options = ("--max-duration", "4", "--repeats", "--duration-prior-variance", "0.5", "--l1", "0.1")
+    run("train", "words.conll", "--segments", *options, "--dev", "words.conll", "--window", "2,0", "-m", first, *FIT)
     run("train", "--config", tmp_path / "first.toml", "-m", second, "-q")
     crf, again = SegmentCRF.load(first), SegmentCRF.load(second)
     assert (crf.max_duration, crf.repeats, crf.durations.prior_variance, crf.window) == (4, True, 0.5, (2, 0))
@@ -81,11 +81,7 @@ def test_every_command_answers_by_segments(inside, arguments, shown):
 
 
 TRAINING = [
-    (["--l1", "1"], "--l1 is for chains, and --segments trains a SegmentCRF"),
-    (["--support", "observed"], "--support is for chains"),
-    (["--allowed-by", "word="], "--allowed-by is for chains"),
-    (["--dev", "words.conll"], "--dev is for chains"),
-    (["--checkpoint", "x"], "--checkpoint is for chains"),
+    (["--support", "observed"], "--support is for chains, and --segments trains a SegmentCRF"),
     (["--constraints", "bilou"], "--constraints bilou forbids B-X after B-X, and a SegmentCRF may have both"),
     (["--max-duration", "0"], "--max-duration must be at least 1"),
     (["--max-duration", "2"], "more than max_duration=2"),
@@ -132,7 +128,7 @@ def test_labels_of_entities_are_taken_as_they_are(tmp_path):
     result = run("train", tmp_path / "names.conll", *options)
     assert "labels write entities, and runs of equal labels are segments" in result.stderr
     found = json.loads(run("predict", model, tmp_path / "names.conll", "--entities", "-q").stdout.splitlines()[0])
-    assert [(one["begin"], one["end"]) for one in found["entities"]] == [(0, 3), (3, 4), (4, 5)]
+    assert [(one["begin"], one["end"]) for one in found["entities"]] == [(0, 1), (1, 3), (3, 5)]
     assert "entity F1 (bio)" in run("evaluate", model, tmp_path / "names.conll", "--resamples", "0").stdout
 
 

@@ -204,11 +204,13 @@ def kernel_settings(kernel: Kernel) -> Parameters:
 
 def build_estimator(settings: RunSettings, *, transitions: bool = True) -> Field:
     """Return the estimator that the settings describe; without ``transitions``, labels do not meet."""
-    from kernelfields import ChainCRF, NodeCliques
+    from kernelfields import ChainCRF, NodeCliques, SegmentCRF
 
-    if settings.segments:
-        return _build_segments(settings, transitions)
     nodes, edges, fit = _nodes_of(settings), _edges_of(settings), fit_parameters(settings)
+    if settings.segments:
+        del nodes["support"]
+        nodes["l1"] = settings.l1 or 0.0
+        return SegmentCRF(**nodes, edges=edges, **fit, **_segments_of(settings, transitions))
     if transitions:
         return ChainCRF(**nodes, edges=edges, **fit)
     if edges is not None:
@@ -218,9 +220,8 @@ def build_estimator(settings: RunSettings, *, transitions: bool = True) -> Field
     return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
 
 
-def _build_segments(settings: RunSettings, transitions: bool) -> SegmentCRF:
-    """Return the field of segments that the settings describe; ValueError where these contradict each other."""
-    from kernelfields import SegmentCRF
+def _segments_of(settings: RunSettings, transitions: bool) -> Parameters:
+    """Return the parameters of segments; ValueError where settings contradict each other."""
     from kernelfields.data.constraints import find_scheme
     from kernelfields.data.segments import DurationCliques
 
@@ -235,9 +236,7 @@ def _build_segments(settings: RunSettings, transitions: bool) -> SegmentCRF:
     own: Parameters = {"repeats": bool(settings.repeats), "max_duration": settings.max_duration}
     if settings.duration_prior_variance is not None:
         own["durations"] = DurationCliques(prior_variance=settings.duration_prior_variance)
-    parameters = {**_nodes_of(settings), "edges": _edges_of(settings), **fit_parameters(settings), **own}
-    chains_alone = {"allowed", *(name for name, setting in SETTINGS.items() if setting.only == "chains")}
-    return SegmentCRF(**{name: value for name, value in parameters.items() if name not in chains_alone})
+    return own
 
 
 def _nodes_of(settings: RunSettings) -> Parameters:

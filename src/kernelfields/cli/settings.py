@@ -182,7 +182,6 @@ _nodes = _declare(panel="The field", table="field", part="nodes")
 _edges = _declare(panel="The field", table="field", part="edges")
 _segments = _declare(panel="Segments", table="field", part="segments", only="segments")
 _fit = _declare(panel="The fit", table="fit", part="estimator")
-_checkpoint = _declare(panel="The fit", only="chains")
 
 
 @dataclass
@@ -192,7 +191,7 @@ class RunSettings:
     train: str | None = _data("Training file; - is standard input.", names=(), file="read")
     model: str = _output("The model; the settings go beside it.", "model.safetensors", "-m")
     config: str | None = _data("Settings of an earlier run; options win.", None, "-c", file="read", table=None)
-    dev: str | None = _data("Development file: stop when it gets no better.", file="read", only="chains")
+    dev: str | None = _data("Development file: stop when it gets no better.", file="read")
     format: str = _data("columns, conllu, crfsuite, npz or csv; auto goes by the name.", "auto", metavar="NAME")
     template: str | None = _reading("CRF++ template for column files; else text features.", None, "-t", file="read")
     columns: list[str] | None = _reading("Columns of the inputs, such as 0,1, or names for CSV.", metavar="N,N")
@@ -229,7 +228,7 @@ class RunSettings:
     basis: str = _nodes("random-cholesky, greedy-cholesky, uniform, gradient or all.", "random-cholesky")
     support: str | None = _nodes("all, or observed: weights for pairs seen only. Else chosen.", only="chains")
     min_freq: float = _nodes("With --support observed: how often seen.", 0.0, only="chains")
-    l1: float | None = _nodes("Weight of absolute values. Else chosen.", only="chains")
+    l1: float | None = _nodes("Weight of absolute values. Else chosen.")
     prior_variance: float | list[float] | None = _nodes(
         "Of the Gaussian prior; larger fits closer. Or 1,0.1 for parts of a sum. Else chosen on held-out sequences."
     )
@@ -239,11 +238,8 @@ class RunSettings:
     allowed_by: str | None = _field(
         "Feature that labels have to be seen with: word= for text, U02: of a template, the number of a column.",
         metavar="NAME",
-        only="chains",
     )
-    allowed_min_count: int | None = _field(
-        "Values seen less often, 5 by default, may have any label.", least=1, only="chains"
-    )
+    allowed_min_count: int | None = _field("Values seen less often, 5 by default, may have any label.", least=1)
 
     segments: bool | None = _segments(
         "Score runs of equal labels as wholes, by how long they last: a SegmentCRF.", negated=True, part=None, only=None
@@ -263,22 +259,10 @@ class RunSettings:
     )
     engine: str = _fit("threads, torch or auto: where the fit runs.", "auto")
     random_state: int = _fit("Of all that is random.", 0, names=("--seed",), most=LARGEST_SEED)
-    checkpoint: str | None = _checkpoint("Write what there is so far to this file now and then.")
-    checkpoint_seconds: float = _checkpoint("How often; 60 by default.", 60.0)
-    resume: bool = _checkpoint("Go on from the checkpoint, if there is one.", False)
 
     def part(self, part: str) -> Parameters:
         """Return the settings that are parameters of a part, by name."""
         return {name: getattr(self, name) for name, setting in SETTINGS.items() if setting.part == part}
-
-    def differences(self, other: RunSettings) -> list[str]:
-        """Return in words why two runs fit different fields; where their files lie does not matter."""
-        return [
-            f"{name} was {getattr(other, name)!r} and is now {getattr(self, name)!r}"
-            for name, setting in _WRITTEN.items()
-            if setting.table in ("data", "field") and not setting.file
-            if getattr(self, name) != getattr(other, name)
-        ]
 
 
 def _declared() -> dict[str, Setting]:

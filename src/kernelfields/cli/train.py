@@ -6,7 +6,6 @@ The options come from the fields of ``RunSettings``. What was given on the comma
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import typer
@@ -14,7 +13,6 @@ import typer
 from kernelfields.cli.messages import Console, command
 from kernelfields.cli.settings import (
     SETTINGS,
-    Parameters,
     RunSettings,
     Value,
     changed_files,
@@ -42,8 +40,6 @@ def train(console: Console, **options: Value) -> None:
       kernelfields train room.csv --sequence-column day --kernel rbf --standardize
     Where it matters how long a label lasts, segments with their durations:
       kernelfields train room.csv --sequence-column day --segments
-    A long fit that survives a crash:
-      kernelfields train big.crfsuite --checkpoint big.checkpoint --resume
     The same again, or nearly:
       kernelfields train --config chunks.toml
       kernelfields train --config chunks.toml --tol 1e-6 -m better.safetensors
@@ -55,24 +51,12 @@ def train(console: Console, **options: Value) -> None:
         for path in changed_files(settings, checksums):
             console.warn(f"{path} has changed since {given['config']} was written")
     settings = replace(settings, **given)
-    _check_together(settings, given)
-    from kernelfields.cli.training_run import TrainingRun
-
-    raise typer.Exit(TrainingRun(settings, console).go())
-
-
-def _check_together(settings: RunSettings, given: Parameters) -> None:
-    """Raise for options that are missing others, or are in their way."""
     if settings.train is None:
         raise ValueError("which file? Give a training file, or --config with the settings of an earlier run")
     _check_kind(settings)
-    if settings.checkpoint is None:
-        for name in ("resume", "checkpoint_seconds"):
-            if name in given:
-                option = SETTINGS[name].names[0]
-                raise ValueError(f"{option} needs --checkpoint, the file to write to and to go on from")
-    elif os.path.realpath(settings.checkpoint) == os.path.realpath(settings.model):
-        raise ValueError("--checkpoint and --model must be different files: the checkpoint goes when the fit is done")
+    from kernelfields.cli.training_run import TrainingRun
+
+    raise typer.Exit(TrainingRun(settings, console).go())
 
 
 def _check_kind(settings: RunSettings) -> None:

@@ -1,8 +1,7 @@
 """Training run: read, fit, write the model and the settings that repeat it.
 
-The files are written in this order: checkpoints during the fit, the model with the settings beside it, both or
-none, the report. Then the checkpoint goes, unless there is something left to continue. Whether they can be written
-is tried first. Ctrl-C ends the fit with the best estimate so far, which is written like any other.
+The model is written with the settings beside it, both or none, and then the report. Whether they can be written is
+tried first. Ctrl-C ends the fit with the best estimate so far, which is written like any other.
 
 What the fit chose becomes part of the settings, which repeat it without the choice.
 
@@ -24,24 +23,21 @@ from kernelfields.cli.evaluate import write_report
 from kernelfields.cli.labels import count_line, count_unknown, labels_named
 from kernelfields.cli.messages import Console, ExitCode
 from kernelfields.cli.models import (
-    TrainedModel,
     build_estimator,
     check_engine,
     check_labels,
-    fit_parameters,
     has_transitions,
     is_dense,
     kernel_settings,
-    load_model,
     model_content,
     read_training_file,
     template_of,
 )
-from kernelfields.cli.settings import SETTINGS, STANDARD_STREAM, Parameters, RunSettings, file_digest, settings_text
+from kernelfields.cli.settings import SETTINGS, STANDARD_STREAM, Parameters, RunSettings, settings_text
 from kernelfields.data.constraints import guess_scheme
 from kernelfields.data.scaling import uneven_spreads
-from kernelfields.data.text_files import check_writable, input_name, remove_leftovers, write_whole
-from kernelfields.formats import ModelFileError, Reading, SequenceFile, read_sequences
+from kernelfields.data.text_files import check_writable, input_name, write_whole
+from kernelfields.formats import SequenceFile, read_sequences
 from kernelfields.models.pilot_fit import in_words
 from kernelfields.numerics.wording import counted
 
@@ -80,14 +76,9 @@ class TrainingRun:
             advice = "leave such sequences out of the development file"
             check_labels(self.development, sorted(labels), self.settings.dev, advice)
         self._report_inputs()
-        before = self._checkpointed()
         if self.settings.kernel == "auto" and not is_dense(self.file.X):
             self.settings = replace(self.settings, kernel="linear")
-        self.crf: Field = (
-            build_estimator(self.settings, transitions=has_transitions(self.reading))
-            if before is None
-            else self._continued(before)
-        )
+        self.crf: Field = build_estimator(self.settings, transitions=has_transitions(self.reading))
         self._fit()
         self._note_what_was_chosen()
         settings, beside = self.settings, settings_path(self.settings.model)
@@ -100,8 +91,6 @@ class TrainingRun:
         if settings.report is not None:
             self._write_report(settings.report)
         finished = self.crf.solution_.reason in _FINISHED
-        if settings.checkpoint is not None and finished:
-            self._remove(settings.checkpoint)
         self._report()
         if self.crf.solution_.reason == "interrupted":
             return ExitCode.INTERRUPTED
@@ -158,54 +147,12 @@ class TrainingRun:
         if self.crf.choices_.chosen:
             self.console.info(f"chosen: {in_words(chosen)}")
 
-    def _checkpointed(self) -> TrainedModel | None:
-        """Return what the checkpoint to go on from holds; None to start afresh."""
-        path = self.settings.checkpoint
-        if path is None or not self.settings.resume:
-            return None
-        if not os.path.exists(path):
-            self.console.info(f"there is no checkpoint {path} yet: starting afresh")
-            return None
-        try:
-            before = load_model(path)
-        except ModelFileError as error:
-            raise ModelFileError(f"{str(error).rstrip('.')}. Leave out --resume to start afresh") from error
-        self.console.info(f"going on from {path}, objective {before.crf.solution_.value:.6g}")
-        return before
-
-    def _continued(self, before: TrainedModel) -> Field:
-        """Return the estimator of a checkpoint, ready to go on; ValueError if this run is another one."""
-        settings = self.settings
-        differences = settings.differences(before.settings)
-        if settings.template is None and _template_text(before.reading) != _template_text(self.reading):
-            differences.append("without --template, its features are others")
-        for name in ("train", "template"):
-            digest = file_digest(getattr(settings, name))
-            if digest is not None and before.checksums.get(name, digest) != digest:
-                differences.append(f"the file {getattr(settings, name)} has changed")
-        if differences:
-            raise ValueError(
-                f"{settings.checkpoint} is the checkpoint of another run: {'; '.join(differences)}. "
-                "Leave out --resume to start afresh"
-            )
-        return before.crf.set_params(warm_start=True, **fit_parameters(settings))
-
     def _fit(self) -> None:
         self.crf.set_params(verbose=self.console.level)
-        if self.settings.checkpoint is not None:
-            from kernelfields.models.callbacks import Checkpoint
-
-            def write(path: str | os.PathLike, estimator: Field) -> None:
-                write_whole({os.fspath(path): model_content(path, estimator, self.reading, self.settings)})
-
-            path, seconds = self.settings.checkpoint, self.settings.checkpoint_seconds
-            self.crf.set_params(callbacks=[*(self.crf.callbacks or ()), Checkpoint(path, seconds, write=write)])
         held_out = self.development
         dev = {} if held_out is None else {"X_dev": held_out.X, "y_dev": held_out.y}
         self.crf.fit(self.file.X, self.file.y, sample_weight=self.file.weights, **dev)
         self.crf.set_params(callbacks=None, verbose=0)
-        if self.settings.resume:
-            self.crf.set_params(warm_start=False)
 
     def _write_report(self, path: str) -> None:
         """Write the page about the fit; errors name the model, which was written before."""
@@ -219,14 +166,6 @@ class TrainingRun:
         except KeyboardInterrupt as interrupt:
             self.console.warn(f"interrupted: there is no report, but the model was written to {model}")
             raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
-
-    def _remove(self, checkpoint: str) -> None:
-        remove_leftovers(checkpoint)
-        try:
-            Path(checkpoint).unlink(missing_ok=True)
-        except OSError as error:
-            reason = f"is no longer needed, but cannot be removed: {error.strerror}"
-            self.console.warn(f"the checkpoint {checkpoint} {reason}")
 
     def _report(self) -> None:
         """Report the result of the fit and the files that were written."""
@@ -259,11 +198,6 @@ class TrainingRun:
             console.result("", document)
 
 
-def _template_text(reading: Reading) -> str | None:
-    template = template_of(reading)
-    return None if template is None else template.text
-
-
 def _check_outputs(settings: RunSettings) -> None:
     """Raise before the work if what it makes could not be written."""
     if settings.model == STANDARD_STREAM:
@@ -272,7 +206,5 @@ def _check_outputs(settings: RunSettings) -> None:
         raise ValueError("--model ends in .toml, where the settings of the run go: use .safetensors")
     check_writable(settings.model)
     check_writable(settings_path(settings.model))
-    if settings.checkpoint is not None:
-        check_writable(settings.checkpoint)
     if settings.report is not None and settings.report != STANDARD_STREAM:
         check_writable(settings.report)
