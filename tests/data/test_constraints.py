@@ -14,15 +14,6 @@ BIO = Constraints(transitions=[("O", "I")], start=["I"])
 OFFSETS = np.array([0, 3, 4])
 
 
-def test_masks_are_zero_or_minus_infinity():
-    masks = resolve_constraints(Constraints([("O", "I")], ["I"], ["B"], ["O"]), CLASSES)
-    np.testing.assert_array_equal(masks.edge, [[0, 0, 0], [0, 0, 0], [0, -np.inf, 0]])
-    np.testing.assert_array_equal(masks.start, [0, -np.inf, 0])
-    np.testing.assert_array_equal(masks.end, [-np.inf, 0, 0])
-    np.testing.assert_array_equal(masks.label, [0, 0, -np.inf])
-    assert masks.any
-
-
 @pytest.mark.parametrize(
     "form", [BIO, {"transitions": [["O", "I"]], "start": {"I"}}, Constraints.from_spec(BIO.spec())]
 )
@@ -30,13 +21,6 @@ def test_forms_agree(form):
     masks, expected = resolve_constraints(form, CLASSES), resolve_constraints(BIO, CLASSES)
     for name in ("edge", "start", "end", "label"):
         np.testing.assert_array_equal(getattr(masks, name), getattr(expected, name))
-
-
-def test_none_and_pairs():
-    assert not resolve_constraints(None, CLASSES).any
-    for pairs in ([("O", "I")], {("O", "I")}, (pair for pair in [("O", "I")]), np.array([["O", "I"]])):
-        masks = resolve_constraints(pairs, CLASSES)
-        np.testing.assert_array_equal(np.argwhere(masks.edge), [[2, 1]])
 
 
 @pytest.mark.parametrize("classes", [np.array([3, 5, 9]), np.array([False, True]), np.array([1.0, 2.0])])
@@ -95,10 +79,6 @@ def test_check_agrees_with_the_penalties(data):
 def test_broken_labels_are_located(constraints, labels, words):
     with pytest.raises(ValueError, match=words):
         resolve_constraints(constraints, CLASSES).check_labels(np.array(labels), OFFSETS, CLASSES)
-
-
-def test_no_transition_between_sequences():
-    resolve_constraints([("O", "I")], CLASSES).check_labels(np.array([0, 0, 2, 1]), OFFSETS, CLASSES)
 
 
 @pytest.mark.parametrize(

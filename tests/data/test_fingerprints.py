@@ -8,8 +8,6 @@ import kernelfields
 from kernelfields import (
     ChainCRF,
     GraphCRF,
-    KernelClassifier,
-    MultiLabelCRF,
     RingCRF,
     SegmentCRF,
     SequenceClassifier,
@@ -47,30 +45,6 @@ def test_sequences_and_graphs(kind, scale):
     assert model.share_of_fit([*X[:5], *new[:15]]) == 0.25
 
 
-def test_single_inputs_and_several_labels():
-    random = np.random.default_rng(0)
-    X, new = random.normal(size=(2, 60, 40))
-    for model in (
-        KernelClassifier(**LINEAR).fit(X, (X[:, 0] > 0).astype(int)),
-        MultiLabelCRF(**LINEAR).fit(X, (X[:, :2] > 0).astype(int)),
-        KernelClassifier(**LINEAR).fit(scipy.sparse.csr_array(X), (X[:, 0] > 0).astype(int)),
-    ):
-        assert model.share_of_fit(X if not model._reader.sparse else scipy.sparse.csr_array(X)) == 1.0
-        assert model.share_of_fit(new if not model._reader.sparse else scipy.sparse.csr_array(new)) == 0.0
-
-
-def test_words_in_dicts():
-    def dicts(seed):
-        random = np.random.default_rng(seed)
-        words = [random.integers(1000, size=6) for _ in range(30)]
-        return [[{f"w{word}": 1.0, "odd": bool(word % 2)} for word in own] for own in words]
-
-    X, y = dicts(0), [["a", "b"] * 3] * 30
-    model = ChainCRF(**LINEAR).fit(X, y)
-    assert model.share_of_fit(X) == 1.0
-    assert model.share_of_fit(dicts(1)) < 0.1
-
-
 def test_zeros_that_are_stored_and_minus_zeros_do_not_count():
     rows = np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]])
     stored = scipy.sparse.csr_array((np.array([0.0, 1.0, 2.0, -0.0]), [0, 1, 0, 1], [0, 2, 4, 4]), shape=(3, 2))
@@ -79,13 +53,6 @@ def test_zeros_that_are_stored_and_minus_zeros_do_not_count():
     np.testing.assert_array_equal(marks_of(Chains(stored, offsets)), plain)
     np.testing.assert_array_equal(marks_of(Chains(rows, offsets)), plain)
     assert len(np.unique(plain)) == 3
-
-
-def test_order_and_length_count():
-    random = np.random.default_rng(0)
-    rows = random.normal(size=(4, 2))
-    marks = [marks_of(packed(own, len(own)))[0] for own in (rows, rows[::-1], rows[:3], rows[:, ::-1])]
-    assert len(set(marks)) == 4
 
 
 def test_items_that_are_often_equal_say_nothing():
@@ -113,12 +80,6 @@ def test_of_many_items_a_few_marks_are_enough():
     parts = fingerprint(packed(rows[:MOST], 1)).joined(fingerprint(packed(rows[MOST:], 1)))
     np.testing.assert_array_equal(parts.marks, kept.marks)
     assert parts.n_items == kept.n_items
-
-
-def test_batches_are_all_remembered():
-    (X, y), (more, labels) = sequences(20, 0), sequences(20, 1)
-    model = ChainCRF(**LINEAR | {"kernel": "rbf", "rank": 10}).partial_fit(X, y).partial_fit(more, labels)
-    assert model.share_of_fit(X) == model.share_of_fit(more) == 1.0
 
 
 def test_items_without_labels_are_not_those_of_the_fit():

@@ -30,19 +30,6 @@ def make_graphs(sparse=False):
     )
 
 
-def test_shapes_and_places():
-    graphs = make_graphs()
-    assert (graphs.n_graphs, graphs.n_positions) == (3, 8)
-    np.testing.assert_array_equal(graphs.lengths, LENGTHS)
-    np.testing.assert_array_equal(graphs.starts, [0, 3, 4])
-    np.testing.assert_array_equal(graphs.ends, [2, 3, 7])
-    np.testing.assert_array_equal(graphs.position_weights, [1, 1, 1, 0.5, 2, 2, 2, 2])
-    edges, triples = graphs.factors
-    assert (edges.n_factors, edges.labels_per_clique) == (6, 2)
-    assert (triples.n_factors, triples.labels_per_clique) == (1, 3)
-    np.testing.assert_array_equal(edges.counts, [2, 0, 4])
-
-
 def test_factors_are_found_by_name_and_weigh_as_their_graph():
     graphs = make_graphs()
     assert graphs.group("triple") is graphs.factors[1]
@@ -50,19 +37,6 @@ def test_factors_are_found_by_name_and_weigh_as_their_graph():
     np.testing.assert_array_equal(graphs.factor_weights("triple"), [2])
     with pytest.raises(ValueError, match="called 'edges'; there are 'edge', 'triple'"):
         graphs.factor_weights("edges")
-
-
-def test_weights_are_ones_by_default():
-    np.testing.assert_array_equal(Graphs(np.ones((8, 2)), OFFSETS).weights, [1, 1, 1])
-
-
-def test_split_gives_views():
-    graphs = make_graphs()
-    parts = graphs.split(graphs.inputs)
-    assert [len(part) for part in parts] == LENGTHS
-    assert all(np.shares_memory(part, graphs.inputs) for part in parts)
-    with pytest.raises(ValueError, match="expected 8 rows, one per node"):
-        graphs.split(np.ones(7))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -152,16 +126,6 @@ def test_cliques_of_chains_stay_in_their_sequence(lengths, lags, orders):
         assert [clique for cliques in expected for clique in cliques] == factors.members.tolist()
         assert factors.members.dtype == np.int64
         assert factors.inputs is None
-
-
-def test_graphs_of_chains_keep_what_the_chains_have():
-    chains = Chains(np.arange(16.0).reshape(8, 2), OFFSETS, np.arange(8) % 3, np.array([1.0, 0.5, 2.0]))
-    graphs = Graphs.from_chains(chains)
-    assert [factors.name for factors in graphs.factors] == ["edge"]
-    assert graphs.inputs is chains.inputs
-    np.testing.assert_array_equal(graphs.labels, chains.labels)
-    np.testing.assert_array_equal(graphs.weights, chains.weights)
-    np.testing.assert_array_equal(graphs.offsets, chains.offsets)
 
 
 @pytest.mark.parametrize(

@@ -38,17 +38,6 @@ def test_packing_and_splitting_are_inverse(sizes, sparse, seed):
         np.testing.assert_array_equal(there.toarray() if sparse else there, features)
 
 
-def test_labels_weights_and_classes():
-    X = [(np.ones((2, 1)), [[0, 1]]), (np.ones((1, 1)), [])]
-    graphs, classes = Graphs.from_graphs(X, [["b", "a"], ["b"]], sample_weight=[1, 2])
-    assert classes.tolist() == ["a", "b"]
-    np.testing.assert_array_equal(graphs.labels, [1, 0, 1])
-    np.testing.assert_array_equal(graphs.weights, [1, 2])
-    again, classes = Graphs.from_graphs(X, [["b", "b"], ["b"]], classes=["c", "b", "a"])
-    assert classes.tolist() == ["a", "b", "c"]
-    np.testing.assert_array_equal(again.labels, [1, 1, 1])
-
-
 def test_edges_may_be_lists_and_missing():
     nodes = [[1.0], [2.0], [3.0]]
     for none in ([], np.empty((0, 2)), np.empty((0, 2), int), (), np.empty(0)):
@@ -60,13 +49,6 @@ def test_edges_may_be_lists_and_missing():
         (factors,) = Graphs.from_graphs([(nodes, none)])[0].factors
         assert factors.name == "edge"
         assert factors.members.shape == (0, 2)
-
-
-def test_disconnected_graphs_and_the_same_edge_in_two_types_are_fine():
-    edges = {"here": [[0, 1], [3, 4]], "there": [[1, 0]]}
-    graphs, _ = Graphs.from_graphs([(np.ones((6, 1)), edges)])
-    np.testing.assert_array_equal(graphs.group("here").members, [[0, 1], [3, 4]])
-    np.testing.assert_array_equal(graphs.group("there").members, [[1, 0]])
 
 
 def test_types_that_a_graph_lacks_are_empty_there():
@@ -94,16 +76,6 @@ def test_declared_types_come_in_their_order_even_when_absent():
         Graphs.from_graphs([(nodes, []), (nodes, [[0, 1]])], types=types)
     with pytest.raises(ValueError, match=r"edges\['triple'\] of graph 0 joins 2 nodes in a row, .* declared to join 3"):
         Graphs.from_graphs([(nodes, {"triple": [[0, 1]]})], types=types)
-
-
-def test_features_of_some_types():
-    nodes = np.ones((3, 1), np.float32)
-    edges = {"a": [[0, 1]], "b": [[1, 2], [0, 2]]}
-    features = {"b": np.array([[1, 2], [3, 4]], np.float32), "a": None}
-    graphs, _ = Graphs.from_graphs([(nodes, edges, features), (nodes, {"a": [[2, 1]]}), (nodes, [], None)])
-    assert graphs.group("a").inputs is None
-    np.testing.assert_array_equal(graphs.group("b").inputs, features["b"])
-    assert graphs.group("b").inputs.dtype == graphs.inputs.dtype == np.float32
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

@@ -15,16 +15,6 @@ def typed(kinds, x=X, **parts):
     return {"x": x, "edges": EDGES, "node_types": kinds, **parts}
 
 
-def test_a_dict_of_parts_is_the_tuple_of_them():
-    features = np.ones((2, 1))
-    given, _ = Graphs.from_graphs([{"x": X, "edges": EDGES, "edge_features": features}, {"x": X}])
-    plain, _ = Graphs.from_graphs([(X, EDGES, features), (X, [])])
-    np.testing.assert_array_equal(given.inputs, plain.inputs)
-    np.testing.assert_array_equal(given.group("edge").members, plain.group("edge").members)
-    np.testing.assert_array_equal(given.group("edge").inputs, plain.group("edge").inputs)
-    assert given.node_types is None
-
-
 @pytest.mark.parametrize("kind", [list, tuple, np.array, lambda names: np.array(names, dtype=object)])
 def test_types_are_packed_as_numbers_of_their_names(kind):
     graphs, _ = Graphs.from_graphs([typed(kind(["word", "stop", "word"])), typed(kind(["word", "word", "word"]))])
@@ -40,13 +30,6 @@ def test_declared_types_keep_their_order_and_may_be_missing():
     assert graphs.node_types.names == ("b", "c", "a")
     assert graphs.node_types.codes.tolist() == [0, 2, 0]
     assert graphs.node_types.nodes_of("c").size == 0
-
-
-def test_subsets_take_the_types_of_their_nodes_and_all_names():
-    graphs, _ = Graphs.from_graphs([typed(["a", "b", "a"]), typed(["a", "a", "a"]), typed(["b", "b", "b"])])
-    part = graphs.subset([2, 0]).node_types
-    assert part.codes.tolist() == [1, 1, 1, 0, 1, 0]
-    assert graphs.subset([1]).node_types.names == ("a", "b")
 
 
 def test_a_set_of_a_type_sees_its_nodes_and_their_labels():

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from kernelfields.data import grid_edges
-from kernelfields.data.graphs import Graphs
 
 STEPS = {"horizontal": (0, 1), "vertical": (1, 0), "diagonal": (1, 1), "antidiagonal": (1, -1)}
 
@@ -31,14 +30,6 @@ def test_edges_join_exactly_the_neighbours_of_each_direction(rows, columns, conn
     together = grid_edges(rows, columns, connectivity)
     np.testing.assert_array_equal(together, np.concatenate(list(edges.values())))
     assert (together[:, 0] < together[:, 1]).all()
-
-
-@pytest.mark.parametrize("by_direction", [False, True])
-def test_edges_of_a_grid_are_taken_as_they_are(by_direction):
-    edges = grid_edges(3, 4, 8, by_direction=by_direction)
-    graphs, _ = Graphs.from_graphs([(np.ones((12, 1)), edges)])
-    assert [factors.name for factors in graphs.factors] == (list(STEPS) if by_direction else ["edge"])
-    assert sum(factors.n_factors for factors in graphs.factors) == 3 * 3 + 2 * 4 + 2 * 2 * 3
 
 
 def test_sizes_and_connectivity_are_checked():

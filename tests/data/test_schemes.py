@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF
 from kernelfields.data import Constraints
 from kernelfields.data.constraints import find_scheme, guess_scheme, resolve_constraints
 from kernelfields.data.spans import mended_labels, spans_of_scheme
@@ -171,17 +170,6 @@ def test_sets_numbers_and_other_forms_are_left_alone():
     assert [tuple(change) for change in changed] == [(0, 1, "I-X", "B-X"), (1, 0, "I", "B")]
 
 
-def test_labels_that_may_be_missing():
-    """A type may lack the labels of longer entities, or of entities that touch."""
-    for scheme, classes in [
-        ("bio", ["B-NP", "O"]),
-        ("iob1", ["I-NP", "O"]),
-        ("bioes", ["B-NP", "E-NP", "O", "S-VP"]),
-        ("bilou", ["B-NP", "L-NP", "U-VP"]),
-    ]:
-        assert resolve_constraints(scheme, np.array(classes)).any == (scheme not in ("iob1", "bio"))
-
-
 def test_further_constraints_join_a_scheme():
     classes = np.array(["B-NP", "B-VP", "I-NP", "O"])
     given = {"scheme": "bio", "transitions": [("B-NP", "B-NP")], "end": ["B-VP"]}
@@ -243,27 +231,6 @@ def test_specs():
     }
     old = {"transitions": [["O", "I"]], "start": ["I"], "end": [], "labels": []}
     assert Constraints.from_spec(old).spec() == old
-
-
-def test_a_fitted_field_keeps_its_scheme(tmp_path):
-    random = np.random.default_rng(0)
-    segments = [[(None, 1), ("X", 2)], [("X", 1), ("Y", 3), (None, 2)], [("Y", 2), ("Y", 1)]] * 4
-    y = [written("bilou", each) for each in segments]
-    X = [random.normal(size=(len(labels), 2)) for labels in y]
-    crf = ChainCRF("linear", constraints="bilou").fit(X, y)
-    crf.save(tmp_path / "model")
-    loaded = ChainCRF.load(tmp_path / "model")
-    assert Constraints.of(loaded.constraints) == Constraints.of("bilou")
-    new = [random.normal(size=(length, 2)) for length in (1, 2, 5)]
-    for draws in loaded.sample(new, 100, random_state=0):
-        for draw in draws:
-            codes = np.searchsorted(crf.classes_, draw)
-            crf.field_.spec.masks.check_labels(codes, np.array([0, len(codes)]), crf.classes_)
-    again = loaded.fit(X, y)
-    np.testing.assert_array_equal(again.field_.spec.masks.edge, crf.field_.spec.masks.edge)
-    strict = crf.set_params(constraints={"scheme": "bilou", "strict": True})
-    with pytest.raises(ValueError, match="sequence 0, position 0: label 'B-X' is forbidden at the last position"):
-        strict.fit([X[0][:1], *X], [["B-X"], *y])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from kernelfields.data.text_files import (
     SequenceFileError,
-    input_name,
     open_output,
     open_text_output,
     read_lines,
@@ -49,13 +48,6 @@ def test_only_line_feeds_end_lines(tmp_path, standard_input, content, lines):
     assert list(read_lines("-")) == lines
     standard_input(gzip.compress(content))
     assert list(read_lines("-")) == lines
-
-
-def test_standard_input_stays_open(standard_input):
-    standard_input(b"a\n")
-    assert list(read_lines("-")) == ["a"]
-    assert not sys.stdin.buffer.closed
-    assert input_name("-") == "standard input"
 
 
 def test_bytes_that_are_not_utf8_are_named_by_line_and_character(tmp_path):

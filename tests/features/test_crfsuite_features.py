@@ -72,46 +72,6 @@ def test_rows_of_the_encoder(X):
     assert ours == [items for sequence in X for items in theirs(sequence)]
 
 
-@pytest.mark.parametrize(
-    "position",
-    [
-        {"a": None},
-        {"a": 1j},
-        {"a": {"b": [["c"]]}},
-        {"a": 10**400},
-        {"a": np.ones(2)},
-        {"a": bytearray(b"1")},
-        {1: "x"},
-        [3],
-        [None],
-        [["a"]],
-        3,
-        None,
-        np.ones(2),
-        [b"\xff"],
-    ],
-    ids=repr,
-)
-def test_what_crashes_there_is_an_error_here(position):
-    with pytest.raises((SystemError, UnicodeDecodeError)):
-        theirs([position])
-    with pytest.raises((TypeError, ValueError), match="sequence 0, position 0: "):
-        FeatureDictEncoder().fit([[position]])
-
-
-@pytest.mark.parametrize(
-    ("position", "read"),
-    [
-        ("word", {"w": 1.0, "o": 1.0, "r": 1.0, "d": 1.0}),
-        ({"a": float("inf")}, {"a": float("inf")}),
-    ],
-)
-def test_what_is_misread_there_is_an_error_here(position, read):
-    assert theirs([position]) == [read]
-    with pytest.raises((TypeError, ValueError), match="sequence 0, position 0: "):
-        FeatureDictEncoder().fit([[position]])
-
-
 def train(path, X, y):
     trainer = pycrfsuite.Trainer(verbose=False)
     for sequence, labels in zip(X, y, strict=True):

@@ -5,11 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
 
-from kernelfields import ChainCRF
 from kernelfields.features import Embeddings
 from kernelfields.features.embeddings import ArrayCache
 
@@ -46,26 +42,6 @@ def test_arrays_have_the_precision_that_was_asked_for(dtype, tmp_path):
     embeddings = Embeddings(Counting(), dtype=dtype, cache=tmp_path)
     for vectors in (embeddings.transform(SENTENCES), embeddings.transform(SENTENCES)):
         assert {each.dtype for each in vectors} == {np.dtype(dtype)}
-
-
-def test_a_field_reads_half_precision_as_single_precision():
-    y = [["D", "N", "V"], ["D", "N"], ["D"]]
-    half, single = (
-        ChainCRF("linear").fit(Embeddings(shared, dtype=dtype).transform(SENTENCES), y)
-        for dtype in ("float16", "float32")
-    )
-    np.testing.assert_array_equal(half.coef_["node"], single.coef_["node"])
-    assert half.coef_["node"].dtype == single.coef_["node"].dtype
-
-
-def test_a_pipeline_is_cross_validated_with_one_model():
-    model = Counting()
-    y = [["D", "N", "V"], ["D", "N"], ["D"]]
-    pipeline = make_pipeline(Embeddings(model), ChainCRF("linear"))
-    scores = cross_val_score(pipeline, SENTENCES * 4, y * 4, cv=2)
-    assert np.isfinite(scores).all()
-    assert clone(pipeline)[0].model is model
-    assert model.calls > 0
 
 
 def test_a_cache_is_asked_before_the_model(tmp_path):

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data import chunks as feature_chunks
 from kernelfields.data.chunks import read_chunk, read_plainly
 
 
@@ -85,30 +84,6 @@ VALUES = st.recursive(
 @given(st.lists(st.one_of(st.dictionaries(WORDS, VALUES, max_size=3), st.lists(WORDS, max_size=3)), max_size=40))
 def test_everything_mixed(positions):
     agree(positions)
-
-
-def uneven(t):
-    """One of 32 choices of seven keys."""
-    return {"w": str(t), "n": 1.5, **{f"flag {k}": bool(t % 3) for k in range(5) if t >> k & 1}}
-
-
-@pytest.mark.parametrize(
-    "positions",
-    [
-        [[f"w={t}", "bias"] for t in range(50)],
-        [(f"w={t}",) if t % 2 else [] for t in range(50)],
-        [{"w": str(t), "bias": 1.0, "odd": bool(t % 2)} for t in range(50)],
-        [{"w": np.str_(t), "n": np.float64(t), "k": np.int64(t)} for t in range(50)],
-        [uneven(t) for t in range(400)],
-        [{f"w={t}": 1.0, f"s={t}": 0.5} for t in range(50)],
-        [{} for _ in range(50)],
-    ],
-    ids=["lists", "tuples", "same keys", "numpy values", "choice of keys", "own keys", "empty"],
-)
-def test_these_need_no_step_per_feature(positions, monkeypatch):
-    expected = contents(read_plainly(positions, place))
-    monkeypatch.delattr(feature_chunks, "features_of")
-    assert contents(read_chunk(positions, place)) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import json
 import pickle
 from collections import OrderedDict
 from decimal import Decimal
@@ -102,23 +101,6 @@ def test_rows_hold_the_weights_of_their_position(X):
     np.testing.assert_array_equal(again.toarray(), packed.toarray())
 
 
-def test_unseen_features_are_ignored():
-    encoder = FeatureDictEncoder().fit([[{"w": "a"}, {"w": "b"}]])
-    packed, offsets = encoder.transform([[{"w": "zzz", "new": 3.0}], [{"w": "b"}, {}]])
-    np.testing.assert_array_equal(packed.toarray(), [[0, 0], [0, 1], [0, 0]])
-    np.testing.assert_array_equal(offsets, [0, 1, 3])
-    assert offsets.dtype == np.int64
-    assert encoder.feature_names_ == ["w:a", "w:b"]
-
-
-def test_spec_survives_json():
-    encoder = FeatureDictEncoder().fit([[{"w": "ä"}, ["x", "y", "\0", "\ud800", ""]]])
-    again = FeatureDictEncoder.from_spec(json.loads(json.dumps(encoder.spec())))
-    assert again.vocabulary_ == encoder.vocabulary_
-    packed, _ = again.transform([[["y", "\ud800", ""]]])
-    np.testing.assert_array_equal(packed.toarray(), [[0, 0, 1, 0, 1, 1]])
-
-
 def test_a_spec_with_equal_or_odd_names_is_refused():
     with pytest.raises(ValueError, match="1 feature names are there twice"):
         FeatureDictEncoder.from_spec(["a", "b", "a"])
@@ -203,17 +185,6 @@ def test_min_freq_that_leaves_nothing():
 def test_a_bad_min_freq_is_refused(min_freq):
     with pytest.raises(ValueError, match="min_freq must be a number of positions"):
         FeatureDictEncoder(min_freq=min_freq)
-
-
-def test_zeros_can_be_kept():
-    X = [[{"a": 1, "b": False}, {"a": 0.0, "b": False, "c": "x"}, ["a"]]]
-    encoder = FeatureDictEncoder(keep_zeros=True)
-    packed, _ = encoder.fit_transform(X)
-    assert encoder.feature_names_ == ["a", "b", "c:x"]
-    np.testing.assert_array_equal(packed.indices, [0, 1, 0, 1, 2, 0])
-    np.testing.assert_array_equal(packed.data, [1, 0, 0, 0, 1, 1])
-    assert encoder.transform(X)[0].nnz == 3
-    assert FeatureDictEncoder(min_freq=1, keep_zeros=True).fit(X).feature_names_ == ["a", "c:x"]
 
 
 def test_transform_before_fit():

@@ -57,10 +57,6 @@ def test_words_become_feature_dicts(library):
     assert [len(x) for x in found.X] == [2, 3]
 
 
-def test_tables_without_labels(library):
-    assert read_frame(table_of(library, without("word", "tag")), sequence="sentence").y is None
-
-
 def test_answers_become_columns_of_the_same_library(library):
     table = table_of(library, ROWS)
     found = read_frame(table, sequence="sentence", label="tag")
@@ -183,13 +179,6 @@ def test_columns_of_objects_are_what_their_values_are():
     assert read_frame(categories, sequence="sentence").X == [[{"kind": "4"}, {"kind": "5"}]]
     single = pandas.DataFrame({"sentence": [1, 1], "x": np.array([1, 2], dtype=np.float32)})
     assert read_frame(single, sequence="sentence").X[0].dtype == np.float32
-
-
-def test_labels_keep_their_kind(library):
-    for labels in ([0, 1, 0, 1, 2], [True, False, True, True, False]):
-        found = read_frame(table_of(library, ROWS | {"tag": labels}), sequence="sentence", label="tag")
-        assert [label for each in found.y for label in each] == labels
-        assert values_of(found.column([np.array(each) for each in found.y])) == labels
 
 
 @pytest.mark.parametrize(

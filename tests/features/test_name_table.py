@@ -1,20 +1,11 @@
-import pickle
-
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.names import NameTable, join_names, split_names
+from kernelfields.data.names import NameTable, join_names
 
 # Lengths on both sides of eight bytes, letters of one to four bytes, the zero byte and half a surrogate pair.
 NAMES = st.text(st.sampled_from("aab:é日😀\0\ud800\x80 "), max_size=20)
-
-
-def spelled(names):
-    """The names of a NameText, as its text spells them."""
-    spans = zip(names.starts, names.stops, strict=True)
-    return [names.text[start:stop].tobytes() for start, stop in spans]
 
 
 @settings(max_examples=100, deadline=None)
@@ -48,41 +39,3 @@ def test_names_with_equal_hashes_are_told_apart():
     np.testing.assert_array_equal(table.find(text), [*range(20), *[-1] * 10])
     np.testing.assert_array_equal(table.add(text), np.arange(30))
     assert table.names() == names
-
-
-def test_hashes_depend_on_every_byte_and_on_the_length():
-    base = "abcdefghijklmnopqrstuvwxyz"
-    names = [base[:k] for k in range(27)]
-    names += [base[:k] + "#" + base[k + 1 :] for k in range(26)]
-    assert len(set(join_names(names).hashes.tolist())) == len(names)
-
-
-def test_a_name_hashes_the_same_wherever_it_stands():
-    alone = join_names(["some name"]).hashes[0]
-    for before in range(10):
-        assert join_names(["a" * before, "some name", "b"]).hashes[1] == alone
-
-
-def test_a_text_is_split_at_its_ends_of_names():
-    assert spelled(split_names("a\0\0bc", 3)) == [b"a", b"", b"bc"]
-    assert spelled(split_names("", 0)) == []
-    assert spelled(split_names("", 1)) == [b""]
-    assert split_names("a\0b", 1) is None
-
-
-def test_kept_names_keep_their_order():
-    table = NameTable(["a", "b\0", "c", "d"])
-    kept = table.keep(np.array([False, True, False, True]))
-    assert kept.names() == ["b\0", "d"]
-    assert kept.find(join_names(["d", "a", "b\0"])).tolist() == [1, -1, 0]
-    assert table.names() == ["a", "b\0", "c", "d"]
-
-
-def test_a_pickled_table_is_the_same_table():
-    table = NameTable(["a", "é", "\0"])
-    assert pickle.loads(pickle.dumps(table)).names() == table.names()
-
-
-def test_only_strings_are_names():
-    with pytest.raises(TypeError):
-        join_names(["a", 3])

@@ -44,16 +44,6 @@ def test_predictions_are_those_of_models_fitted_to_the_other_folds():
     assert transformer.transform([]) == []
 
 
-def test_what_was_learned_by_heart_does_not_leak():
-    inside = make_pipeline(OutOfFold(MEMORY, cv=3), ChainCRF("linear", prior_variance=1.0)).fit(X, Y)
-    seen = OutOfFold(MEMORY).fit(X, Y).transform(X)
-    chances = np.exp(np.vstack(seen))
-    assert chances[np.arange(len(chances)), np.concatenate(Y)].min() == 1.0
-    out = np.exp(np.vstack(inside[0].fit_transform(X, Y)))
-    assert out[np.arange(len(out)), np.concatenate(Y)].min() < 0.01
-    assert inside.predict(X[:2])[1].shape == Y[1].shape
-
-
 def test_folds_follow_groups_and_splitters():
     by_length = OutOfFold(LOGISTIC, cv=2, groups=len)
     by_length.fit_transform(X, Y)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 
-from kernelfields import ChainCRF, NodeCliques, Sequencewise
+from kernelfields import ChainCRF, NodeCliques
 from kernelfields.features import Embeddings, SequenceUnion
 from kernelfields.kernels import RBF, Columns, Linear
 
@@ -37,13 +37,6 @@ def test_columns_of_all_parts_stand_side_by_side():
     np.testing.assert_array_equal(X[0][:, 2:].sum(axis=1), [2, 1])
     for one, other in zip(joined.fit_transform(SENTENCES), joined.transform(SENTENCES), strict=True):
         np.testing.assert_array_equal(one.toarray(), other.toarray())
-
-
-def test_arrays_stay_dense():
-    X = [np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0]])]
-    joined = SequenceUnion([("as it is", "passthrough"), ("scaled", Sequencewise(StandardScaler()))]).fit_transform(X)
-    np.testing.assert_array_equal(joined[0][:, :2], X[0])
-    np.testing.assert_allclose(np.vstack(joined)[:, 2:].mean(axis=0), 0, atol=1e-12)
 
 
 def test_kernels_see_their_part_in_a_pipeline():

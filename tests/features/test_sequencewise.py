@@ -1,15 +1,13 @@
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import kernelfields
 from kernelfields import OutOfFold, SequenceClassifier
@@ -29,40 +27,10 @@ def test_the_transformer_sees_all_positions_at_once():
     assert wrapped.n_features_in_ == 3
 
 
-def test_new_sequences_use_what_was_learnt():
-    wrapped = Sequencewise(StandardScaler()).fit(X)
-    np.testing.assert_allclose(wrapped.transform([X[0]])[0], wrapped.transformer_.transform(X[0]), rtol=0, atol=1e-14)
-
-
-def test_clone_and_pipeline():
-    pipeline = make_pipeline(Sequencewise(StandardScaler()), Sequencewise(PCA(2, random_state=0)))
-    copy = clone(pipeline).set_params(**{"sequencewise-1__transformer__with_std": False})
-    assert not hasattr(copy[0], "transformer_")
-    assert copy[0].transformer.with_std is False
-    assert [x.shape for x in pipeline.fit_transform(X)] == [(4, 2), (1, 2), (7, 2)]
-    assert not hasattr(pipeline[0].transformer, "mean_")
-
-
-def test_sparse_in_and_out():
-    got = Sequencewise(MaxAbsScaler()).fit_transform([sp.csr_array(x) for x in X])
-    expected = MaxAbsScaler().fit_transform(np.vstack(X))
-    np.testing.assert_allclose(sp.vstack(got).toarray(), expected, rtol=0, atol=1e-15)
-    codes = Sequencewise(OneHotEncoder()).fit_transform([[[0], [1]], [[2]]])
-    np.testing.assert_array_equal(codes[1].toarray(), [[0, 0, 1]])
-
-
 def test_an_imputer_may_be_wrapped():
     holes = [np.array([[1.0], [np.nan]]), np.array([[3.0]])]
     got = Sequencewise(SimpleImputer()).fit_transform(holes)
     np.testing.assert_array_equal(np.vstack(got), [[1], [2], [3]])
-
-
-def test_labels_are_stacked_for_supervised_transformers():
-    y = [["a" if row[1] > 0 else "b" for row in x] for x in X]
-    got = Sequencewise(SelectKBest(k=1)).fit_transform(X, y)
-    np.testing.assert_array_equal(np.vstack(got)[:, 0], np.vstack(X)[:, 1])
-    with pytest.raises(ValueError, match="sequence 0 has 4 rows in X but 3 labels in y"):
-        Sequencewise(SelectKBest(k=1)).fit(X, [y[0][:3], *y[1:]])
 
 
 @pytest.mark.parametrize("y", [["a", "b", "b"], np.array([0, 1, 1]), [True, False, False]])
@@ -101,17 +69,6 @@ def test_pipelines_of_whole_sequences(transformer, tmp_path):
     kernelfields.save(model, tmp_path / "model.kfm")
     read = kernelfields.load(tmp_path / "model.kfm")
     np.testing.assert_allclose(read.predict_proba(sequences), model.predict_proba(sequences), rtol=0, atol=1e-12)
-
-
-def test_feature_names():
-    wrapped = Sequencewise(PCA(2)).fit(X)
-    assert wrapped.get_feature_names_out().tolist() == ["pca0", "pca1"]
-    assert not hasattr(Sequencewise(FunctionTransformer()).fit(X), "get_feature_names_out")
-
-
-def test_output_configuration_leaves_the_list_alone():
-    with config_context(transform_output="default"):
-        assert isinstance(Sequencewise(StandardScaler()).fit_transform(X), list)
 
 
 @pytest.mark.parametrize("ask", ["set_output", "config"])

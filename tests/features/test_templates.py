@@ -55,13 +55,6 @@ def test_the_example_of_the_manual():
     assert Template.parse("UABC%x[0,1]123").features(ROWS)[2] == ["UABCDT123"]
 
 
-def test_rows_beyond_the_ends_have_names():
-    rows = [["a"], ["b"]]
-    far = Template.parse("\n".join(f"U:%x[{row},0]" for row in range(-15, 16)))
-    cells = [*(f"_B-{n}" for n in range(15, 0, -1)), "a", "b", *(f"_B+{n}" for n in range(1, 16))]
-    assert far.features(rows) == [["U:" + cell for cell in cells[:-1]], ["U:" + cell for cell in cells[1:]]]
-
-
 cells = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\t"), min_size=1, max_size=4)
 macros = st.builds("%x[{},{}]".format, st.integers(-4, 4), st.integers(0, 2))
 literals = st.text(st.characters(codec="utf-8", exclude_characters="%\n\r"), max_size=3)
@@ -86,10 +79,6 @@ def test_bigrams_that_see_the_rows_are_told_from_those_that_do_not():
     assert not Template.parse("U00:%x[0,0]").uses_label_bigrams
     assert Template.parse("B").features(ROWS) == [[]] * 5
     assert template.features(ROWS) == [["U"]] * 5
-
-
-def test_the_same_line_twice_gives_its_string_twice():
-    assert Template.parse("U:%x[0,0]\nU:%x[0,0]").features([["a"]]) == [["U:a", "U:a"]]
 
 
 def test_comments_blank_lines_and_crlf_leave_no_trace(tmp_path):

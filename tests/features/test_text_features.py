@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from kernelfields import ChainCRF, TextFeatures
 from kernelfields.compat import CRF
 from kernelfields.features.text import text_patterns
-from kernelfields.formats import Template, read_sequences
+from kernelfields.formats import Template
 
 SENTENCE = ["Anna", "left", "Heathrow-2", "."]
 TAGS = ["NNP", "VBD", "NNP", "."]
@@ -80,13 +80,6 @@ def test_the_template_of_the_command_says_the_same():
     assert template.features(rows) == [[f"U{name}" for name in position] for position in expected]
 
 
-def test_no_sequences_and_empty_sequences_stay_what_they_are():
-    assert TextFeatures().fit_transform([]) == []
-    rows = [("a", "N")]
-    assert TextFeatures().fit_transform([[], rows]) == [[], *TextFeatures().transform([rows])]
-    assert TextFeatures().fit([rows]).transform([[]]) == [[]]
-
-
 @pytest.mark.parametrize("model", [ChainCRF("linear"), CRF()], ids=lambda model: type(model).__name__)
 def test_pipelines_learn_from_words(model):
     names = ["Anna", "Bert", "Carla", "Dora"]
@@ -95,12 +88,6 @@ def test_pipelines_learn_from_words(model):
     pipeline = clone(make_pipeline(TextFeatures(prefixes=0), model)).fit(X, y)
     assert [list(labels) for labels in pipeline.predict([["Zoe", "likes", "bees"]])] == [["PER", "O", "O"]]
     assert pipeline.get_params()["textfeatures__prefixes"] == 0
-
-
-def test_dicts_of_column_files_are_rows(tmp_path):
-    (tmp_path / "train.tsv").write_text("Anna\tNNP\tB\nleft\tVBD\tO\n")
-    file = read_sequences(tmp_path / "train.tsv")
-    assert TextFeatures().transform(file.X) == TextFeatures().transform([[("Anna", "NNP"), ("left", "VBD")]])
 
 
 @pytest.mark.parametrize(

@@ -52,24 +52,6 @@ def test_kind_and_dtype_stay(dtype, make):
     assert joined.shape == (4, 12)
 
 
-def test_dense_result_is_contiguous():
-    assert window_view(np.ones((4, 2)), np.array([0, 4]), 3).flags.c_contiguous
-
-
-@pytest.mark.parametrize("window", [1, (0, 0), [0, 0]])
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
-def test_a_window_of_one_is_the_input_itself(window, make):
-    inputs = make(np.ones((3, 2)))
-    assert window_view(inputs, np.array([0, 3]), window) is inputs
-
-
-def test_an_odd_number_is_centred():
-    assert check_window(1) == (0, 0)
-    assert check_window(np.int32(5)) == (2, 2)
-    assert check_window((0, 3)) == (0, 3)
-    assert check_window([np.int64(2), 1]) == (2, 1)
-
-
 @pytest.mark.parametrize(
     ("window", "words"),
     [
