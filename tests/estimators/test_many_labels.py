@@ -208,7 +208,7 @@ class TestPruning:
     def test_a_coarse_ring_is_a_ring_in_files(self, tagged, tmp_path):
         X, y = tagged
         coarse = RingCRF("linear", prior_variance=1.0, random_state=0).fit(X, y)
-        ring = RingCRF("linear", allowed=PrunedBy(coarse, threshold=0.05, by="marginal"), **SETTINGS).fit(X, y)
+        ring = RingCRF("linear", allowed=PrunedBy(coarse, threshold=0.05), **SETTINGS).fit(X, y)
         ring.save(tmp_path / "model.kfm")
         loaded = RingCRF.load(tmp_path / "model.kfm")
         assert type(loaded.allowed_.coarse) is RingCRF
@@ -225,12 +225,12 @@ class TestPruning:
         assert rule.report(X[:1])["least_kept_mass"] == pytest.approx(mass)
         assert all(label in sets[t] for t, label in enumerate(coarse.predict(X[:1], "viterbi")[0]))
 
-    @pytest.mark.parametrize("kind", ["n-grams", "skips", "ring"])
-    def test_coarse_fields_of_longer_reach_prune_by_marginals(self, tagged, kind):
+    @pytest.mark.parametrize("kind", ["chain", "n-grams", "skips", "ring"])
+    def test_coarse_fields_prune_by_marginals(self, tagged, kind):
         X, y = tagged
         X, y = X[:25], y[:25]
         nodes, edges = NodeCliques("linear"), EdgeCliques()
-        longer = {"n-grams": [LabelNgrams(n=3)], "skips": [SkipCliques(lag=2)], "ring": []}[kind]
+        longer = {"n-grams": [LabelNgrams(n=3)], "skips": [SkipCliques(lag=2)]}.get(kind, [])
         kept = RingCRF if kind == "ring" else ChainCRF
         coarse = kept(cliques=[nodes, edges, *longer], random_state=0).fit(X, y)
         rule = PrunedBy(coarse, threshold=0.05).learn(X, coarse.read_data(X), coarse.classes_)
@@ -241,8 +241,6 @@ class TestPruning:
         best = np.searchsorted(coarse.classes_, np.concatenate(coarse.predict(X, decode="viterbi")))
         likely[np.arange(len(best)), best] = True
         np.testing.assert_array_equal(np.isfinite(lists.penalties()), likely)
-        with pytest.raises(ValueError, match="by='max-marginal' is for a coarse field in which neighbours alone meet"):
-            PrunedBy(coarse, by="max-marginal").learn(X, coarse.read_data(X), coarse.classes_).lists(X, None)
 
     def test_other_labels_are_refused(self, tagged):
         X, y = tagged

@@ -7,14 +7,12 @@ from kernelfields.data.allowed import AllowedLabels
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.chain.decoding import viterbi
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.chain.lists import (
     ScoredSteps,
     StepBlocks,
     StepTable,
     best_in_lists,
-    best_with_each,
     infer_lists,
     worth_listing,
     worth_lists,
@@ -158,18 +156,6 @@ def test_labels_of_few_digits_are_inferred_in_logarithms(nats):
     found = infer_allowed(node.ravel(), edge, offsets, AllowedLabels.of_mask(np.ones(node.shape, dtype=bool)))
     np.testing.assert_allclose(found.log_partition, exact.log_partition, rtol=1e-13)
     np.testing.assert_allclose(found.node_marginals, exact.node_marginals, rtol=1e-12)
-
-
-def test_max_marginals_are_the_best_scores_with_each_label():
-    mask, lists, node, edge = some_case(5, 2.0)
-    found = best_with_each(node[mask], edge, OFFSETS, lists, Workers(1))
-    _, best = viterbi(np.where(mask, node, -np.inf), edge, OFFSETS)
-    for entry, (row, label) in enumerate(zip(lists.rows, lists.labels, strict=True)):
-        fixed = np.where(mask, node, -np.inf)
-        fixed[row, np.arange(node.shape[1]) != label] = -np.inf
-        sequence = np.searchsorted(OFFSETS, row, side="right") - 1
-        alone = viterbi(fixed, edge, OFFSETS)[1][sequence]
-        assert found[entry] == pytest.approx(alone - best[sequence], abs=1e-10)
 
 
 def test_evidence_that_leaves_few_labels_is_walked():

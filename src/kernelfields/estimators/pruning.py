@@ -1,7 +1,7 @@
 """Pruning by a coarse field: labels that a cheaper field finds hopeless are not allowed (Weiss and Taskar 2010).
 
-    max-marginal of label b at t     exp(score of the best labelling with y_t = b, less the best of all)
-    kept mass of a sequence          p(all labels are among those kept) in the coarse field, Z(kept) / Z
+    kept labels of a position     those with p(y_t = b) >= threshold in the coarse field
+    kept mass of a sequence       p(all labels are among those kept) in the coarse field, Z(kept) / Z
 
 Inference in the fine field is exact on what is left, so its log partition is a lower bound on that of all labels.
 """
@@ -21,10 +21,9 @@ from kernelfields.data.reading import offsets_of
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.chain.family import ChainFamily, ListFamily
-from kernelfields.inference.family import Potentials
+from kernelfields.inference.chain.family import ListFamily
 from kernelfields.models.model_file import Document
-from kernelfields.numerics.parameters import check_declared, declares_parameters, one_of, parameter
+from kernelfields.numerics.parameters import check_declared, declares_parameters, parameter
 from kernelfields.numerics.registry import SETTINGS
 
 _OTHER_LABELS = "the coarse field of PrunedBy has other labels than y: fit both to the same"
@@ -45,21 +44,16 @@ class PrunedBy(BaseEstimator):
     coarse : fitted ChainCRF
         A field with the same labels and inputs of the same kind, such as one of fewer features or a coarser kernel.
     threshold : float, default 1e-3
-        The least (max-)marginal of a label that is kept. The likeliest label is always kept, and in the data of a fit
-        the label that stands there.
-    by : "auto", "max-marginal" or "marginal", default "auto"
-        Relative probability of the best labelling with the label, for coarse fields in which neighbours alone meet, or
-        the probability of the label; "auto" is the first where it is there. The best labelling of the coarse field is
-        always among those kept.
+        The least probability of a label that is kept. The likeliest label and the best labelling of the coarse field
+        are always kept, and in the data of a fit the label that stands there.
     """
 
     coarse: ChainCRF | None = parameter(None, first=True)
     threshold: float = parameter(1e-3, _check_threshold)
-    by: str = parameter("auto", one_of("auto", "max-marginal", "marginal"))
 
     def __sklearn_clone__(self) -> PrunedBy:
         """Return a copy with the coarse field as it was fitted: it is a part of the description, not of the fit."""
-        return PrunedBy(self.coarse, threshold=self.threshold, by=self.by)
+        return PrunedBy(self.coarse, threshold=self.threshold)
 
     def check(self) -> None:
         """Raise if a parameter cannot be used."""
@@ -73,7 +67,7 @@ class PrunedBy(BaseEstimator):
         check_is_fitted(self.coarse, "field_")
         if not np.array_equal(self.coarse.classes_, classes):
             raise ValueError(_OTHER_LABELS)
-        return FittedPruning(self.coarse, float(self.threshold), self.by)
+        return FittedPruning(self.coarse, float(self.threshold))
 
     def learn_more(self, fitted: FittedPruning, X: object, chains: Chains) -> FittedPruning:
         """Return the pruning as it is: the coarse field has been fitted."""
@@ -86,10 +80,9 @@ class FittedPruning:
     #: Whether what is allowed at a position depends on that position alone.
     by_position = False
 
-    def __init__(self, coarse: ChainCRF, threshold: float, by: str):
+    def __init__(self, coarse: ChainCRF, threshold: float):
         self.coarse = coarse
         self.threshold = threshold
-        self.by = by
 
     def lists(self, X: object, chains: Chains) -> AllowedLabels:
         """Return the labels that are kept at each position."""
@@ -99,25 +92,12 @@ class FittedPruning:
 
     def _kept(self, answers: Answers) -> tuple[AllowedLabels, Answers]:
         """Return the lists that are kept of a batch, and answers of the coarse field given that."""
-        every, values = self._values(answers)
+        family = answers.family
+        every = family.lists if isinstance(family, ListFamily) else AllowedLabels.of_mask(answers.node > -np.inf)
+        values = every.taken(answers.marginals)
         peaks = np.repeat(np.maximum.reduceat(values, every.begin[:-1]), np.diff(every.begin))
         lists = every.kept((values >= self.threshold) | (values == peaks)).admitting(answers.best_labels())
         return lists, answers.given(lists.penalties())
-
-    def _values(self, answers: Answers) -> tuple[AllowedLabels, np.ndarray]:
-        """Return the labels that positions may have, and what the coarse field gives each of them, (A,)."""
-        family, potentials = answers.family, answers.potentials
-        whole = family.with_base(potentials)
-        every = family.lists if isinstance(family, ListFamily) else AllowedLabels.of_mask(whole.node > -np.inf)
-        if self.by == "marginal" or (self.by == "auto" and not isinstance(family, ChainFamily)):
-            return every, every.taken(answers.marginals)
-        if not isinstance(family, ChainFamily):
-            raise ValueError(
-                "by='max-marginal' is for a coarse field in which neighbours alone meet: use by='marginal', or leave "
-                "cliques of longer reach out of the coarse field"
-            )
-        listed = ListFamily(family.offsets, family.n_labels, every, tied=len(whole.edge) == 1)
-        return every, np.exp(listed.max_marginals(Potentials(whole.node, whole.tables), answers.workers))
 
     def with_labels(self, places: np.ndarray, n_labels: int) -> FittedPruning:
         """Raise: the coarse field has no others."""
@@ -139,14 +119,14 @@ class FittedPruning:
 
     def describe(self) -> Document:
         """Return plain values and arrays for a model file, the coarse field among them."""
-        described = {"threshold": self.threshold, "by": self.by, "coarse": self.coarse.to_document()}
+        described = {"threshold": self.threshold, "coarse": self.coarse.to_document()}
         return {"kind": "pruned", "estimator": self.coarse.kind, **described}
 
     @classmethod
     def rebuild(cls, described: Mapping) -> FittedPruning:
         """Return the pruning that was described."""
         coarse = RingCRF if described.get("estimator") == RingCRF.kind else ChainCRF
-        return cls(coarse.from_document(described["coarse"]), float(described["threshold"]), str(described["by"]))
+        return cls(coarse.from_document(described["coarse"]), float(described["threshold"]))
 
 
 RULES["pruned"] = FittedPruning.rebuild

@@ -227,10 +227,9 @@ class Chain(Drawn):
             self.rule = None
             self._check_targets()  # the coarse field is fitted to them as well
             self.rule = "pruned"
-            by = str(random.choice(["max-marginal", "marginal"]))
-            self.coarse = _Coarse(random, self, by)
+            self.coarse = _Coarse(random, self)
             threshold = float(random.choice([0.02, 0.2]))
-            self.allowed = PrunedBy(self.coarse.model, threshold=threshold, by=by)
+            self.allowed = PrunedBy(self.coarse.model, threshold=threshold)
 
     def _dictionary(self) -> tuple[dict, list[int]]:
         """Return the labels of known words, and of others, as a dictionary learns them from the data of the fit."""
@@ -500,27 +499,23 @@ def chain_rows(
 class _Coarse(Chain):
     """A coarse field of the same data, whose improbable labels are pruned."""
 
-    def __init__(self, random: np.random.Generator, fine: Chain, by: str):
+    def __init__(self, random: np.random.Generator, fine: Chain):
         self.__dict__.update({name: value for name, value in fine.__dict__.items() if name != "allowed"})
         self.rule, self.weights = None, None
         self.masks = (
             fine.masks if random.random() < 0.5 else {"edge": set(), "start": set(), "end": set(), "label": set()}
         )
-        self.by = by
         pairs = [(self.classes[a], self.classes[b]) for a, b in sorted(self.masks["edge"])]
         parts: dict = {name: [self.classes[label] for label in sorted(self.masks[name])] for name in ("start", "end")}
         parts |= {"transitions": pairs, "labels": [self.classes[label] for label in sorted(self.masks["label"])]}
         settings: dict = {"max_iter": 3, "scale": False, "n_jobs": 1, "random_state": 0, "tol": 1e-6}
         settings["partial_labels"] = PartialLabels(classes=self.classes)
         estimator = ChainCRF("linear", constraints=parts, prior_variance=1.0, **settings)
-        if by == "marginal" and random.random() < 0.3:
+        if random.random() < 0.3:
             cliques = [NodeCliques("linear"), EdgeCliques(), OrderCliques(order=2)]
             estimator.set_params(cliques=cliques)
         if fine.ring:
-            estimator = RingCRF(**estimator.get_params(deep=False)) if by == "marginal" else estimator
-        self.ring = isinstance(estimator, RingCRF)
-        if self.ring != fine.ring:
-            raise Redraw
+            estimator = RingCRF(**estimator.get_params(deep=False))
         self._fit(estimator, self._given("partial"))
 
     def kept(self, item: Any, threshold: float) -> list[list[int]]:
@@ -528,13 +523,7 @@ class _Coarse(Chain):
         whole = self.enumerated(item)
         if not whole.possible:
             raise Redraw
-        if self.by == "marginal":
-            values = whole.marginals
-        else:
-            chances = np.exp(whole.scores - whole.scores.max())
-            values = np.zeros((whole.labellings.shape[1], self.n_labels))
-            for place, label in np.ndindex(values.shape):
-                values[place, label] = chances[whole.labellings[:, place] == label].max(initial=0.0)
+        values = whole.marginals
         if np.any(np.abs(values - threshold) < 1e-9):
             raise Redraw
         kept = (values >= threshold) | (values == values.max(axis=1, keepdims=True))

@@ -32,7 +32,6 @@ from kernelfields.inference.chain.lists import (
     ListedSums,
     StepTable,
     best_in_lists,
-    best_with_each,
     infer_lists,
     likeliest,
     worth_lists,
@@ -634,11 +633,6 @@ class ListFamily(ChainFamily):
         """Raise ValueError naming the first sequence that has a position without labels."""
         if self._first_without_labels is not None:
             raise InfeasibleSequence(self._first_without_labels)
-
-    def max_marginals(self, potentials: Potentials, workers: Workers) -> np.ndarray:
-        """Return, for each allowed label, the score of the best labelling with it less the best of all, (A,)."""
-        edge = self._step_table(potentials).edge
-        return best_with_each(self._entries(potentials), edge, self.offsets, self.lists, workers)
 
     def label_scores(self, potentials: Potentials, labels: np.ndarray) -> np.ndarray:
         """Return the score of a labelling of each sequence, (S,); minus infinity where a label is not allowed."""

@@ -335,17 +335,3 @@ def best_in_lists(
     )
     raise_if_infeasible(totals)
     return labels, totals
-
-
-def best_with_each(
-    scores: np.ndarray, edge: np.ndarray, offsets: np.ndarray, allowed: AllowedLabels, workers: Workers
-) -> np.ndarray:
-    """Return max-marginals (A,): the score of the best labelling with each allowed label, less the best of all."""
-    from kernelfields.inference.chain.lists_compiled import max_marginals
-
-    out, lists = np.full(len(scores), -np.inf), _compiled(allowed)
-    workers.each(
-        lambda first, last: max_marginals(first, last, offsets, lists, scores, edge, out),
-        runs_of_lists(allowed, offsets, workers),
-    )
-    return out

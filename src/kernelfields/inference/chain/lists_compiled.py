@@ -361,30 +361,6 @@ def viterbi(first, last, offsets, allowed, scores, edge, best, best_labels, best
 
 
 @njit(nogil=True, cache=True)
-def max_marginals(first, last, offsets, allowed, scores, edge, out):
-    """Fill out (A,) with the score of the best labelling that has a label, less that of the best of all."""
-    begin, labels = allowed
-    stride = 0 if edge.shape[0] == 1 else 1
-    ahead, behind, sums = np.zeros(edge.shape[1]), np.zeros(edge.shape[1]), np.zeros(2)
-    for s in range(first, last):
-        if not best_prefixes(s, offsets, allowed, scores, edge, out, sums):
-            continue
-        # ahead(a) is what the best continuation adds, up to a number for each position: the best of them has zero.
-        ahead[:] = 0.0
-        for t in range(offsets[s + 1] - 1, offsets[s], -1):
-            step = edge[t * stride]
-            for i in range(begin[t - 1], begin[t]):
-                top = -np.inf
-                for j in range(begin[t], begin[t + 1]):
-                    top = max(top, step[labels[i], labels[j]] + scores[j] + ahead[j - begin[t]])
-                behind[i - begin[t - 1]] = top
-            for i in range(begin[t - 1], begin[t]):
-                ahead[i - begin[t - 1]] = behind[i - begin[t - 1]]
-                out[i] += ahead[i - begin[t - 1]]
-            shift(out[begin[t - 1] : begin[t]], sums)
-
-
-@njit(nogil=True, cache=True)
 def lost_rows(offsets, allowed, possible):
     """Return for each sequence the row up to which no path of possible steps (L, L) leads, (S,); -1 where one does."""
     begin, labels = allowed
