@@ -101,22 +101,6 @@ def test_without_features_there_is_one_the_constant():
 SOUND = Support(np.array([0, 2, 2, 3], dtype=np.int32), np.array([0, 2, 1], dtype=np.int32), 3)
 
 
-def test_a_matrix_of_one_number_per_pair():
-    matrix = SOUND.matrix(np.array([[1.0], [2.0], [3.0]]))
-    np.testing.assert_array_equal(matrix.toarray(), [[1, 0, 2], [0, 0, 0], [0, 3, 0]])
-    np.testing.assert_array_equal(SOUND.features, [0, 0, 2])
-
-
-def test_what_a_user_does_to_the_matrix_does_not_reach_the_support():
-    values = np.array([[1.0], [0.0], [3.0]])
-    matrix = SOUND.matrix(values)
-    matrix.eliminate_zeros()
-    matrix.data *= 10
-    np.testing.assert_array_equal(SOUND.begin, [0, 2, 2, 3])
-    np.testing.assert_array_equal(SOUND.outcomes, [0, 2, 1])
-    np.testing.assert_array_equal(values, [[1.0], [0.0], [3.0]])
-
-
 @pytest.mark.parametrize(
     ("begin", "outcomes", "words"),
     [

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 
 from kernelfields.kernels import RBF, Columns, Linear
-from kernelfields.kernels.registry import kernel_from_spec
 
 RANDOM = np.random.default_rng(0)
 X, Z = RANDOM.normal(size=(7, 6)), RANDOM.normal(size=(4, 6))
@@ -33,12 +31,6 @@ def test_features_are_those_of_the_part():
     np.testing.assert_array_equal(Columns(Linear(), 1, 4).feature_map(X), X[:, 1:4])
     assert not Columns(RBF(), 1, 4).has_feature_map
     assert Columns(RBF(), 1, 4).feature_map(X) is None
-
-
-def test_copies_and_descriptions():
-    kernel = Columns(RBF(0.5), 2, None)
-    assert clone(kernel) == kernel
-    assert kernel_from_spec(kernel.spec()) == kernel
 
 
 @pytest.mark.parametrize(

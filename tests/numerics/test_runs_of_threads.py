@@ -15,26 +15,6 @@ def covers(runs, n):
 
 
 @pytest.mark.parametrize("n_threads", [2, 3, 5])
-def test_sequences_are_cut_into_four_runs_for_each_thread(n_threads):
-    workers = Workers(n_threads, least_work=1)
-    offsets = np.arange(0, 1001, 10)
-    runs = workers.runs(offsets, 3)
-    assert covers(runs, 100)
-    assert len(runs) == 4 * n_threads
-    lengths = [offsets[last] - offsets[first] for first, last in runs]
-    assert max(lengths) - min(lengths) <= 10, "about as many positions each"
-    assert workers.runs(np.array([0, 5, 6]), 3) == [(0, 1), (1, 2)], "no more runs than sequences"
-
-
-@pytest.mark.parametrize("n_threads", [2, 3, 5])
-def test_rows_are_cut_into_two_pieces_for_each_thread(n_threads):
-    workers = Workers(n_threads, least_work=1)
-    assert covers(workers.pieces(100, 1), 100)
-    assert len(workers.pieces(100, 1)) == 2 * n_threads
-    assert len(workers.pieces(3, 1)) == 3
-
-
-@pytest.mark.parametrize("n_threads", [2, 3, 5])
 def test_rows_with_items_are_cut_by_their_items(n_threads):
     workers, random = Workers(n_threads, least_work=1), np.random.default_rng(0)
     ends = np.concatenate([[0], np.cumsum(random.integers(0, 9, size=200))])
@@ -58,11 +38,6 @@ def test_work_below_the_least_is_done_in_one_run():
     alone = Workers(1, least_work=1)
     assert alone.runs(np.arange(101), 3) == alone.pieces(100, 10**9) == [(0, 100)]
     assert alone.weighted_pieces(np.arange(101), 10**9) == [(0, 100)]
-
-
-def test_usually_fifty_thousand_steps_or_a_million_products_are_worth_a_thread():
-    workers = Workers(2)
-    assert (workers.least_steps, workers.least_product) == (50_000, 1_000_000)
 
 
 def test_runs_of_several_threads_are_done_by_threads_and_one_run_is_not():

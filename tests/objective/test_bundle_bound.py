@@ -40,24 +40,6 @@ def gradient_descent(posterior, n_points, step=0.02):
         theta = theta - step * point.gradient
 
 
-@pytest.mark.parametrize("size", [1, 3, 10])
-def test_below_the_minimum_and_never_falling(size):
-    posterior = small_posterior()
-    best = optimum(posterior).value
-    bound, values, singles = LowerBound(size), [-np.inf], []
-    for point in gradient_descent(posterior, 30):
-        values.append(bound.add(point))
-        lemma = point.value - sum(posterior.gap_parts(point).values())
-        np.testing.assert_allclose(bound.single, lemma, rtol=1e-13)
-        singles.append(bound.single)
-        assert bound.value == values[-1] >= max(singles)
-        assert len(bound._slopes) <= size
-    assert np.all(np.diff(values) >= 0)
-    assert values[-1] <= best + 1e-10
-    if size == 1:
-        assert values[-1] == pytest.approx(max(singles), rel=1e-14)
-
-
 def test_far_from_the_gap_that_is_wanted_single_cuts_do():
     posterior = small_posterior()
     wanted, eager = LowerBound(wanted=1e-6), LowerBound()
@@ -76,51 +58,6 @@ def test_far_from_the_gap_that_is_wanted_single_cuts_do():
     gap, single_gap = best.value - wanted.value, best.value - max(singles)
     assert single_gap > 1e-6, "rounding does not decide"
     assert -1e-10 <= gap < 0.2 * single_gap, "near the end cuts are combined"
-
-
-def test_averaging_cancels_what_oscillates():
-    # Gradients at theta* + d and theta* - d are opposite to first order, and their mean is small.
-    posterior = small_posterior()
-    best = optimum(posterior)
-    sideways = 0.1 * np.random.default_rng(3).normal(size=posterior.size)
-    bound = LowerBound()
-    singles = []
-    for sign in (1, -1):
-        bound.add(posterior.at(best.theta + sign * sideways))
-        singles.append(bound.single)
-    assert bound.value <= best.value
-    assert best.value - bound.value < 0.2 * (best.value - max(singles))
-
-
-def test_at_the_minimum_the_bound_is_the_value():
-    posterior = small_posterior()
-    point = optimum(posterior)
-    np.testing.assert_allclose(LowerBound().add(point), point.value, rtol=1e-13)
-
-
-def test_any_weights_give_a_bound_and_the_simplex_finds_the_best():
-    posterior = small_posterior()
-    best = optimum(posterior).value
-    points = list(gradient_descent(posterior, 5, step=0.05))
-    covariance = 1 / posterior.prior_precision
-    slopes = np.array([point.gradient - posterior.prior_precision * point.theta for point in points])
-    intercepts = [
-        point.value - 0.5 * point.theta @ (posterior.prior_precision * point.theta) - slope @ point.theta
-        for point, slope in zip(points, slopes, strict=True)
-    ]
-
-    def bound(weights):
-        slope = weights @ slopes
-        return weights @ intercepts - 0.5 * slope @ (covariance * slope)
-
-    bundle = LowerBound()
-    for point in points:
-        bundle.add(point)
-    rng = np.random.default_rng(2)
-    for weights in [*np.eye(5), *rng.dirichlet(np.ones(5), size=200)]:
-        assert bound(weights) <= bundle.value + 1e-8
-    np.testing.assert_allclose(bound(bundle._weights), bundle.value, rtol=1e-12)
-    assert bundle.value <= best
 
 
 @pytest.mark.parametrize("rank", [1, 4, 12])
@@ -148,14 +85,3 @@ def test_the_simplex_problem_against_slsqp(seed, rank):
     assert below <= value + 1e-12
     assert maximise_on_simplex(linear, gram, early, max_steps=5)[1] >= below - 1e-12
     assert maximise_on_simplex(linear, gram, weights, max_steps=0)[1] >= value - 1e-12
-
-
-def test_the_simplex_problem_where_the_answer_is_known():
-    weights, value = maximise_on_simplex(np.array([0.0, 3.0, 1.0]), np.zeros((3, 3)))
-    np.testing.assert_array_equal(weights, [0, 1, 0])
-    assert value == 3.0
-    weights, value = maximise_on_simplex(np.zeros(4), np.eye(4))
-    np.testing.assert_allclose(weights, 0.25, atol=1e-8)
-    np.testing.assert_allclose(value, -0.125, rtol=1e-12)
-    opposite = np.array([[1.0, -1.0], [-1.0, 1.0]])
-    np.testing.assert_allclose(maximise_on_simplex(np.zeros(2), opposite)[0], 0.5, atol=1e-12)

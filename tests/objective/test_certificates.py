@@ -2,31 +2,15 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from kernelfields.basis import AllPoints, GreedyCholesky
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.subspace import row_blocks
 from kernelfields.data.chains import Chains
 from kernelfields.kernels import RBF
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import FeatureOrigin, kernel_quadratic_form
 from kernelfields.objective.posterior import LogPosterior
 from tests.samples import chain_datafit, design_of
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("budget", [1, 7 * 60 * 8, 10**9])
-def test_the_quadratic_form_is_the_dense_one_however_it_is_cut(monkeypatch, budget, sparse):
-    rng = np.random.default_rng(0)
-    inputs, residuals = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
-    residuals[rng.random(60) < 0.3] = 0.0
-    monkeypatch.setattr(
-        "kernelfields.objective.designs.design.row_blocks", lambda n, m: row_blocks(n, m, budget=budget)
-    )
-    kernel = RBF(gamma=0.5)
-    form = kernel_quadratic_form(kernel, sp.csr_array(inputs) if sparse else inputs, residuals)
-    np.testing.assert_allclose(form, np.trace(residuals.T @ kernel(inputs) @ residuals), rtol=1e-12)
 
 
 def test_residuals_of_zero_have_no_form():

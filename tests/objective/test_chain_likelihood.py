@@ -1,16 +1,13 @@
 """The likelihood as a function of potentials: derivatives, weights, constraints, gauge freedoms."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import resolve_constraints
-from kernelfields.inference.chain.family import ChainFamily, ChainMember, positions_at_once
+from kernelfields.inference.chain.family import ChainFamily, ChainMember
 from kernelfields.inference.family import EDGE, BaseMeasure, Potentials
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
-from tests.oracles.chains import enumerate_chain
 
 OFFSETS = np.array([0, 4, 5, 9, 12])
 LABELS = np.array([0, 1, 1, 2, 2, 0, 0, 1, 2, 2, 2, 0])
@@ -27,49 +24,6 @@ def likelihood(tied, weighted=False, masks=None, n_labels=4, at_once=None):
 def random_potentials(seed, tied):
     rng = np.random.default_rng(seed)
     return Potentials(rng.normal(size=(12, 4)), {EDGE: rng.normal(size=(1 if tied else 12, 4, 4))})
-
-
-@pytest.mark.parametrize("at_once", [12, 5, 1])
-@pytest.mark.parametrize("masks", [None, MASKS], ids=["free", "constrained"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("tied", [True, False])
-def test_value_and_derivatives(tied, weighted, masks, at_once):
-    model, here, direction = (
-        likelihood(tied, weighted, masks, at_once=at_once),
-        random_potentials(0, tied),
-        random_potentials(1, tied),
-    )
-    evaluation = model.evaluate(here)
-    node, edge = here.node.copy(), np.broadcast_to(here.edge, (12, 4, 4)).copy()
-    if masks is not None:
-        masks.apply(node, OFFSETS)
-        edge += masks.edge
-    oracle = enumerate_chain(node, edge, OFFSETS)
-    weights = WEIGHTS if weighted else np.ones(4)
-    log_probability = 0.0
-    for i, (begin, end) in enumerate(pairwise(OFFSETS)):
-        score = sum(node[t, LABELS[t]] for t in range(begin, end))
-        score += sum(edge[t, LABELS[t - 1], LABELS[t]] for t in range(begin + 1, end))
-        log_probability += weights[i] * (score - oracle.log_partition[i])
-    np.testing.assert_allclose(evaluation.value, -log_probability, rtol=1e-13)
-
-    step = 1e-5
-    above, below = (model.evaluate(here.moved(sign * step, direction)) for sign in (1, -1))
-    slope = (above.value - below.value) / (2 * step)
-    np.testing.assert_allclose(slope, evaluation.residual.dot(direction), rtol=1e-7)
-    response = model.hessian_response(evaluation, direction)
-    for part in ("node", "edge"):
-        difference = getattr(above.residual, part) - getattr(below.residual, part)
-        np.testing.assert_allclose(difference / (2 * step), getattr(response, part), atol=1e-8)
-
-
-@pytest.mark.parametrize("tied", [True, False])
-def test_residuals_of_a_position_sum_to_zero(tied):
-    residual = likelihood(tied, weighted=True, masks=MASKS).evaluate(random_potentials(2, tied)).residual
-    np.testing.assert_allclose(residual.node.sum(axis=1), 0, atol=1e-13)
-    np.testing.assert_allclose(residual.edge.sum(axis=(1, 2)), 0, atol=1e-12)
-    assert not residual.node[4].any(), "a sequence of weight zero has no say"
-    np.testing.assert_array_equal(residual.node[:, 3], 0.0)
 
 
 def test_tied_and_untied_are_the_same_function():
@@ -95,18 +49,6 @@ def test_evaluating_leaves_the_potentials_and_the_marginals_alone():
     np.testing.assert_array_equal(here.node, node)
     np.testing.assert_array_equal(here.edge, edge)
     np.testing.assert_allclose(evaluation.member.marginals().sum(axis=1), 1, atol=1e-13)
-
-
-def test_zeros_are_the_uniform_distribution():
-    model = likelihood(True)
-    assert model.family.zeros().node.shape == (12, 4)
-    assert likelihood(False).family.zeros().edge.shape == (12, 4, 4)
-    np.testing.assert_allclose(model.evaluate(model.family.zeros()).value, 12 * np.log(4), rtol=1e-14)
-
-
-def test_unlabelled_chains_have_no_likelihood():
-    with pytest.raises(ValueError, match="a likelihood needs labelled data"):
-        labelled_objective(ChainFamily(OFFSETS, 4), Chains(np.zeros((12, 1)), OFFSETS))
 
 
 def test_potentials_form_a_vector_space():
@@ -140,10 +82,3 @@ def test_blocks_of_sequences_keep_no_beliefs_and_change_nothing(tied, monkeypatc
     np.testing.assert_array_equal(found.member.marginals(), expected.member.marginals())
     assert found.member.family is cut.family
     assert inferred.count(cut.family) == 1
-
-
-def test_every_thread_has_blocks_and_none_is_longer_than_the_cache():
-    assert positions_at_once(1_000_000, 32, 2) * 32 <= 2**15 + 32
-    assert 5_375 // positions_at_once(5_375, 26, 16) >= 16
-    assert positions_at_once(300, 5, 16) == 300
-    assert positions_at_once(0, 5, 2) == 1

@@ -11,8 +11,6 @@ from kernelfields.objective.coordinates import (
     DenseSet,
     factor_of,
     gram_matrix,
-    stride_of,
-    worth_a_gram_matrix,
 )
 from samples import labelled_sequences
 
@@ -65,18 +63,6 @@ def test_a_gram_matrix_of_some_rows_stands_for_all():
     some = gram_matrix(Z, 7)
     np.testing.assert_allclose(some.diagonal(), whole.diagonal(), rtol=0.1)
     assert not np.allclose(some, np.tril(whole), rtol=1e-6)
-
-
-@pytest.mark.parametrize(("n_rows", "rank", "stride"), [(10, 100, 1), (400, 100, 2), (399, 100, 1), (47_535, 2000, 11)])
-def test_two_positions_for_each_feature_are_looked_at(n_rows, rank, stride):
-    assert stride_of(n_rows, rank) == stride
-
-
-def test_a_metric_is_made_where_it_costs_less_than_it_saves():
-    assert worth_a_gram_matrix(47_535, 2000, 26)
-    assert worth_a_gram_matrix(5_375, 2000, 26)
-    assert not worth_a_gram_matrix(4_000, 2000, 2)
-    assert not worth_a_gram_matrix(1000, 1, 3)
 
 
 @pytest.mark.parametrize("gram", [np.array([[1.0, 2.0], [2.0, 1.0]]), np.full((2, 2), np.nan), np.full((2, 2), np.inf)])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.objective.datafit import supported_curvature, within_clique_curvature
+from kernelfields.objective.datafit import supported_curvature
 
 RANDOM = np.random.default_rng(0)
 N, RANK, OUTCOMES = 11, 5, 6
@@ -34,13 +34,3 @@ def test_the_block_of_a_support_holds_the_covariances_of_its_pairs(block_bytes):
 def test_a_support_without_pairs_has_an_empty_block():
     none = np.empty(0, dtype=np.int64)
     assert supported_curvature(sp.csr_array(FEATURES), none, none, MARGINALS, WEIGHTS).shape == (0, 0)
-
-
-@pytest.mark.parametrize("outcomes", [6, 40], ids=["pair by pair", "in one product"])
-def test_the_block_of_all_pairs_in_contrasts_of_labels(outcomes):
-    marginals = RANDOM.dirichlet(np.ones(outcomes), size=N)
-    factor = np.linalg.qr(RANDOM.normal(size=(outcomes, outcomes - 1)))[0]
-    expected = plain_curvature(FEATURES, factor, marginals, WEIGHTS).reshape(RANK * (outcomes - 1), -1)
-    for features in (FEATURES, sp.csr_array(FEATURES)):
-        found = within_clique_curvature(features, factor, marginals, WEIGHTS)
-        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)

@@ -12,11 +12,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.partial_labels import SoftRows
 from kernelfields.data.segments import Segmentation
 from kernelfields.inference.family import EDGE, Potentials
-from kernelfields.objective.likelihoods.likelihood import (
-    Likelihood,
-    PartialLikelihood,
-    labelled_objective,
-)
+from kernelfields.objective.likelihoods.likelihood import Likelihood, PartialLikelihood, labelled_objective, nothing_observed
 from tests.inference.family_cases import CASES, SETTINGS, problem, tables_of
 
 #: Families that have statistics of labels, and weights of items.
@@ -123,28 +119,6 @@ def test_partial_likelihoods_are_those_of_enumeration(case, setting):
     assert_tables(solved, response, expected, 20 * solved.near)
     assert_tables(solved, partial.completed(solved.put(solved.potentials)), known.mean(), solved.near)
     assert not partial.convex
-
-
-@for_all(MODERATE)
-def test_derivatives_are_finite_differences(case, setting):
-    solved = problem(case, setting)
-    _, labels = labelled(solved)
-    statistics = solved.family.statistics(labels, solved.weights)
-    here, direction = (solved.put(solved.random_potentials()) for _ in range(2))
-    step = 1e-5
-    for objective in (
-        Likelihood(solved.family, statistics, solved.weights),
-        PartialLikelihood(solved.family, log_weights_of(solved), solved.weights),
-    ):
-        evaluation = objective.evaluate(here)
-        above, below = (objective.evaluate(here.moved(sign * step, direction)) for sign in (1.0, -1.0))
-        slope = (above.value - below.value) / (2 * step)
-        assert evaluation.residual.dot(direction) == pytest.approx(slope, rel=1e-6, abs=1e-8)
-        response = objective.hessian_response(evaluation, direction)
-        above.residual.add(-1.0, below.residual)
-        above.residual.scale(1.0 / (2 * step))
-        above.residual.add(-1.0, response)
-        assert above.residual.largest < 1e-7
 
 
 @for_all(MODERATE)

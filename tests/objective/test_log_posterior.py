@@ -132,31 +132,6 @@ def by_enumeration(posterior, masks, theta, vector):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_equal_to_enumeration(kind):
-    posterior, masks, theta, vector = build(kind)
-    value, gradient, product = by_enumeration(posterior, masks, theta, vector)
-    point = posterior.at(theta)
-    np.testing.assert_allclose(point.value, value, rtol=1e-12)
-    np.testing.assert_allclose(point.gradient, gradient, atol=1e-11)
-    ours, potentials = posterior.hessian_product(point, vector)
-    np.testing.assert_allclose(ours, product, atol=1e-11)
-    node, edge = spelled_out(posterior, vector)
-    np.testing.assert_allclose(potentials.node, node, atol=1e-13)
-    np.testing.assert_allclose(np.broadcast_to(potentials.edge, edge.shape)[STEPS], edge[STEPS], atol=1e-13)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_equal_to_finite_differences(kind):
-    posterior, _, theta, vector = build(kind)
-    point, step = posterior.at(theta), 1e-5
-    above, below = posterior.at(theta + step * vector), posterior.at(theta - step * vector)
-    np.testing.assert_allclose((above.value - below.value) / (2 * step), point.gradient @ vector, rtol=1e-7)
-    product, _ = posterior.hessian_product(point, vector)
-    differences = (above.gradient - below.gradient) / (2 * step)
-    np.testing.assert_allclose(differences, product, rtol=1e-7, atol=1e-7 * np.abs(product).max())
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_line_is_the_objective_on_it(kind):
     posterior, _, theta, vector = build(kind)
     point = posterior.at(theta)
@@ -203,22 +178,6 @@ def test_released_beliefs_come_back():
     np.testing.assert_array_equal(posterior.hessian_product(point, vector)[0], product)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_products_within_chosen_blocks(kind):
-    posterior, _, theta, vector = build(kind)
-    point = posterior.at(theta)
-    for chosen in ((0,), (len(posterior.blocks) - 1,), tuple(range(len(posterior.blocks)))):
-        inside = np.zeros(posterior.size, dtype=bool)
-        for index in chosen:
-            inside[posterior.blocks[index].rows] = True
-        restricted = np.where(inside, vector, 0.0)
-        full, full_potentials = posterior.hessian_product(point, restricted)
-        ours, potentials = posterior.hessian_product(point, restricted, only=chosen)
-        np.testing.assert_allclose(ours, np.where(inside, full, 0.0), atol=1e-12)
-        np.testing.assert_allclose(potentials.node, full_potentials.node, atol=1e-14)
-        np.testing.assert_allclose(potentials.edge, full_potentials.edge, atol=1e-14)
-
-
 def test_passes_count_products_with_features():
     posterior, _, theta, vector = build("seen edges")  # node holds 40 numbers, seen edges 12, edge none
     spent = []
@@ -241,26 +200,6 @@ def test_passes_count_products_with_features():
         only[posterior.blocks[index].rows] = vector[posterior.blocks[index].rows]
         cost(lambda only=only, index=index: posterior.hessian_product(point, only, only=(index,)))
     np.testing.assert_allclose(spent, [0.5, 1, 0.5, 0, 0.5, 1, 0, 40 / 52, 12 / 52, 0], atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_curvature_blocks_are_sums_of_within_clique_covariances(kind):
-    posterior, masks, theta, _ = build(kind)
-    point = posterior.at(theta)
-    node, edge = spelled_out(posterior, theta)
-    if masks is not None:
-        node, edge = masks.apply(node, OFFSETS), edge + masks.edge
-    oracle = enumerate_chain(node, edge, OFFSETS)
-    weights = posterior.datafit.likelihood.data.position_weights
-    for index, (each, block) in enumerate(zip(posterior.datafit.designs, posterior.blocks, strict=True)):
-        A = np.eye(each.n_configurations) if each.term.label_factor is None else each.term.label_factor
-        expected = np.eye(each.shape[0] * each.shape[1]) / block.prior_variance
-        for row, t in enumerate(range(10) if each.positions is None else each.positions):
-            z = np.ones(1) if each.features is None else as_dense(each.features)[row]
-            p = oracle.node_marginals[t] if each.labels_per_clique == 1 else oracle.edge_marginals[t].ravel()
-            covariance = A.T @ (np.diag(p) - np.outer(p, p)) @ A
-            expected += weights[t] * np.kron(np.outer(z, z), covariance)
-        np.testing.assert_allclose(posterior.curvature_block(point, index), expected, atol=1e-12)
 
 
 def test_blocks_name_the_parts_of_theta():

@@ -69,19 +69,6 @@ def test_products_on_several_threads(seed, n_jobs):
     assert_products_are_dense_ones(features, support, mask, workers, rng)
 
 
-def test_arrays_per_thread_do_not_outweigh_the_data():
-    rng = np.random.default_rng(0)
-    features = sp.csr_array(rng.normal(size=(50, 400)) * (rng.random((50, 400)) < 0.01))
-    full = PairTable(features, support_of(np.ones((400, 50), dtype=bool)))
-    assert len(full.runs(Workers(4, least_work=1))) == 1
-    slim = PairTable(features, support_of(np.eye(400, 50, dtype=bool)))
-    assert len(slim.runs(Workers(4, least_work=1))) > 1
-    for table in (full, slim):
-        rows = rng.normal(size=(50, 50))
-        gradient = table.transposed_product(rows, Workers(4, least_work=1))
-        np.testing.assert_allclose(gradient, table.transposed_product(rows, Workers(1)), rtol=1e-12, atol=1e-14)
-
-
 def test_the_sum_does_not_depend_on_which_thread_was_first():
     rng = np.random.default_rng(1)
     features, support, _ = random_table(rng, n_rows=300)
@@ -89,16 +76,6 @@ def test_the_sum_does_not_depend_on_which_thread_was_first():
     first = table.transposed_product(rows, Workers(2, least_work=1))
     for _ in range(5):
         np.testing.assert_array_equal(table.transposed_product(rows, Workers(2, least_work=1)), first)
-
-
-def test_features_with_many_pairs_get_a_full_row_and_single_pairs_never_do():
-    mask = np.zeros((4, 8), dtype=bool)
-    mask[0, 3] = mask[1, :2] = mask[3] = True
-    layout = PairLayout(support_of(mask))
-    np.testing.assert_array_equal(layout.slots, [-1, 0, -1, 1])
-    assert layout.table_shape == (2, 8)
-    # With one labelling a pair is a quarter of all of them, but no row.
-    assert PairLayout(support_of(np.ones((3, 1), dtype=bool))).table_shape == (0, 1)
 
 
 def test_a_scorer_scores_rows_it_has_not_seen():
@@ -109,17 +86,6 @@ def test_a_scorer_scores_rows_it_has_not_seen():
     other, _, _ = random_table(rng, n_rows=7)
     expected = other.toarray() @ support.matrix(coefficients).toarray()
     np.testing.assert_allclose(scorer.scores(other, Workers(1)), expected, rtol=1e-12, atol=1e-13)
-
-
-def test_a_table_knows_its_size():
-    features, support, _ = random_table(np.random.default_rng(3))
-    table = PairTable(features, support)
-    assert table.shape == (support.size, 1)
-    assert table.stored_values == features.nnz
-    np.testing.assert_allclose(table.mean_square(), np.square(features.toarray()).sum(axis=0).mean(), rtol=1e-12)
-    nothing = PairTable(features, support_of(np.zeros((30, 9), dtype=bool)))
-    np.testing.assert_array_equal(nothing.product(np.empty((0, 1)), Workers(1)), np.zeros((40, 9)))
-    assert nothing.transposed_product(np.ones((40, 9)), Workers(1)).shape == (0, 1)
 
 
 def chains_with_support(seed=0, lengths=(1, 4, 3, 5, 2), n_labels=3, n_features=6):
@@ -163,44 +129,3 @@ def test_scores_and_gradients_of_clique_sets_are_masked_dense_ones():
     for gradient, dense, mask in zip(gradients, full, masks, strict=False):
         np.testing.assert_allclose(gradient[:, 0], dense[mask], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(gradients[2], full[2], rtol=1e-12)
-
-
-def test_curvature_of_the_pairs_is_that_part_of_the_full_block():
-    chains, seen, every, masks = chains_with_support()
-    rng = np.random.default_rng(2)
-    engine, twin = (chain_datafit(chains, designs, 3, workers=Workers(1)) for designs in (seen, every))
-    evaluation = engine.evaluate(engine.potentials([rng.normal(size=each.shape) for each in seen]))
-    for index, mask in enumerate(masks):
-        block, full = engine.curvature_block(evaluation, index), twin.curvature_block(evaluation, index)
-        kept = np.flatnonzero(mask.ravel())
-        np.testing.assert_allclose(block, full[np.ix_(kept, kept)], rtol=1e-11, atol=1e-13)
-    # For sets of single weights the diagonal comes cheaper, and is the same.
-    for each in (engine, twin):
-        diagonal = each.curvature_diagonal(evaluation, 0)
-        np.testing.assert_allclose(diagonal.ravel(), np.diag(each.curvature_block(evaluation, 0)), rtol=1e-11)
-        assert each.curvature_diagonal(evaluation, 1) is None, "transitions have no sparse features"
-
-
-def test_without_steps_the_block_is_the_hessian():
-    # Chains of length one have no covariances across cliques; derivatives of the gradient by differences.
-    chains, seen, _, _ = chains_with_support(lengths=(1,) * 12)
-    engine = chain_datafit(chains, seen[:1], 3, workers=Workers(1))
-    rng = np.random.default_rng(3)
-    theta, step = rng.normal(size=seen[0].shape), 1e-5
-
-    def gradient(theta):
-        return engine.pull_back(engine.evaluate(engine.potentials([theta])).residual)[0][:, 0]
-
-    block = engine.curvature_block(engine.evaluate(engine.potentials([theta])), 0)
-    for column, unit in enumerate(np.eye(len(theta))):
-        numeric = (gradient(theta + step * unit[:, None]) - gradient(theta - step * unit[:, None])) / (2 * step)
-        np.testing.assert_allclose(block[:, column], numeric, atol=1e-8)
-
-
-def test_the_share_of_stored_values():
-    features, support, _ = random_table(np.random.default_rng(5))
-    shared = {"positions": None, "labels_per_clique": 1, "n_labels": 9, "prior_variance": 1.0}
-    sparse = design_of("node", features, support=support, **shared)
-    assert sparse.density == pytest.approx(features.nnz / (40 * 30))
-    assert design_of("node", features.toarray(), **shared).density == 1.0
-    assert design_of("node", None, **shared).density == 1.0

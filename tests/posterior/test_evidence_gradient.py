@@ -22,8 +22,7 @@ from kernelfields.posterior.evidence.problem import (
     with_parameters,
 )
 from kernelfields.posterior.evidence.settings import EvidenceSearch
-from kernelfields.posterior.laplace.laplace import EXACT_MODE, GuidedNewton
-from kernelfields.solvers import minimize
+from kernelfields.posterior.laplace.laplace import EXACT_MODE
 from tests.samples import designs_on
 
 PRECISE = {"tol": 1e-12, "dtype": np.dtype("float64")}
@@ -176,18 +175,6 @@ def test_large_fields_estimate_the_gradient_by_probes():
     estimated = by_probes(size // 2)
     assert not np.allclose(estimated, expected, rtol=1e-6)
     np.testing.assert_allclose(estimated, expected, atol=1.0)
-
-
-def test_the_curvature_of_a_point_nearby_saves_passes():
-    problem, logs = CASES["chain"]()
-    known = problem.laplace(logs)
-    posterior = problem.laplace(logs + np.array([0.3, -0.2, 0.4])).posterior
-    plain, guided = (
-        minimize(posterior, GuidedNewton(posterior, curvature, renews=False), tol=1e-10)
-        for curvature in (None, known.curvature)
-    )
-    assert guided.passes < 0.6 * plain.passes
-    np.testing.assert_allclose(guided.theta, plain.theta, atol=1e-4)
 
 
 def test_a_mode_is_carried_to_other_pivots():

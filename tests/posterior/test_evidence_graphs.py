@@ -101,17 +101,3 @@ def test_approximate_inference_has_no_evidence(inference):
     with pytest.raises(ValueError, match=f"needs the exact Hessian, and inference='{inference}' is approximate"):
         crf.fit(X, y, optimize="evidence")
     assert not hasattr(crf, "field_")
-
-
-def test_bad_searches_are_named():
-    X, y = grids(4)
-    with pytest.raises(ValueError, match="optimize must be 'evidence', an EvidenceSearch or None, got 'cv'"):
-        GraphCRF("linear").fit(X, y, optimize="cv")
-    with pytest.raises(ValueError, match="optimize must be 'evidence', an EvidenceSearch or None, got True"):
-        GraphCRF("linear").fit(X, y, optimize=True)
-    with pytest.raises(ValueError, match="restarts must be a whole number of at least 0, got -1"):
-        GraphCRF("linear").fit(X, y, optimize=EvidenceSearch(restarts=-1))
-    with pytest.raises(ValueError, match="needs a Gaussian prior on every coefficient"):
-        GraphCRF("linear", prior_variance=np.inf).fit(X, y, optimize="evidence")
-    with pytest.raises(ValueError, match="basis='gradient' grows with each fit"):
-        GraphCRF(RBF(0.5), basis="gradient", rank=5, random_state=0).fit(X, y, optimize="evidence")

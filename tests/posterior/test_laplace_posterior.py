@@ -8,10 +8,9 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF as GaussianRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
 
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, NodeCliques
+from kernelfields import ChainCRF, GraphCRF, KernelClassifier, NodeCliques
 from kernelfields.data import OrderCliques
 from kernelfields.kernels import RBF, Columns
-from kernelfields.posterior.laplace import samples
 from tests.samples import labelled_sequences
 
 EXACT = {"rank": None, "basis": "all", "random_state": 0, "dtype": "float64"}
@@ -112,22 +111,6 @@ def test_softmax_evidence_against_a_dense_reference():
     assert found.value == pytest.approx(-value - 0.5 * log_determinant, abs=1e-6)
     root = np.linalg.inv(np.eye(3 * n) + covariance @ curvature) @ covariance
     np.testing.assert_allclose(crf.predict_variances(X).ravel(), np.diag(root), rtol=1e-4)
-
-
-def test_a_chain_of_single_labels_has_the_evidence_of_the_classifier():
-    X, y = load_iris(return_X_y=True)
-    X, y = scaled(X)[::3], y[::3]
-    single = KernelClassifier(RBF(0.3), rank=20, bias=False, random_state=0).fit(X, y)
-    chain = ChainCRF(RBF(0.3), rank=20, random_state=0).fit(list(X[:, None]), y[:, None])
-    graph = GraphCRF(RBF(0.3), rank=20, random_state=0).fit([(x[None], np.empty((0, 2), int)) for x in X], y[:, None])
-    expected = single.laplace(X, y).value
-    assert chain.laplace(list(X[:, None]), y[:, None]).value == pytest.approx(expected, abs=1e-6)
-    assert graph.laplace([(x[None], np.empty((0, 2), int)) for x in X], y[:, None]).value == pytest.approx(
-        expected, abs=1e-6
-    )
-    np.testing.assert_allclose(
-        np.vstack(chain.predict_variances(list(X[:, None]))), single.predict_variances(X), rtol=1e-6
-    )
 
 
 def graphs_of(X):
@@ -235,16 +218,6 @@ def test_files_keep_the_posterior(tmp_path, method):
             getattr(crf, predict)(inputs, uncertainty=True)
 
 
-def test_a_saved_sum_of_kernels_is_a_sum_again(tmp_path):
-    X, y = load_iris(return_X_y=True)
-    kernel = Columns(RBF(0.5), 0, 2) + Columns(RBF(0.5), 2, 4)
-    crf = KernelClassifier(kernel, rank=8, prior_variance=(2.0, 1.0), random_state=0).fit(X, y)
-    crf.save(tmp_path / "model")
-    loaded = KernelClassifier.load(tmp_path / "model")
-    assert loaded.kernel == kernel
-    assert loaded.prior_variance == (2.0, 1.0)
-
-
 def test_what_cannot_be_is_refused():
     X, y = labelled_sequences(10)
     crf = ChainCRF("linear", random_state=0).fit(X, y)
@@ -272,31 +245,6 @@ def wide_rows(n_samples=15, n_columns=60, sparse=False, seed=0):
     y = np.arange(n_samples) % 3
     X[:, 0] += y
     return scipy.sparse.csr_array(X) if sparse else X, y
-
-
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-def test_fewer_samples_than_columns_are_worked_on_in_their_span(sparse, monkeypatch):
-    X, y = wide_rows(sparse=sparse)
-    new = np.random.default_rng(1).normal(size=(4, 60))
-    crf = KernelClassifier("linear", prior_variance=0.5, scale=False, random_state=0).fit(X, y)
-    narrow = crf.laplace(X, y, n_samples=8000, random_state=0)
-    assert [draws.shape for draws in crf.sample_coefficients().values()] == [(8000, 60, 3), (8000, 1, 3)]
-    variances = crf.predict_variances(new)
-    monkeypatch.setattr(samples, "_MOST_VALUES", 0)
-    whole = crf.laplace(X, y, random_state=0)
-    assert narrow.value == pytest.approx(whole.value, abs=1e-8)
-    np.testing.assert_allclose(variances, crf.predict_variances(new), rtol=0.08)
-
-
-def test_chains_and_labels_of_instances_in_the_span_of_their_rows(monkeypatch):
-    X, y = labelled_sequences(n_sequences=6, n_features=80, seed=2)
-    rows, labels = wide_rows()
-    table = np.column_stack([labels > 0, labels > 1]).astype(float)
-    chain = ChainCRF("linear", prior_variance=0.02, scale=False, random_state=0).fit(X, y)
-    several = MultiLabelCRF("linear", prior_variance=0.02, scale=False, random_state=0).fit(rows, table)
-    narrow = chain.laplace(X, y).value, several.laplace(rows, table).value
-    monkeypatch.setattr(samples, "_MOST_VALUES", 0)
-    assert narrow == pytest.approx((chain.laplace(X, y).value, several.laplace(rows, table).value), abs=1e-8)
 
 
 def test_posteriors_of_a_retired_setting_are_refused():

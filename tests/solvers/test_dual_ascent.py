@@ -267,16 +267,6 @@ def test_a_weak_prior_leaves_the_start_at_zero(monkeypatch):
     assert not StochasticStart(random_state=0).point(tagging_posterior(l1=0.1)).any()
 
 
-def test_without_l1_the_ascent_ends_early_and_batch_steps_go_on(monkeypatch):
-    early = tagging_posterior(prior_variance=1.0)
-    ascent = early.datafit.dual_ascent()
-    ascent.run(np.random.default_rng(0))
-    monkeypatch.setattr(module, "_CLOSE_IF_SMOOTH", 1e-3)
-    late = tagging_posterior(prior_variance=1.0).datafit.dual_ascent()
-    late.run(np.random.default_rng(0))
-    assert ascent.epochs < late.epochs
-
-
 @pytest.mark.parametrize("name", refused())
 def test_fields_of_another_kind_have_no_stochastic_start(name):
     assert engine_of(sparse_chains(), refused()[name]).dual_ascent() is None

@@ -132,14 +132,6 @@ def test_values_include_the_penalty_and_never_rise():
     )
 
 
-def test_few_steps_are_needed_once_the_zeros_have_settled():
-    """A quasi-Newton matrix of all coefficients, with some of its direction left out, took 136 steps here."""
-    posterior = sparse_posterior(variances=(100.0, 100.0), n_sequences=60, n_features=40)
-    solution = minimize(posterior, OrthantLBFGS(), tol=1e-6, max_iter=500)
-    assert solution.converged
-    assert solution.iterations < 90
-
-
 def test_a_step_that_walls_turn_uphill_is_shortened():
     posterior = sparse_posterior()
     point = posterior.at(np.where(np.arange(posterior.size) % 2, 1e-3, 1.0))

@@ -26,13 +26,6 @@ def posterior():
     return LogPosterior(chain_datafit(chains, designs, 3))
 
 
-def test_the_first_direction_is_minus_the_gradient_over_the_metric(posterior):
-    rule = LBFGS()
-    rule.prepare(posterior)
-    start = posterior.at(np.zeros(posterior.size))
-    np.testing.assert_allclose(rule.direction(start, 1.0).theta, -start.gradient / posterior.metric, rtol=1e-14)
-
-
 def test_steps_satisfy_the_secant_equation(posterior):
     """H y = s for the last step s and its change of gradient y; H is symmetric and positive."""
     rule, random = LBFGS(), np.random.default_rng(1)

@@ -104,19 +104,6 @@ def test_a_seed_decides_the_start():
     np.testing.assert_array_equal(drawn, starts[0])
 
 
-def test_weights_of_sequences_count():
-    """Weighed one way or the other, each start explains best what it was weighed for."""
-    lengths = [3] * 30
-    labels = tagging_posterior(lengths=lengths).datafit.likelihood.data.labels.reshape(30, 3)
-    heavy = np.where(labels.min(axis=1) == 0, 1.0, 1e-3)
-    assert 5 < heavy.sum() < 25
-    posteriors = [tagging_posterior(lengths=lengths, weights=each) for each in (heavy, heavy.min() / heavy)]
-    starts = [StochasticStart(random_state=0).point(each) for each in posteriors]
-    for i, posterior in enumerate(posteriors):
-        own, other = (posterior.datafit.evaluate(posterior.potentials(start)).value for start in starts[:: 1 - 2 * i])
-        assert own < 0.6 * other
-
-
 def test_fields_without_a_stochastic_start_begin_at_zero():
     posterior = tagging_posterior(observed=False, sparse=False)
     assert posterior.datafit.dual_ascent() is None
@@ -149,13 +136,6 @@ def test_the_name_of_the_solver_tells_whether_a_stochastic_start_was_made(l1):
     assert minimize(posterior, rule).solver == f"sgd+{plain}"
     # The same rule, where the caller says where to begin.
     assert minimize(posterior, rule, start=np.full(posterior.size, 0.01)).solver == plain
-
-
-def test_the_callers_start_goes_before_the_rules_own():
-    posterior = tagging_posterior()
-    best = minimize(posterior, LBFGS(), tol=1e-8, max_iter=500).theta
-    rule = LBFGS(20, StochasticStart(random_state=0))
-    assert minimize(posterior, rule, start=best, tol=1e-6).iterations == 0
 
 
 def test_many_sparse_values_ask_for_a_stochastic_start():
@@ -236,10 +216,3 @@ def test_the_first_step_from_a_stochastic_start_moves_potentials_by_a_nat_at_mos
     start.__dict__.pop("steepest", None)
     again = rule.direction(start, 1.0).theta
     np.testing.assert_allclose(posterior.largest_potential(again), 1.0, rtol=1e-9)
-
-
-def test_names_tell_the_start():
-    start = StochasticStart()
-    assert LBFGS().name == "lbfgs"
-    assert LBFGS(start=start).name == "sgd+lbfgs"
-    assert OrthantLBFGS(start=start).name == "sgd+owl-qn"

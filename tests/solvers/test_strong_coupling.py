@@ -63,17 +63,3 @@ def test_every_solver_converges_on_the_longest(name):
     solution = minimize(sticky_chains(9), SOLVERS[name](), tol=1e-6, max_iter=500)
     assert solution.converged
     assert -1e-10 <= solution.value - best.value <= solution.gap
-
-
-@pytest.mark.parametrize("length", [3, 9])
-def test_the_hessian_exceeds_the_block_but_not_by_more_than_twice_the_length(length):
-    # d^T H d is the variance of a sum over 2 T - 1 cliques, at most 2 T - 1 times the sum of their variances.
-    posterior = sticky_chains(length)
-    point = posterior.at(0.5 * np.random.default_rng(1).normal(size=posterior.size))
-    hessian = np.column_stack([posterior.hessian_product(point, unit)[0] for unit in np.eye(posterior.size)])
-    blocks = np.zeros_like(hessian)
-    for index, block in enumerate(posterior.blocks):
-        blocks[block.rows, block.rows] = posterior.curvature_block(point, index)
-    half = np.linalg.inv(np.linalg.cholesky(blocks))
-    ratios = np.linalg.eigvalsh(half @ hessian @ half.T)
-    assert 1.5 < ratios[-1] <= 2 * length - 1

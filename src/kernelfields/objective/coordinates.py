@@ -4,8 +4,6 @@
     D_c = b start curvature + 1 / s_c, a diagonal           other sets
     u   = C^T theta,   gradient in u = C^-1 gradient in theta
 
-Where labels are tied, C_c is the symmetric root of D_c, averaged over the group of the ties: it leaves tables tied.
-
 a is the variance of a label coordinate while all labellings of a clique are equally likely: the curvature at the start
 of a fit. Late in it a clique is undecided between a few of its L^k labellings, if at all, and b / L^k stands for what
 is left beside the prior; benchmarks/passes.py of commit 48b1fa7 compares other values. The Gram matrix is that of
@@ -23,7 +21,6 @@ from scipy.linalg.blas import dsyrk, dtrmm, dtrsm, ssyrk, strmm, strsm
 from scipy.linalg.lapack import dpotrf, spotrf
 
 from kernelfields.numerics.triangular import room_for_factor
-from kernelfields.objective.ties import Ties
 
 #: The b above.
 LATE_SHARE = 0.2
@@ -44,7 +41,6 @@ class DenseSet:
     shape: tuple[int, int]
     curvature: float
     precision: float
-    ties: Ties | None = None
 
 
 def worth_a_gram_matrix(n_rows: int, rank: int, outputs: int) -> bool:
@@ -84,31 +80,14 @@ def factor_of(gram: np.ndarray, curvature: float, precision: float) -> np.ndarra
     return None if failed or not np.isfinite(np.diagonal(factor)).all() else factor  # the diagonal will do
 
 
-def roots_of(gram: np.ndarray, dense: DenseSet) -> tuple[np.ndarray, np.ndarray]:
-    """Return the symmetric root of curvature gram + precision I, averaged over ties, and its inverse."""
-    assert dense.ties is not None
-    lower = np.tril(np.asarray(gram, dtype=np.float64))
-    metric = dense.curvature * dense.ties.averaged(lower + np.tril(lower, -1).T)
-    values, vectors = np.linalg.eigh(metric)
-    roots = np.sqrt(np.maximum(values, 0.0) + dense.precision)
-    return (vectors * roots) @ vectors.T, (vectors / roots) @ vectors.T
-
-
 class Coordinates:
     """Vectors of all coefficients in the coordinates of a metric and back, in ``dtype``.
 
-    ``metric`` (size,) is the diagonal; ``factors`` are sets and their C, ``roots`` tied sets with C and C^-1.
+    ``metric`` (size,) is the diagonal; ``factors`` are sets and their C.
     """
 
-    def __init__(
-        self,
-        metric: np.ndarray,
-        factors: Sequence[tuple[DenseSet, np.ndarray]],
-        dtype: np.dtype,
-        roots: Sequence[tuple[DenseSet, tuple[np.ndarray, np.ndarray]]] = (),
-    ):
+    def __init__(self, metric: np.ndarray, factors: Sequence[tuple[DenseSet, np.ndarray]], dtype: np.dtype):
         self._dtype = dtype
-        self._roots = roots
         self._root = np.sqrt(metric).astype(dtype)
         self._factors = [(dense, np.asfortranarray(factor, dtype=dtype)) for dense, factor in factors]
         single = dtype == np.float32
@@ -124,8 +103,6 @@ class Coordinates:
         for dense, factor in self._factors:
             part = self._multiply(1.0, factor, self._part(step, dense), lower=1, trans_a=1, overwrite_b=1)
             out[dense.rows] = part.ravel()
-        for dense, (root, _) in self._roots:
-            out[dense.rows] = _multiplied(root, step[dense.rows], dense)
         return out
 
     def direction(self, vector: np.ndarray) -> np.ndarray:
@@ -137,14 +114,7 @@ class Coordinates:
         for dense, factor in self._factors:
             part = self._solve(1.0, factor, self._part(vector, dense), lower=1, trans_a=transposed, overwrite_b=1)
             out[dense.rows] = part.ravel()
-        for dense, (_, inverse) in self._roots:
-            out[dense.rows] = _multiplied(inverse, vector[dense.rows], dense)
         return out
 
     def _part(self, vector: np.ndarray, dense: DenseSet) -> np.ndarray:
         return np.array(vector[dense.rows].reshape(dense.shape), dtype=self._dtype, order="F")
-
-
-def _multiplied(matrix: np.ndarray, part: np.ndarray, dense: DenseSet) -> np.ndarray:
-    assert dense.ties is not None
-    return dense.ties.gather(matrix @ dense.ties.spread(part.astype(np.float64)))

@@ -38,8 +38,6 @@ from kernelfields.objective.likelihoods.fused import FusedPasses, Passes, fused_
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, Objective, PartialLikelihood
 from kernelfields.objective.stochastic import DualAscent, dual_ascent
 
-# From this many outputs on, one product for all pairs of them beats one for each pair.
-_MANY_OUTPUTS = 32
 _BLOCK_BYTES = 64 * 2**20
 
 
@@ -311,8 +309,6 @@ def within_clique_curvature(
     Cov_t are the covariances of the one-hot labellings of a clique under its marginals (n, L^k).
     """
     rank, outputs = features.shape[1], factor.shape[1]
-    if outputs > _MANY_OUTPUTS and outputs > rank and isinstance(marginals, np.ndarray):
-        return _curvature_in_one_product(features, factor, marginals, weights)
     block = np.zeros((rank, outputs, rank, outputs))
     means = marginals @ factor
     for i in range(outputs):
@@ -359,24 +355,3 @@ def _product(left: Rows, right: Rows, scale: np.ndarray) -> np.ndarray:
         product = left.T @ (scipy.sparse.diags_array(scale) @ right)
         return product.toarray() if is_sparse(product) else product
     return left.T @ (right * scale[:, None])
-
-
-def _curvature_in_one_product(
-    features: Rows, factor: np.ndarray, marginals: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """Return the same as one product of (n, q^2) covariances with (n, r^2) squares, by runs of rows."""
-    rank, outputs = features.shape[1], factor.shape[1]
-    total = np.zeros((rank * rank, outputs * outputs))
-    step = max(1, _BLOCK_BYTES // (8 * (rank * rank + outputs * outputs)))
-    for begin in range(0, len(marginals), step):
-        rows = slice(begin, begin + step)
-        part = features[rows]
-        z = np.asarray(part.toarray() if is_sparse(part) else part, dtype=np.float64)
-        means = marginals[rows] @ factor
-        spread = np.einsum("tl,li,lj->tij", marginals[rows], factor, factor, optimize=True)
-        spread -= means[:, :, None] * means[:, None, :]
-        spread *= weights[rows, None, None]
-        squares = (z[:, :, None] * z[:, None, :]).reshape(len(z), -1)
-        total += squares.T @ spread.reshape(len(z), -1)
-    block = total.reshape(rank, rank, outputs, outputs).transpose(0, 2, 1, 3)
-    return np.ascontiguousarray(block).reshape(rank * outputs, rank * outputs)

@@ -34,7 +34,7 @@ import numpy as np
 
 from kernelfields.inference.family import Potentials
 from kernelfields.numerics.vectors import dot
-from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of, roots_of
+from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
 from kernelfields.objective.datafit import Datafit, StepMemory
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.likelihood import Evaluation
@@ -344,46 +344,35 @@ class LogPosterior:
 
     def step_pairs(self, limit: int, metric: np.ndarray) -> StepMemory | None:
         """Return room for these steps where the features are; None to keep them on the host."""
-        return self.datafit.step_pairs(limit, self._late(metric), self._free_sets)
+        return self.datafit.step_pairs(limit, self._late(metric), self._dense_sets)
 
     def coordinates(self, metric: np.ndarray, dtype: np.dtype) -> Coordinates:
         """Return coordinates in which Gram matrices of dense features, and ``metric`` elsewhere, are the identity."""
         # Sets that see one table under one prior, as the labels of an instance do, share their factor.
         known: dict[tuple, np.ndarray | None] = {}
         factors = []
-        for dense in self._free_sets:
+        for dense in self._dense_sets:
             table = getattr(self.datafit.designs[dense.index], "table", dense.index)
             key = (id(table), dense.curvature, dense.precision)
             if key not in known:
                 known[key] = factor_of(self.datafit.feature_gram(dense.index), dense.curvature, dense.precision)
             if (factor := known[key]) is not None:
                 factors.append((dense, factor))
-        roots = [(dense, roots_of(self.datafit.feature_gram(dense.index), dense)) for dense in self._tied_sets]
-        return Coordinates(self._late(metric), factors, dtype, roots)
+        return Coordinates(self._late(metric), factors, dtype)
 
     def _late(self, metric: np.ndarray) -> np.ndarray:
         """Return a metric late in a fit, beside those of dense sets; by itself its scale has no meaning."""
         measured = self._dense_sets
         return self.prior_precision + LATE_SHARE * (metric - self.prior_precision) if measured else metric
 
-    @property
-    def _free_sets(self) -> list[DenseSet]:
-        """The sets with Gram matrices whose labels share no coefficients."""
-        return [dense for dense in self._dense_sets if dense.ties is None]
-
-    @property
-    def _tied_sets(self) -> list[DenseSet]:
-        return [dense for dense in self._dense_sets if dense.ties is not None]
-
     @cached_property
     def _dense_sets(self) -> list[DenseSet]:
-        """The sets whose metric is worth a Gram matrix of their features."""
+        """The sets whose metric is worth a Gram matrix of their features; none whose labels share coefficients."""
         found = []
         for index, block in enumerate(self.blocks):
             curvature = LATE_SHARE * self.datafit.feature_curvature(index)
-            if curvature and not block.l1 and np.isfinite(block.prior_variance):
-                precision = 1.0 / block.prior_variance
-                found.append(DenseSet(index, block.rows, block.shape, curvature, precision, block.ties))
+            if curvature and block.ties is None and not block.l1 and np.isfinite(block.prior_variance):
+                found.append(DenseSet(index, block.rows, block.shape, curvature, 1.0 / block.prior_variance))
         return found
 
     def dual_start(self, random: np.random.Generator, close: float = 0.0) -> np.ndarray | None:

@@ -29,14 +29,10 @@ from kernelfields.numerics.sparse_rows import Rows
 
 @dataclass(eq=False)
 class Ties:
-    """Orbits of the entries of V (r, q): ``orbits`` (r q,) are their numbers; ``frame`` F (r, r), None: identity.
-
-    ``moves`` (m, r) are the places that rows go to by each generator.
-    """
+    """Orbits of the entries of V (r, q): ``orbits`` (r q,) are their numbers; ``frame`` F (r, r), None: identity."""
 
     orbits: np.ndarray
     shape: tuple[int, int]
-    moves: np.ndarray
     frame: np.ndarray | None = None
 
     @cached_property
@@ -50,27 +46,13 @@ class Ties:
 
     def expand(self, theta: np.ndarray) -> np.ndarray:
         """Return V (r, q)."""
-        table = self.spread(theta)
+        table = (theta * self._heights)[self.orbits].reshape(self.shape)
         return table if self.frame is None else self.frame @ table
 
     def reduce(self, table: np.ndarray) -> np.ndarray:
         """Return (F T)^T V, (size,): theta of a table that is tied, the gradient in theta of one in V."""
-        return self.gather(table if self.frame is None else self.frame.T @ table)
-
-    def spread(self, theta: np.ndarray) -> np.ndarray:
-        """Return T theta, (r, q)."""
-        return (theta * self._heights)[self.orbits].reshape(self.shape)
-
-    def gather(self, table: np.ndarray) -> np.ndarray:
-        """Return T^T table, (size,)."""
+        table = table if self.frame is None else self.frame.T @ table
         return np.bincount(self.orbits, weights=table.ravel(), minlength=self.size) * self._heights
-
-    def averaged(self, gram: np.ndarray) -> np.ndarray:
-        """Return the mean over the group of a matrix (r, r) of features: products with it leave tied tables tied."""
-        own = gram if self.frame is None else self.frame.T @ gram @ self.frame
-        rank = len(own)
-        orbits = orbits_of([(move[:, None] * rank + move).ravel() for move in self.moves], rank * rank)
-        return (np.bincount(orbits, weights=own.ravel()) / np.bincount(orbits))[orbits].reshape(rank, rank)
 
     def means(self, table: np.ndarray) -> np.ndarray:
         """Return the means of a table (r, q) over the orbits, (size,): about the diagonal of a reduced matrix."""
@@ -99,7 +81,7 @@ def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties | None
     features, frame = _feature_moves(subspace, columns, len(labels))
     rank, width = features.shape[1], outputs.shape[1]
     moves = [(own[:, None] * width + beside).ravel() for own, beside in zip(features, outputs, strict=True)]
-    return Ties(orbits_of(moves, rank * width), (rank, width), features, frame)
+    return Ties(orbits_of(moves, rank * width), (rank, width), frame)
 
 
 def label_moves(clique: CliqueSet, n_labels: int) -> np.ndarray:

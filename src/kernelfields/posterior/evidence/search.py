@@ -2,7 +2,8 @@
 
 L-BFGS-B climbs the log evidence in the logarithms of the parameters, within bounds, from the given parameters and
 from restarts. Large fields are climbed with few pivots first. The first restart begins at the best point so far with
-pivots chosen anew for its kernels, further ones at random. The best point seen is kept. Where the evidence is not finite the search steps back, and warns.
+pivots chosen anew for its kernels, further ones at random. The best point seen is kept. Where the evidence is not
+finite the search steps back, and warns.
 
 The second derivative in the logarithm of a prior variance is about -(effective number of coefficients) / 2; so is,
 roughly, that in the logarithm of a kernel's width. Variables are scaled by its root, so that the first step is

@@ -4,8 +4,8 @@
     Var f(x, y) = sum_k <phi(x, y), d_k>^2 + max(s (k(x, x) - ||z(x)||^2) - left_out, 0) k_y(y, y)
 
 for deviations d_k with sum_k d_k d_k^T the covariance of the coefficients: rows of a root of H^-1, or samples less
-their mean. Explicit features of fewer rows than columns are first brought to the span of the rows (RowSpans). A fit
-ends within its tolerance of the mode; the Gaussian is put at the mode itself, found by a few more Newton steps.
+their mean. A fit ends within its tolerance of the mode; the Gaussian is put at the mode itself, found by a few more
+Newton steps.
 The last term is for what the basis cannot express of an input, beyond the most that it leaves out of any training
 input: a low rank leaves out what the data determine.
 Warns where the Gaussian is no good description of the posterior, or Lanczos steps were too few for samples.
@@ -44,7 +44,7 @@ from kernelfields.models.stored_values import record
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.design import Design, LocalDesign
+from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Data, Term, shared_features
 from kernelfields.posterior.laplace.laplace import Evidence, Laplace, mode_of, refuse_without_curvature
@@ -55,8 +55,6 @@ _CHECKED_DRAWS = 10
 FARTHEST_RISE = 2.0
 #: Samples that the last quarter of the Lanczos steps has moved by this share of their length are warned of.
 LARGEST_TRUNCATION = 0.1
-# Explicit features of at most so many values are brought to the span of the rows.
-_MOST_VALUES = 5e7
 # By which share of it the value of the objective may differ from that of the fit: features of half precision round so.
 _OTHER_DATA = 1e-3
 # What older model files hold beside these entries.
@@ -178,10 +176,8 @@ def draw_posterior(
     ``fitted_value`` is that of the objective at the end of the fit; ValueError where the sample gives another one.
     """
     designs = [sample.design(term) for term in terms]
-    frames = RowSpans(designs)
-    posterior = LogPosterior(sample.datafit(frames.designs))
-    known = [term.known for term in terms]
-    start = posterior.flatten(frames.inside(known)) if frames.any else posterior.compressed(known)
+    posterior = LogPosterior(sample.datafit(designs))
+    start = posterior.compressed([term.known for term in terms])
     refuse_without_curvature(posterior)
     _refuse_other_data(posterior.at(start).value, fitted_value)
     announce(f"the mode of the posterior, {posterior.size:,} coefficients")
@@ -192,11 +188,10 @@ def draw_posterior(
     # Without a single coefficient (all features are zero) there is nothing to be unsure of.
     rise = found.rise(draws[:_CHECKED_DRAWS]) if posterior.size else 1.0
     samples = [
-        _with_unseen(design, frames.outside(index, drawn, random), random)
-        for index, (design, drawn) in enumerate(zip(designs, _by_term(posterior, draws), strict=True))
+        _with_unseen(design, drawn, random) for design, drawn in zip(designs, _by_term(posterior, draws), strict=True)
     ]
     root = seen = None
-    if found.method == "exact" and not frames.any:
+    if found.method == "exact":
         root = _by_term(posterior, found.root)
         seen = [_seen(design) for design in designs]
     left = [posterior.datafit.largest_left_outside(index) for index in range(len(terms))]
@@ -212,69 +207,6 @@ def _seen(design: Design) -> np.ndarray | None:
         return None  # those that no input has are tied to others
     occupied = design.expand(np.ones(design.shape))[:, 0] != 0.0
     return None if occupied.all() else np.flatnonzero(occupied)
-
-
-class RowSpans:
-    """Designs whose inputs span less than their explicit features, in coordinates of that span; others as they are.
-
-    With Z (n, r) the features and n < r, Z = Z Q Q^T for orthonormal columns Q (r, n) (QR of Z^T). The likelihood
-    depends on Q^T V alone, and what V has outside of the span keeps its prior: the evidence is the same.
-    """
-
-    def __init__(self, designs: Sequence[Design]):
-        self._given = list(designs)
-        known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._frames: list[np.ndarray | None] = []
-        self.designs: list[Design] = []
-        for design in designs:
-            rows = _wide_rows(design)
-            if rows is None:
-                self._frames.append(None)
-                self.designs.append(design)
-                continue
-            assert isinstance(design, LocalDesign)
-            if id(design.table) not in known:
-                frame, triangle = np.linalg.qr(rows.T)
-                known[id(design.table)] = frame, np.ascontiguousarray(triangle.T)
-            frame, inside = known[id(design.table)]
-            self._frames.append(frame)
-            self.designs.append(
-                LocalDesign.of_features(design.term, inside, design.n_labels, positions=design.positions)
-            )
-
-    @property
-    def any(self) -> bool:
-        """Whether a design has other coordinates."""
-        return any(frame is not None for frame in self._frames)
-
-    def inside(self, coefficients: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return coefficients over all features of each design in the coordinates of its span."""
-        given = [design.compress(own) for design, own in zip(self._given, coefficients, strict=True)]
-        return [own if frame is None else frame.T @ own for own, frame in zip(given, self._frames, strict=True)]
-
-    def outside(self, index: int, drawn: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Return drawn coordinates (k, n, q) as coefficients of the features (k, r, q), the rest from the prior."""
-        frame = self._frames[index]
-        if frame is None:
-            return drawn
-        variance = self._given[index].term.prior_variance
-        noise = np.sqrt(variance) * random.standard_normal((len(drawn), len(frame), drawn.shape[2]))
-        return noise + np.einsum(
-            "rn,knq->krq", frame, drawn - np.einsum("rn,krq->knq", frame, noise, optimize=True), optimize=True
-        )
-
-
-def _wide_rows(design: Design) -> np.ndarray | None:
-    """Return explicit features (n, r) that are worth other coordinates: less than half as many rows as columns."""
-    term = design.term
-    if not isinstance(design, LocalDesign) or term.support is not None or term.has_pivots or term.ties is not None:
-        return None
-    features = design.features
-    if not (isinstance(features, np.ndarray) or is_sparse(features)) or 2 * features.shape[0] > features.shape[1]:
-        return None
-    if np.prod(features.shape) > _MOST_VALUES:
-        return None
-    return np.asarray(features if isinstance(features, np.ndarray) else features.toarray(), dtype=np.float64)
 
 
 def _refuse_other_data(value: float, fitted: float | None) -> None:
