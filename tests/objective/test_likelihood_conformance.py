@@ -12,7 +12,11 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.partial_labels import SoftRows
 from kernelfields.data.segments import Segmentation
 from kernelfields.inference.family import EDGE, Potentials
-from kernelfields.objective.likelihoods.likelihood import Likelihood, PartialLikelihood, labelled_objective, nothing_observed
+from kernelfields.objective.likelihoods.likelihood import (
+    Likelihood,
+    PartialLikelihood,
+    labelled_objective,
+)
 from tests.inference.family_cases import CASES, SETTINGS, problem, tables_of
 
 #: Families that have statistics of labels, and weights of items.
