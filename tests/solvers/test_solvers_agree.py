@@ -10,7 +10,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.kernels import RBF
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.posterior import Direction, LogPosterior
-from kernelfields.solvers import SOLVERS, minimize, resolve_solver
+from kernelfields.solvers import SOLVERS, DirectionRule, minimize, resolve_solver
 from tests.samples import chain_datafit, design_of
 
 NAMES = sorted(SOLVERS)
@@ -161,7 +161,7 @@ def test_names_and_rules_of_ones_own():
         assert resolve_solver(name, posterior, 1e-3).name == name
     assert resolve_solver("auto", posterior, 1e-3).name in SOLVERS
 
-    class SteepestDescent:
+    class SteepestDescent(DirectionRule):
         name = "steepest"
 
         def prepare(self, posterior):

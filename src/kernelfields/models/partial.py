@@ -163,7 +163,7 @@ class FitOptions:
         """Return where the solver ends that these options name."""
         rule = resolve_solver(self.solver, posterior, self.tol, self.random)
         # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
-        with blas_threads(None if getattr(rule, "factors_matrices", False) else 1):
+        with blas_threads(None if rule.factors_matrices else 1):
             return minimize(
                 posterior,
                 rule,

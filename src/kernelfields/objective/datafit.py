@@ -164,16 +164,15 @@ class Datafit:
     def completed_by(self, completed: Objective) -> Datafit:
         """Return the same designs with the likelihood of completed labels, in passes like those of this one."""
         frozen = self.with_likelihood(completed)
-        frozen.__dict__["fused"] = None
-        if isinstance(self.fused, FusedPasses) and isinstance(completed, Likelihood):
-            frozen.__dict__["fused"] = self.fused.frozen(completed)
+        fused = isinstance(self.fused, FusedPasses) and isinstance(completed, Likelihood)
+        frozen.fused = self.fused.frozen(completed) if fused else None
         return frozen
 
     def with_likelihood(self, likelihood: Objective) -> Datafit:
         """Return the same designs with another likelihood of the labels."""
         other = copy.copy(self)
         other.likelihood = likelihood
-        other.__dict__.pop("fused", None)
+        vars(other).pop("fused", None)
         return other
 
     def with_criteria(self, criteria: Criteria) -> Datafit:

@@ -1,6 +1,6 @@
 """Solvers: one loop, one line search, one Solution; five rules for the direction."""
 
 from kernelfields.solvers.choice import SOLVERS, resolve_solver
-from kernelfields.solvers.loop import Iteration, Solution, minimize
+from kernelfields.solvers.loop import DirectionRule, Iteration, Solution, minimize
 
-__all__ = ["SOLVERS", "Iteration", "Solution", "minimize", "resolve_solver"]
+__all__ = ["SOLVERS", "DirectionRule", "Iteration", "Solution", "minimize", "resolve_solver"]

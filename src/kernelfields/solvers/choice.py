@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from kernelfields.objective.posterior import LogPosterior
@@ -62,8 +60,8 @@ def resolve_solver(
             f"solver={solver.name!r} needs a Gaussian prior on every coefficient, and a prior_variance is "
             "infinite: use solver='lbfgs'"
         )
-    if all(hasattr(solver, name) for name in ("name", "prepare", "direction", "learn")):
-        return cast(DirectionRule, solver)
+    if isinstance(solver, DirectionRule):
+        return solver
     raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 

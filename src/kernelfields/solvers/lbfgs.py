@@ -35,7 +35,7 @@ from kernelfields.numerics.vectors import add_scaled, dot
 from kernelfields.objective.coordinates import Coordinates
 from kernelfields.objective.datafit import StepMemory
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
-from kernelfields.solvers.loop import SLOPE_REDUCTION
+from kernelfields.solvers.loop import SLOPE_REDUCTION, DirectionRule
 
 
 class StepPairs:
@@ -111,7 +111,7 @@ class StochasticStart:
         return np.zeros(posterior.size) if start is None else start
 
 
-class LBFGS:
+class LBFGS(DirectionRule):
     """Two-loop recursion over the last ``memory`` steps, fewer where they would take too much memory.
 
     None leaves their number to the engine: where vectors cost little, more of them save passes.
@@ -135,7 +135,6 @@ class LBFGS:
         self._pairs: StepMemory | None = None
         self._dtype: np.dtype = np.dtype(np.float64)
         self._metric = np.empty(0)
-        self.slope_reduction = SLOPE_REDUCTION
 
     def prepare(self, posterior: LogPosterior) -> None:
         """Forget earlier steps."""
@@ -159,9 +158,7 @@ class LBFGS:
 
     def first_point(self, posterior: LogPosterior) -> np.ndarray:
         """Return where to start unless the caller gives a start."""
-        if self.start is None:
-            return np.zeros(posterior.size)
-        start = self.start.point(posterior)
+        start = super().first_point(posterior) if self.start is None else self.start.point(posterior)
         if np.any(start):
             self.name = f"sgd+{type(self).name}"
         return start

@@ -164,21 +164,34 @@ def _next_trial(low: _End, high: _End | None, earlier: _End) -> float:
     return low.step + (0.1 if not np.isfinite(high.slope) else 0.5) * width
 
 
-class DirectionRule(Protocol):
-    """What makes one solver differ from another.
-
-    A rule whose directions come from dense factorisations may say ``factors_matrices = True``: BLAS then spreads
-    them over threads. One with a ``first_point(posterior)`` starts there, unless the caller says where; one with a
-    ``begin(point)`` is told where the fit starts; ``slope_reduction`` says how exact line searches are to be.
-    """
+class DirectionRule:
+    """What makes one solver differ from another: derive from it, and write ``direction``."""
 
     name: str
+    #: Whether directions come from dense factorisations: BLAS then spreads them over threads.
+    factors_matrices = False
+    #: How exact line searches are to be: the share of the first slope that may be left.
+    slope_reduction = SLOPE_REDUCTION
 
     def prepare(self, posterior: LogPosterior) -> None:
         """Check that the problem fits, before any work."""
 
+    def first_point(self, posterior: LogPosterior) -> np.ndarray:
+        """Return where to start, unless the caller says where."""
+        return np.zeros(posterior.size)
+
+    def begin(self, point: Point) -> None:
+        """Take note of the point that the fit starts from."""
+
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return a descent direction at a point."""
+        raise NotImplementedError(f"{type(self).__name__} must define direction(point, relative_gap)")
+
+    def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
+        """Make one step by a line search; the point is None when no step improves the value any more."""
+        line = point.posterior.along(point, direction)
+        step = search(line, point.value, min(1.0, line.reach), self.slope_reduction)
+        return (None, 0.0) if step is None else (line.point(step), step)
 
     def learn(self, before: Point, after: Point) -> None:
         """Take note of an accepted step."""
@@ -293,10 +306,9 @@ def minimize(
         )
 
     try:
-        point = posterior.at(_first_point(posterior, rule) if start is None else start)
+        point = posterior.at(rule.first_point(posterior) if start is None else start)
         stop_asked, stalled = visit(point, 0.0)
-        if hasattr(rule, "begin"):
-            rule.begin(point)
+        rule.begin(point)
         while True:
             if ends(history[-1], slack * tol, slack * enough):
                 reason = "gap" if posterior.convex else "stationary"
@@ -309,10 +321,13 @@ def minimize(
             elif len(history) > max_iter:
                 reason = "max_iter"
             else:
-                following, step = _advance(posterior, rule, point, relative_gap(point.value, bound.value))
+                direction = rule.direction(point, relative_gap(point.value, bound.value))
+                point.release()
+                following, step = rule.advance(point, direction)
                 if following is None:
                     reason = "precision"
                 else:
+                    rule.learn(point, following)
                     point = following
                     stop_asked, stalled = visit(point, step)
                     continue
@@ -332,28 +347,3 @@ def _lower_bound(posterior: LogPosterior, tol: float, enough: float) -> LowerBou
         return MixedBound()
     few = posterior.fused or 8 * posterior.size > _LARGE_CUT
     return LowerBound(size=5 if few else 10, wanted=tol, enough=enough)
-
-
-def _first_point(posterior: LogPosterior, rule: DirectionRule) -> np.ndarray:
-    """Return where to start: what the rule proposes if it has a start of its own, else zero."""
-    propose = getattr(rule, "first_point", None)
-    return np.zeros(posterior.size) if propose is None else propose(posterior)
-
-
-def _advance(posterior: LogPosterior, rule: DirectionRule, point: Point, gap: float) -> tuple[Point | None, float]:
-    """Make one step; the point is None when no step improves the value any more."""
-    direction = rule.direction(point, gap)
-    point.release()
-    own_step = getattr(rule, "advance", None)
-    if own_step is not None:
-        following, step = own_step(point, direction)
-        if following is not None:
-            rule.learn(point, following)
-        return following, step
-    line = posterior.along(point, direction)
-    step = search(line, point.value, min(1.0, line.reach), getattr(rule, "slope_reduction", SLOPE_REDUCTION))
-    if step is None:
-        return None, 0.0
-    following = line.point(step)
-    rule.learn(point, following)
-    return following, step

@@ -26,6 +26,7 @@ import scipy.linalg
 from kernelfields.numerics.vectors import conjugate_gradients
 from kernelfields.objective.curvature import likelihood_hessian
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
+from kernelfields.solvers.loop import DirectionRule
 
 # Factor and matrix together; beyond this the other solvers are faster as well.
 _MAX_BYTES = 4 * 2**30
@@ -44,16 +45,8 @@ def check_memory(solver: str, what: str, size: int, advice: str, limit: int) -> 
         )
 
 
-class HessianRule:
+class HessianRule(DirectionRule):
     """A rule that multiplies by the Hessian, or factors it; without a prior this may be singular."""
-
-    name: str
-
-    def prepare(self, posterior: LogPosterior) -> None:
-        """Nothing to prepare: memory is a few vectors."""
-
-    def learn(self, before: Point, after: Point) -> None:
-        """Nothing is carried from step to step."""
 
 
 class Newton(HessianRule):

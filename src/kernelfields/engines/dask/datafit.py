@@ -506,7 +506,7 @@ def with_log_weights(datafit: Datafit, log_weights: np.ndarray) -> Datafit:
     own = datafit.likelihood if datafit.likelihood.whole is None else datafit.likelihood.whole
     other = datafit.with_likelihood(PartialLikelihood(own.family, log_weights, own.weights, own.workers))
     # Passes that keep nothing per position would be those of the data.
-    other.__dict__["fused"] = None
+    other.fused = None
     return other
 
 
@@ -515,7 +515,7 @@ def with_targets(datafit: Datafit, targets: Potentials) -> Datafit:
     likelihood = copy.copy(datafit.partial_likelihood)
     likelihood.targets = targets
     other = datafit.with_likelihood(likelihood)
-    other.__dict__["fused"] = None
+    other.fused = None
     return other
 
 
