@@ -39,7 +39,7 @@ def test_one_round_is_what_fields_of_the_other_folds_make_of_it(monkeypatch):
     found = AnnotatedCRF(field, cv=4, max_steps=1).fit(X, said)
     annotations = read_annotations(said)
     confusions = Confusions(annotations, prior_counts(4.0, 1.0, 3))
-    logs = confusions.log_consensus(np.ones(len(annotations.codes)), iterate=True)
+    logs = confusions.log_consensus(np.ones(len(annotations.codes)))
     presumed = np.exp(Presumed(annotations, logs).read(None, None, SEQUENCES)[1])
     start = annotations.split(presumed / presumed.sum(axis=1, keepdims=True))
     weights = np.exp(confusions.log_weights())
@@ -62,7 +62,7 @@ def test_one_round_is_what_fields_of_the_other_folds_make_of_it(monkeypatch):
 def test_without_inputs_the_start_is_that_of_dawid_and_skene():
     annotations = read_annotations(said)
     confusions = Confusions(annotations, prior_counts(4.0, 1.0, 3))
-    logs = confusions.log_consensus(np.ones(len(annotations.codes)), iterate=True)
+    logs = confusions.log_consensus(np.ones(len(annotations.codes)))
     completed = np.exp(logs)
     np.testing.assert_allclose(completed.sum(axis=1), 1.0)
     again = Confusions(annotations, prior_counts(4.0, 1.0, 3), confusions.matrices)
@@ -89,20 +89,18 @@ def memorable(n_sequences=120, seed=0):
     return X, np.concatenate(truth), said
 
 
-def test_a_field_that_memorises_corrects_the_labels_of_other_folds_only():
+def test_a_field_that_memorises_corrects_the_labels_of_other_folds():
     X, truth, said = memorable()
-    right = {}
-    for cv in (5, None):
-        model = AnnotatedCRF(ChainCRF("linear", prior_variance=10.0), cv=cv, max_steps=100).fit(X, said)
-        right[cv] = np.mean(np.concatenate(model.consensus_) == truth)
-    assert right[5] > right[None] + 0.02
+    model = AnnotatedCRF(ChainCRF("linear", prior_variance=10.0), max_steps=100).fit(X, said)
+    annotations = read_annotations(said)
+    start = Confusions(annotations, prior_counts(4.0, 1.0, 3)).log_consensus(np.ones(len(truth)))
+    assert np.mean(np.concatenate(model.consensus_) == truth) > np.mean(start.argmax(axis=1) == truth) + 0.02
 
 
 def test_rounds_end_when_labels_stay(fitted):
     assert fitted.label_changes_[-1] <= fitted.tol < fitted.label_changes_[0]
     with pytest.warns(ConvergenceWarning, match="of the labels changed in the last of max_steps=2 rounds"):
         assert len(AnnotatedCRF(LINEAR, max_steps=2, tol=0.0).fit(X, said).label_changes_) == 2
-    assert not len(fitted.objective_path_)
     field = fitted.estimator_
     assert field.solution_.reason == "gap"
     assert field.certificate_.relative_gap <= field.tol
@@ -132,6 +130,7 @@ def test_groups_are_held_out_together(monkeypatch):
     [
         (1, "cv must be a number of folds of at least 2"),
         ("five", "cv must be a number of folds of at least 2"),
+        (None, "cv must be a number of folds of at least 2"),
         (41, "cv=41 folds need at least as many sequences, X has 40"),
         (ShuffleSplit(3, random_state=0), "cv must hold out every sequence exactly once"),
     ],
@@ -148,15 +147,14 @@ TRUTH = [["B-X", "I-X", "O"], ["B-X", "O"], ["B-X", "I-X", "I-X"], ["B-X", "O"],
 INVALID = [["O", "I-X", "O"], ["B-X", "O"], ["O", "I-X", "I-X"], ["B-X", "O"], ["O", "I-X"]] * 4
 
 
-@pytest.mark.parametrize("cv", [4, None])
 @pytest.mark.parametrize("allowed", [None, LabelDictionary("word", min_count=2)])
-def test_an_annotator_may_say_what_constraints_forbid(cv, allowed):
+def test_an_annotator_may_say_what_constraints_forbid(allowed):
     words = [[{"word": word} for word in sentence] for sentence in WORDS]
     field = ChainCRF("linear", constraints="bio", support="observed", allowed=allowed, **SETTINGS)
     if allowed is None:  # a dictionary of these labels alone would forbid everything
         with pytest.warns(UserWarning, match="only annotator"):
-            AnnotatedCRF(clone(field), cv=cv, max_steps=5).fit(words, {"careless": INVALID})
-    model = AnnotatedCRF(field, cv=cv, max_steps=5).fit(words, {"careful": TRUTH, "sure": TRUTH, "careless": INVALID})
+            AnnotatedCRF(clone(field), cv=4, max_steps=5).fit(words, {"careless": INVALID})
+    model = AnnotatedCRF(field, cv=4, max_steps=5).fit(words, {"careful": TRUTH, "sure": TRUTH, "careless": INVALID})
     assert [list(labels) for labels in model.consensus_] == TRUTH
     assert [list(labels) for labels in model.consensus(words, {"careless": INVALID})] == TRUTH
     assert model.log_likelihood(words, {"careless": INVALID}) > -np.inf

@@ -248,7 +248,7 @@ def test_descriptions_that_are_not_sound_are_refused(changes, message, tmp_path)
 def test_models_of_every_kind_are_found_by_a_new_process(tmp_path):
     X = [np.random.default_rng(0).normal(size=(4, 2)) for _ in range(4)]
     said = {"one": [["x", "y", "x", "y"]] * 4, "two": [["x", "y", "x", "x"]] * 4}
-    AnnotatedCRF(ChainCRF("linear", prior_variance=1.0), cv=None).fit(X, said).save(tmp_path / "annotated")
+    AnnotatedCRF(ChainCRF("linear", prior_variance=1.0), cv=2).fit(X, said).save(tmp_path / "annotated")
     program = "import sys, kernelfields; print(type(kernelfields.load(sys.argv[1])).__name__)"
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path / "annotated")], capture_output=True, text=True, check=True

@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.annotators.annotations import UNSAID, Annotations, Presumed, are_annotations, read_annotations
-from kernelfields.annotators.completion import AnnotatedLabels, CrossFittedLabels
+from kernelfields.annotators.completion import CrossFittedLabels
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
 from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight
@@ -42,7 +42,6 @@ from kernelfields.numerics.parameters import (
     declares_parameters,
     is_real,
     is_whole,
-    one_of,
     parameter,
 )
 from kernelfields.numerics.stored_arrays import finite_array, whole_array
@@ -65,9 +64,9 @@ def _check_prior(value: object, name: str) -> None:
 
 
 def _check_cv(value: object, name: str) -> None:
-    if isinstance(value, bool | float | str) or (is_whole(value) and value < 2):
+    if value is None or isinstance(value, bool | float | str) or (is_whole(value) and value < 2):
         raise ValueError(
-            f"{name} must be a number of folds of at least 2, a splitter, a list of (train, test) indices or None, got "
+            f"{name} must be a number of folds of at least 2, a splitter or a list of (train, test) indices, got "
             f"{value!r}"
         )
 
@@ -91,22 +90,15 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     prior : (right, wrong), default (4.0, 1.0)
         Pseudo-counts of each row of a confusion matrix, of the label itself and of all others together: as many
         positions for each label as an annotator has been seen right and wrong on before. Both above zero.
-    cv : int, splitter, list of (train, test) indices or None, default 5
+    cv : int, splitter or list of (train, test) indices, default 5
         The labels of each fold are completed by a field that was fitted to the other folds. A field that is fitted to
         the labels which it completes repeats what it has memorised, errors included. Folds of a number are those of
         scikit-learn: consecutive sequences, so that those of one document are mostly together (``groups`` of
-        :meth:`fit` names the documents), stratified for single labels. None completes labels by the field itself, the
-        joint maximum a posteriori of field and confusions: for fields of so few weights that they memorise nothing.
-    init : "dawid-skene" or "vote", default "dawid-skene"
-        The labels to start from: those of confusions that are estimated position by position, without inputs (Dawid
-        and Skene), or those of the confusions that a vote gives.
+        :meth:`fit` names the documents), stratified for single labels.
     tol : float, default 2e-3
-        Rounds end when no larger share of the positions gets another most probable label. With ``cv=None`` the fit
-        ends by ``tol`` of the estimator.
+        Rounds end when no larger share of the positions gets another most probable label.
     max_steps : int, default 20
-        Most rounds, or with ``cv=None`` most steps of field and confusions in turn.
-    updates : int, default 3
-        With ``cv=None``, how often confusions are estimated again in a step. Nothing there can raise the objective.
+        Most rounds.
 
     Attributes
     ----------
@@ -115,8 +107,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     confusions_ : dict, annotator -> (L, L) array p(said | label), rows and columns as in ``classes_``
     consensus_ : the completed labels of the sequences of the fit, those of each fold by a field that has not seen them;
         not kept in files
-    label_changes_ : the share of positions whose label changed in each round; empty with ``cv=None``
-    objective_path_ : with ``cv=None`` the negative log posterior after each step, which never rises; else empty
+    label_changes_ : the share of positions whose label changed in each round
     classes_ : the labels
     """
 
@@ -126,10 +117,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     estimator: Annotated | None = parameter(None, first=True)
     prior: tuple[float, float] = parameter((4.0, 1.0), _check_prior)
     cv: object = parameter(5, _check_cv)
-    init: str = parameter("dawid-skene", one_of("dawid-skene", "vote"))
     tol: float = parameter(2e-3, check_penalty)
     max_steps: int = parameter(20, check_count)
-    updates: int = parameter(3, check_count)
 
     estimator_: Annotated = attribute()
 
@@ -157,11 +146,9 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         lengths = np.ones(len(annotations.codes), dtype=np.int64) if single else np.diff(annotations.offsets)
         weights = np.repeat(check_sample_weight(sample_weight, len(lengths), SAMPLES if single else SEQUENCES), lengths)
         confusions = Confusions(annotations, self._pseudo_counts(len(annotations.classes)), weights=weights)
-        start = confusions.log_consensus(weights, iterate=self.init == "dawid-skene")
-        settings = AnnotatedLabels(confusions, self.max_steps, self.updates)
-        if self.cv is not None:
-            folds = self._folds(len(lengths), start.argmax(axis=1) if single else None, groups)
-            settings = CrossFittedLabels(confusions, self.max_steps, folds, self.tol)
+        start = confusions.log_consensus(weights)
+        folds = self._folds(len(lengths), start.argmax(axis=1) if single else None, groups)
+        settings = CrossFittedLabels(confusions, self.max_steps, folds, self.tol)
         given, engine = field.partial_labels, field.engine
         field.partial_labels = settings
         field.engine = "threads" if engine == "auto" else engine
@@ -172,8 +159,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         counts = np.sum(annotations.codes != UNSAID, axis=0)
         shares = weights @ settings.marginals / weights.sum()
         self._set_fitted(field, annotations.annotators, confusions.matrices, counts, shares)
-        self.objective_path_ = np.array(settings.path)
-        self.label_changes_ = np.array(getattr(settings, "changes", []))
+        self.label_changes_ = np.array(settings.changes)
         best = settings.best if field.decodes_labellings(None) else settings.marginals.argmax(axis=1)
         self.consensus_ = field.arranged([(annotations, self.classes_[best])])  # type: ignore[list-item]
         if len(self.label_changes_) == self.max_steps and self.label_changes_[-1] > self.tol:
@@ -200,9 +186,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     def _folds(self, n_items: int, labels: np.ndarray | None, groups: ArrayLike | None) -> np.ndarray:
         """Return the number of the fold that holds out each item, (S,); ``labels`` where each item has one."""
         if is_whole(self.cv) and self.cv > n_items:
-            raise ValueError(
-                f"cv={self.cv} folds need at least as many sequences, X has {n_items}: lower cv, or use cv=None"
-            )
+            raise ValueError(f"cv={self.cv} folds need at least as many sequences, X has {n_items}: lower cv")
         splitter = check_cv(self.cv, labels, classifier=labels is not None)
         if groups is not None and is_whole(self.cv):
             splitter = GroupKFold(self.cv)
@@ -366,7 +350,6 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
             "n_labelled": self._n_labelled,
             "label_shares": self._label_shares,
             "label_changes": self.label_changes_,
-            "objective_path": self.objective_path_,
         }
 
     @classmethod
@@ -390,6 +373,5 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         counts = whole_array(document["n_labelled"], "the positions of annotators", (n_annotators,))
         model._set_fitted(field, names, matrices, counts, shares)
         model.estimator = clone(field)
-        for name in ("label_changes", "objective_path"):
-            setattr(model, f"{name}_", finite_array(document[name], name, (None,)))
+        model.label_changes_ = finite_array(document["label_changes"], "label_changes", (None,))
         return model

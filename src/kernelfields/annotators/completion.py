@@ -1,28 +1,17 @@
 """Fits of a field to the labels of several annotators, whose confusions are estimated on the way.
 
-*In sample* (:class:`AnnotatedLabels`), field and confusions are the joint maximum a posteriori. The objective is
-
-    J(theta, pi) = ||theta||^2 / (2 s) - sum_i w_i log p(z_i | x_i, theta, pi) - sum_r sum_ab c_ab log pi^r(a, b)
-
-Two steps in turn, neither of which can raise J:
-
-    theta   some iterations of the solver on the field with weights q (models/partial.py), from where it was
-    pi      as in confusions.py, with p(y_t = a | x, z) of the field, a few times: potentials stay the same, so that
-            each costs one inference and no pass over the features
-
-But a field with many weights fits the labels that it has completed itself: it repeats what it has memorised, errors of
-annotators with it. *Cross-fitted* (:class:`CrossFittedLabels`), the labels of a fold are completed by a field that was
-fitted to the other folds, so that they are corrected:
+A field with many weights that is fitted to labels which it has completed itself repeats what it has memorised, errors
+of annotators with it. So the labels of a fold are completed by a field that was fitted to the other folds:
 
     fields  theta_k minimises ||theta||^2 / (2 s) + sum of i outside fold k of w_i (log Z_i - <tau_i, theta>)
-    tau_i   = E[phi | x_i, z_i; theta_k, pi] for i in fold k, and pi from the same completed labels
+    tau_i   = E[phi | x_i, z_i; theta_k, pi] for i in fold k, and pi from the same completed labels (confusions.py)
 
-The first tau are those of a vote, or of Dawid and Skene. There is no objective that falls: rounds end when labels stay
-the same. The last field is fitted to the tau of all folds, a convex problem that is certified as ever.
+The first tau are those of Dawid and Skene. There is no objective that falls: rounds end when labels stay the same. The
+last field is fitted to the tau of all folds, a convex problem that is certified as ever.
 
-Everything happens inside one fit: inputs are read, a basis is chosen and features are computed once. Minima are local.
-Cost: in sample, one fit to labels that are partly known, and an inference for each update of pi. Cross-fitted, one fit
-to known labels for each fold, most of it in the first round, and one for all; an inference for each fold and round.
+Everything happens inside one fit: inputs are read, a basis is chosen and features are computed once.
+Cost: one fit to known labels for each fold, most of it in the first round, and one for all; an inference for each fold
+and round.
 """
 
 from __future__ import annotations
@@ -36,37 +25,34 @@ import numpy as np
 from kernelfields.annotators.confusions import Confusions
 from kernelfields.inference.family import Potentials
 from kernelfields.kernels.arrays import on_host
-from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
+from kernelfields.models.partial import FitOptions, PartialLabels
 from kernelfields.objective.datafit import Datafit
-from kernelfields.objective.posterior import LogPosterior, Point
-from kernelfields.solvers.loop import SINGLE_CUT, Iteration, Keeper, Monitor, Solution, ends
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution
 
-# The objective counts as settled when two steps bring less than this share of the tolerance.
-_SETTLED = 0.1
-# Steps of expectation and maximisation creep: a finer tolerance would take hundreds.
-_FINEST = 1e-6
-# Iterations of the solver between two estimates of the confusions, and how much further it goes than the whole fit.
-_INNER_ITERATIONS, _INNER_TOLERANCE = 10, 0.1
 # Fields that complete labels need not be finer than this.
 _FOLD_TOLERANCE = 0.1
 
 
-class AnnotatedLabels(PartialLabels):
-    """Settings of a fit in the place of :class:`PartialLabels`, which estimate confusions on the way.
+class CrossFittedLabels(PartialLabels):
+    """Settings of a fit in the place of :class:`PartialLabels`, which estimate confusions and complete labels by folds.
 
-    After a fit, ``marginals`` (N, L) and ``best`` (N,) are the completed labels of all positions: probabilities, and
-    the most probable labelling as a whole. ``path`` has the value of J after each step, the start first.
+    ``folds`` (S,) are the numbers of the folds of items. Rounds end when at most a share ``tol`` of the positions has
+    another most probable label than in the round before; ``changes`` has this share for each round. After a fit,
+    ``marginals`` (N, L) and ``best`` (N,) are the completed labels of all positions: probabilities, and the most
+    probable labelling as a whole.
     """
 
     marginals: np.ndarray
     best: np.ndarray
 
-    def __init__(self, confusions: Confusions, max_steps: int, updates: int):
+    def __init__(self, confusions: Confusions, max_steps: int, folds: np.ndarray, tol: float):
         super().__init__(classes=confusions.annotations.classes.tolist())
         self.confusions = confusions
         self.max_steps = max_steps
-        self.updates = updates
-        self.path: list[float] = []
+        self.folds = folds
+        self.tol = tol
+        self.changes: list[float] = []
 
     def minimize(
         self,
@@ -76,159 +62,11 @@ class AnnotatedLabels(PartialLabels):
         monitor: Monitor | None = None,
         keep: Keeper | None = None,
     ) -> Solution:
-        """Return the minimum that a start leads to, and keep the confusions that belong to it."""
+        """Return the field of the labels that were completed; ``confusions`` are those of the last round."""
         if keep is not None:
             raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
         if posterior.datafit.family.n_positions != len(self.confusions.annotations.codes):
             raise ValueError("annotators need every position in the fit: leave out weights of zero, StructureSearch")
-        return self._descend(posterior, replace(options, tol=max(options.tol, _FINEST)), start, monitor)
-
-    def _descend(
-        self, posterior: LogPosterior, options: FitOptions, start: np.ndarray | None, monitor: Monitor | None
-    ) -> Solution:
-        """Take steps of field and confusions until the objective is stationary; Ctrl-C keeps the last step."""
-        self._set_log_weights(posterior)
-        steps = FittingSteps(posterior, options, monitor)
-        steps.go_to(posterior.at(np.zeros(posterior.size) if start is None else start), self._penalty)
-        reason = None
-        try:
-            while reason is None:
-                value = steps.history[-1].value
-                options.report(f"field and confusions, step {len(steps.history)}: objective {value:.6g}")
-                most = max(1, min(_INNER_ITERATIONS, options.max_iter - steps.iterations))
-                convex = needs_hessian(options.solver)
-                theta, reason = steps.fit(posterior.frozen(steps.point.theta) if convex else posterior, most)
-                steps.go_to(self._next_point(posterior, theta), self._penalty)
-                reason = reason or self._end(steps, options)
-        except KeyboardInterrupt:
-            reason = "interrupted"
-        found = steps.outcome(reason)
-        self.path = [step.value for step in found.history]
-        self._complete(posterior, [found.theta], np.zeros(posterior.datafit.family.n_items, dtype=np.int64))
-        return found
-
-    @property
-    def _penalty(self) -> float:
-        """What the prior of the confusions adds to the objective."""
-        return -self.confusions.log_prior()
-
-    def _set_log_weights(self, posterior: LogPosterior) -> None:
-        posterior.datafit.set_log_weights(self.confusions.log_weights())
-
-    def _next_point(self, posterior: LogPosterior, theta: np.ndarray) -> Point:
-        """Estimate the confusions anew; return the point of the field with them."""
-        potentials = posterior.potentials(theta)
-        for _ in range(self.updates):
-            self.confusions.update(on_host(posterior.datafit.completed(potentials).node))
-            self._set_log_weights(posterior)
-        return posterior.at(theta)
-
-    def _end(self, steps: FittingSteps, options: FitOptions) -> str | None:
-        """Return why there should be no further step, None if there should."""
-        before, last = (step.value for step in steps.history[-2:])
-        if steps.stationary and before - last <= _SETTLED * options.tol * abs(last):
-            return "stationary"
-        out_of_steps = len(steps.history) > self.max_steps or steps.iterations >= options.max_iter
-        return "max_iter" if out_of_steps else None
-
-    def _complete(self, posterior: LogPosterior, fields: Sequence[np.ndarray], folds: np.ndarray) -> None:
-        """Keep the labels of every fold as they are completed by a field of their own."""
-        annotations = self.confusions.annotations
-        # Samples are items of one position each, and annotated in one list.
-        rows = folds if len(folds) == len(annotations.codes) else np.repeat(folds, np.diff(annotations.offsets))
-        self.marginals = np.empty((len(rows), len(annotations.classes)))
-        self.best = np.empty(len(rows), dtype=np.int64)
-        for fold, theta in enumerate(fields):
-            marginals, best = posterior.datafit.completed_labels(posterior.potentials(theta))
-            self.marginals[rows == fold], self.best[rows == fold] = marginals[rows == fold], best[rows == fold]
-
-
-class FittingSteps:
-    """Steps of a fit, each some iterations of a solver and an estimate of the confusions.
-
-    ``history`` has a line for each step, the start first.
-    """
-
-    def __init__(self, posterior: LogPosterior, options: FitOptions, monitor: Monitor | None):
-        self.posterior = posterior
-        self.iterations = 0
-        self.history: list[Iteration] = []
-        self._options, self._monitor = options, monitor
-        self._begin, self._passes_before = time.perf_counter(), posterior.passes
-        self._name = "em"
-
-    @property
-    def stationary(self) -> bool:
-        """Whether the objective is flat to within the tolerance where the last step led."""
-        return ends(self.history[-1], SINGLE_CUT * self._options.tol, SINGLE_CUT * self._options.enough)
-
-    def go_to(self, point: Point, penalty: float) -> None:
-        """Take a point as the next one; ``penalty`` is added to the objective there."""
-        self.point, self._gap_parts = point, self.posterior.gap_parts(point)
-        value = point.value + penalty
-        self.history.append(
-            Iteration(
-                iteration=self.iterations,
-                passes=self.posterior.passes - self._passes_before,
-                seconds=time.perf_counter() - self._begin,
-                value=value,
-                lower_bound=value - sum(self._gap_parts.values()),
-                gradient_norm=float(np.sqrt(point.steepest @ point.steepest)),
-                step=1.0 if self.history else 0.0,
-                coefficient_norm=float(np.sqrt(point.theta @ point.theta)),
-                tol=SINGLE_CUT * self._options.tol,
-                bounded=False,
-            )
-        )
-
-    def fit(self, objective: LogPosterior, most: int) -> tuple[np.ndarray, str | None]:
-        """Return better coefficients, and why there should be no further step, None if there should."""
-        done, watch = self.iterations, self._options.watch
-
-        def watch_all(iteration: Iteration) -> object:
-            return watch is not None and watch(replace(iteration, iteration=done + iteration.iteration, tol=None))
-
-        options = self._options.tightened(_INNER_TOLERANCE, max_iter=most, watch=watch_all)
-        found = options.minimize(objective, self.point.theta, self._monitor)
-        self._name = f"em+{found.solver}"
-        self.posterior.datafit.passes = objective.passes
-        self.iterations += max(1, found.iterations)
-        return found.theta, found.reason if found.reason in ("interrupted", "callback", "early") else None
-
-    def outcome(self, reason: str) -> Solution:
-        """Return the solution if the fit ends here."""
-        last = self.history[-1]
-        return Solution(
-            theta=self.point.theta,
-            solver=self._name,
-            value=last.value,
-            lower_bound=last.lower_bound,
-            gradient_norm=last.gradient_norm,
-            iterations=self.iterations,
-            passes=self.posterior.passes - self._passes_before,
-            seconds=time.perf_counter() - self._begin,
-            reason=reason,
-            history=list(self.history),
-            gap_parts=self._gap_parts,
-        )
-
-
-class CrossFittedLabels(AnnotatedLabels):
-    """Settings of a fit whose labels are completed fold by fold: ``folds`` (S,) are the numbers of the folds of items.
-
-    Rounds end when at most a share ``tol`` of the positions has another most probable label than in the round before;
-    ``changes`` has this share for each round.
-    """
-
-    def __init__(self, confusions: Confusions, max_steps: int, folds: np.ndarray, tol: float):
-        super().__init__(confusions, max_steps, updates=1)
-        self.folds = folds
-        self.tol = tol
-        self.changes: list[float] = []
-
-    def _descend(
-        self, posterior: LogPosterior, options: FitOptions, start: np.ndarray | None, monitor: Monitor | None
-    ) -> Solution:
         begin, passes_before = time.perf_counter(), posterior.passes
         datafit = posterior.datafit
         fields = [np.zeros(posterior.size)] * (int(self.folds.max()) + 1)
@@ -247,7 +85,7 @@ class CrossFittedLabels(AnnotatedLabels):
                     if found.reason in ("interrupted", "callback"):
                         reason = found.reason
                         break
-                self._set_log_weights(posterior)
+                datafit.set_log_weights(self.confusions.log_weights())
                 completed = [
                     datafit.completed(posterior.potentials(theta), weights)
                     for theta, weights in zip(fields, own, strict=True)
@@ -260,7 +98,7 @@ class CrossFittedLabels(AnnotatedLabels):
                     break
         except KeyboardInterrupt:
             reason = "interrupted"
-        self._complete(posterior, fields, self.folds)
+        self._complete(posterior, fields)
         datafit.set_targets(targets)
         options.report("fitting the field to the completed labels")
         objective = posterior.frozen(fields[0])
@@ -273,6 +111,17 @@ class CrossFittedLabels(AnnotatedLabels):
             seconds=time.perf_counter() - begin,
             passes=posterior.passes - passes_before,
         )
+
+    def _complete(self, posterior: LogPosterior, fields: Sequence[np.ndarray]) -> None:
+        """Keep the labels of every fold as they are completed by a field of their own."""
+        annotations, folds = self.confusions.annotations, self.folds
+        # Samples are items of one position each, and annotated in one list.
+        rows = folds if len(folds) == len(annotations.codes) else np.repeat(folds, np.diff(annotations.offsets))
+        self.marginals = np.empty((len(rows), len(annotations.classes)))
+        self.best = np.empty(len(rows), dtype=np.int64)
+        for fold, theta in enumerate(fields):
+            marginals, best = posterior.datafit.completed_labels(posterior.potentials(theta))
+            self.marginals[rows == fold], self.best[rows == fold] = marginals[rows == fold], best[rows == fold]
 
     def _report(self, n_folds: int) -> str:
         changed = f": {self.changes[-1]:.2%} of the labels changed" if self.changes else ""

@@ -56,25 +56,17 @@ class Confusions:
         logs = np.log(self.matrices).transpose(0, 2, 1)
         return self._said @ logs.reshape(-1, logs.shape[2])
 
-    def log_prior(self) -> float:
-        """Return the log density of the matrices under their prior, up to a constant."""
-        return float(np.sum(self.pseudo_counts * np.log(self.matrices)))
-
-    def log_consensus(self, weights: np.ndarray, iterate: bool) -> np.ndarray:
-        """Return log p(y_t | z) without a field, (N, L), for weights (N,) of positions; ``iterate`` to a fixed point.
-
-        Otherwise with the matrices as they are.
-        """
+    def log_consensus(self, weights: np.ndarray) -> np.ndarray:
+        """Return log p(y_t | z) without a field, (N, L), for weights (N,) of positions; the matrices go with it."""
         completed = _shares(self.annotations.counts)
-        for _ in range(_MOST if iterate else 1):
+        for _ in range(_MOST):
             before = completed
             # A label that is nobody's choice may still be that of some position.
             shares = weights @ completed + 1.0 / completed.shape[1]
             logs = self.log_weights() + np.log(shares / shares.sum())
             logs -= np.logaddexp.reduce(logs, axis=1, keepdims=True)
             completed = np.exp(logs)
-            if iterate:
-                self.update(completed * weights[:, None])
+            self.update(completed * weights[:, None])
             if np.abs(completed - before).max() <= _SETTLED:
                 break
         return logs

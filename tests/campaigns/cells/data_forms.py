@@ -31,7 +31,8 @@ def answers(s: Subject, model: Any, X: Any = None) -> np.ndarray:
 
 def agree(s: Subject, model: Any, X: Any = None, other: Any = None, tolerance: float = _FIT) -> None:
     """Raise unless a model answers as the one that was fitted to arrays."""
-    close(answers(s, model, X), answers(s, s.model if other is None else other), tolerance, "answers after the fit")
+    expected = answers(s, s.model if other is None else other)
+    close(answers(s, model, X), expected, max(tolerance, s.coarseness), "answers after the fit")
 
 
 def _in_form(s: Subject, form: str, tolerance: float = _FIT) -> None:

@@ -103,6 +103,8 @@ class Subject:
     #: Whether predictions are the best labelling as a whole, and whether inference is exact.
     jointly: ClassVar[bool] = False
     exact: ClassVar[bool] = True
+    #: By how much the answers of equal fits may differ, at least.
+    coarseness: ClassVar[float] = 0.0
     #: Whether items are rows of one table, and whether fits need labels.
     rows: ClassVar[bool] = False
     labelled: ClassVar[bool] = True
@@ -647,10 +649,12 @@ class Annotated(Chain):
     """Sequences with the labels of two annotators."""
 
     name = "AnnotatedCRF"
+    # Fields of the folds are fitted to a tenth only.
+    coarseness = 2e-2
 
     def make(self, **settings: Any) -> Any:
         """Return the estimator around a chain."""
-        return AnnotatedCRF(super().make(**{"tol": 1e-7, **settings}), cv=None, max_steps=200)
+        return AnnotatedCRF(super().make(**{"tol": 1e-7, **settings}), cv=2, max_steps=200)
 
     def pack_labels(self, labels: Sequence[list]) -> Any:
         """Return what two annotators said: the labels, and the labels with one wrong in sequences of three."""

@@ -64,7 +64,7 @@ class Annotated(Chain):
 
     def _fit_drawn(self, random: np.random.Generator, estimator: Any, way: str) -> None:
         estimator.partial_labels = PartialLabels(classes=self.classes)
-        model = AnnotatedCRF(estimator, max_steps=int(random.choice([1, 5])), cv=[None, 2][random.integers(2)])
+        model = AnnotatedCRF(estimator, max_steps=int(random.choice([1, 5])), cv=2)
         self.note = repr(model)
         self._fit(model, self.written(self.said))
         for target, said in zip(self.targets, self.said, strict=True):

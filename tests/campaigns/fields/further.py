@@ -12,9 +12,8 @@ from tests.campaigns.fields.chains import Chain
 from tests.campaigns.fields.composed import Annotated, Compat, Frames, Sequences
 from tests.campaigns.fields.drawn import Drawn
 from tests.campaigns.fields.entities import entities, sets_of_labels
-from tests.campaigns.fields.objective import Objective
 from tests.campaigns.fields.structures import Graph, Instances, Segments, Single
-from tests.campaigns.fields.tally import NEAR, Tally
+from tests.campaigns.fields.tally import Tally
 from tests.campaigns.fields.tied import Tied, tied_objective
 
 
@@ -153,18 +152,6 @@ def annotated(tally: Tally, drawn: Annotated, asked: Asked, random: np.random.Ge
         tally.near("log-likelihood of annotators", log, whole.log_partition - free.log_partition, asked.near)
 
 
-def annotated_objective(tally: Tally, drawn: Annotated) -> None:
-    """Compare the last value of the objective of field and confusions, where there is one."""
-    if not len(drawn.model.objective_path_):
-        return
-    objective, (right, wrong) = Objective(drawn), drawn.model.prior
-    counts = np.full((drawn.n_labels, drawn.n_labels), wrong / (drawn.n_labels - 1))
-    np.fill_diagonal(counts, right)
-    value, _ = objective.at([term.coefficients for term in objective.terms])
-    value -= sum(float((counts * np.log(matrix)).sum()) for matrix in drawn.model.confusions_.values())
-    tally.near("objective of annotators", drawn.model.objective_path_[-1], value, NEAR * (1 + abs(value)))
-
-
 def framed(tally: Tally, drawn: Frames, asked: Asked, random: np.random.Generator) -> None:
     """Compare the answers about the rows of a table."""
     table, model = drawn.frame(drawn.new), drawn.model
@@ -225,6 +212,6 @@ QUESTIONS: dict[type[Drawn], tuple[Callable[..., None], ...]] = {
 #: What is compared of a fit where it has another objective than the likelihood of labels.
 OBJECTIVES: dict[type[Drawn], Callable[..., None]] = {
     Tied: tied_objective,
-    Annotated: annotated_objective,
+    Annotated: lambda tally, drawn: None,
     Compat: lambda tally, drawn: None,
 }
