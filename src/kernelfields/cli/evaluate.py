@@ -143,7 +143,7 @@ def write_report(
     from kernelfields.data.text_files import open_text_output
     from kernelfields.reports.report import report_page
 
-    lengths = [x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X[:_SHOWN_SEQUENCES]]
+    lengths = file.lengths[:_SHOWN_SEQUENCES]
     words = file.words
     # Words take room each; without them there is a time line, which is as wide as the page whatever it holds.
     most = _SHOWN_POSITIONS if words and words[0] is not None else _DRAWN_POSITIONS

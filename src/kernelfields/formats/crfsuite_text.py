@@ -25,6 +25,7 @@ from kernelfields.data.chunks import features_of, read_weighted
 from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 from kernelfields.formats.label_marks import label_texts
 from kernelfields.formats.sequence_file import Predictions, SequenceFile
+from kernelfields.numerics.sparse_rows import is_sparse
 
 _ESCAPED = re.compile(r"([:\\])")
 _DECLARATION = "@"
@@ -87,7 +88,7 @@ def write_crfsuite(
             if weight != 1.0:
                 file.write(f"{_WEIGHT}:{weight!r}\n")
             try:
-                rows = positions.shape[0] if hasattr(positions, "shape") else len(positions)
+                rows = positions.shape[0] if is_sparse(positions) else len(positions)
                 if rows != len(labels):
                     raise ValueError(f"{rows} positions but {len(labels)} labels")
                 for position, label in zip(_positions(positions), labels, strict=True):

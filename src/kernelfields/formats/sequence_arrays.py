@@ -30,6 +30,7 @@ import scipy.sparse as sp
 from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_output, read_content
 from kernelfields.features import FeatureDictEncoder, is_feature_sequences, split_lengths
 from kernelfields.formats.sequence_file import Predictions, SequenceFile
+from kernelfields.numerics.sparse_rows import is_sparse
 
 _ROLES = ("X", "data", "indices", "indptr", "n_features", "offsets", "y", "weights")
 _LABEL_KINDS = "biufUS"
@@ -102,9 +103,9 @@ def write_arrays(
         encoder = FeatureDictEncoder()
         rows, offsets = encoder.fit_transform(X)
         X, arrays["feature_names"] = split_lengths(rows, np.diff(offsets)), np.array(encoder.feature_names_)
-    sparse = hasattr(X[0], "tocsr")
+    sparse = is_sparse(X[0])
     for index, table in enumerate(X):
-        if hasattr(table, "tocsr") != sparse or getattr(table, "ndim", 0) != 2:
+        if is_sparse(table) != sparse or not (sparse or isinstance(table, np.ndarray)) or table.ndim != 2:
             raise ValueError(
                 f"sequence {index} is {type(table).__name__}, expected arrays of shape (rows, features), all "
                 "dense or all sparse, or sequences of feature dicts or of lists of feature strings"

@@ -16,6 +16,7 @@ import numpy as np
 
 from kernelfields.data.text_files import PathName
 from kernelfields.formats.label_marks import unknown_marks
+from kernelfields.numerics.sparse_rows import is_sparse
 
 #: Options of ``read_sequences`` by name, which it checks itself.
 Reading: TypeAlias = dict[str, Any]
@@ -37,6 +38,11 @@ class SequenceFile:
     def format(self) -> str:
         """The format of the file."""
         return self.reading["format"]
+
+    @property
+    def lengths(self) -> list[int]:
+        """The number of positions of each sequence."""
+        return [x.shape[0] if is_sparse(x) else len(x) for x in self.X]
 
     @property
     def unknown_marks(self) -> list[str]:

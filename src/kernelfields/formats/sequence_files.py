@@ -192,5 +192,5 @@ def write_predictions(
     """
     tables = None if marginals is None else [np.asarray(sequence) for sequence in marginals]
     predictions = Predictions([np.asarray(sequence) for sequence in labels], tables, classes)
-    predictions.check([x.shape[0] if hasattr(x, "shape") else len(x) for x in file.X])
+    predictions.check(file.lengths)
     file.write_predictions(path, predictions)

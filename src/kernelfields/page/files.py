@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kernelfields.data.text_files import remove_leftovers, write_whole
 from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, format_of, label_text, read_sequences
 from kernelfields.formats.column_files import columns_text
@@ -46,14 +48,13 @@ class LabelFile:
             settings["label"] = None  # words alone
         read = read_sequences(path, **settings)
         words = [list(own) for own in read.words if own is not None] or None
-        columns = None
-        if words is None:
-            width = read.X[0].shape[1] if hasattr(read.X[0], "shape") else 0
-            if not width:
-                raise SequenceFileError(f"{path} has neither words nor columns of numbers to show")
-            columns = [str(name) for name in read.reading.get("features") or range(width)]
         if not isinstance(read, ColumnFile) and read.format != "csv":
             raise SequenceFileError(f"{path} is of format {read.format}: the page labels column files and CSV")
+        columns = None
+        if words is None:
+            if not isinstance(read.X[0], np.ndarray):
+                raise SequenceFileError(f"{path} has neither words nor columns of numbers to show")
+            columns = [str(name) for name in read.reading.get("features") or range(read.X[0].shape[1])]
         return cls(place, read, content, words, columns, read.y is not None, options)
 
     def check_label(self, label: str, *, new: bool) -> None:

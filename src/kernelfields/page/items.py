@@ -19,6 +19,7 @@ from kernelfields.data.partial_labels import single_labels
 from kernelfields.data.readers import columns_of, is_feature_sequences
 from kernelfields.data.reading import plain_label
 from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
+from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.wording import counted
 from kernelfields.selection.held_out import n_items_of
 
@@ -148,7 +149,7 @@ class SampleItems(SequenceItems):
         row = self.part([item])
         if not hasattr(row, "shape") or row.ndim != 2:
             return counted(len(self.X[item]), "position")
-        values = np.asarray(row.toarray() if hasattr(row, "toarray") else row).ravel()
+        values = np.asarray(row.toarray() if is_sparse(row) else row).ravel()
         heads = columns_of(self.X) if self.columns is None else self.columns
         names = [str(name) for name in (range(len(values)) if heads is None else heads)]
         chosen = np.flatnonzero(values != 0)[: 2 * _CELLS]
@@ -167,8 +168,8 @@ class InstanceItems(SampleItems):
 
     def by_position(self, y: Any) -> list[list[Known]]:
         """Return what is known of each label of each instance."""
-        rows = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
-        return [[None if _is_open(own) else frozenset([int(own)]) for own in row] for row in rows.tolist()]
+        rows = np.asarray(y).tolist()
+        return [[None if _is_open(own) else frozenset([int(own)]) for own in row] for row in rows]
 
     def labels(self, known: Sequence[Sequence[Known]]) -> Any:
         """Return a table of 0, 1 and NaN, as a frame if y was one."""
@@ -235,5 +236,5 @@ def _is_open(entry: Any) -> bool:
 
 
 def _cells(rows: Any) -> list[list[float | None]]:
-    dense = rows[:, :_CELLS].toarray() if hasattr(rows, "toarray") else rows[:, :_CELLS]
+    dense = rows[:, :_CELLS].toarray() if is_sparse(rows) else rows[:, :_CELLS]
     return [[finite(value) for value in row] for row in np.asarray(dense, dtype=np.float64).tolist()]

@@ -487,9 +487,9 @@ def _inner(model: Any) -> Any:
     """Return the estimator of labels inside pipelines and searches, the fitted one where there is one."""
     if isinstance(model, Pipeline):
         return _inner(model[-1])
-    if hasattr(model, "best_estimator_"):
-        return _inner(model.best_estimator_)
-    return _inner(model.estimator) if isinstance(model, FieldSearchCV | BaseSearchCV | FrozenEstimator) else model
+    if isinstance(model, FieldSearchCV | BaseSearchCV | FrozenEstimator):
+        return _inner(vars(model).get("best_estimator_", model.estimator))
+    return model
 
 
 def _classes_of(model: BaseEstimator) -> list:
