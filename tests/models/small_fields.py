@@ -14,12 +14,12 @@ RINGS = [(x, [(t, (t + 1) % len(x)) for t in range(len(x))]) for x in X if len(x
 RING_LABELS = [y for y in Y if len(y) > 2]
 INSTANCES, INDICATOR = labelled_instances()
 QUICK = {"kernel": RBF(0.3), "prior_variance": 3.0, "rank": 12, "tol": 0.05, "random_state": 0}
-#: Estimators with kernels of every kind of clique, what they are fitted to, and how many subspaces they have.
+#: Estimators with kernels of every kind of clique, and what they are fitted to.
 FIELDS = {
-    "chain": (lambda: ChainCRF(edges=EdgeCliques(RBF(0.1)), **QUICK), X, Y, 2),
-    "graph": (lambda: GraphCRF(**QUICK), RINGS, RING_LABELS, 1),
-    "several labels": (lambda: MultiLabelCRF(edges=EdgeCliques(RBF(0.3)), **QUICK), INSTANCES, INDICATOR, 2),
-    "classifier": (lambda: KernelClassifier(**QUICK), INSTANCES, INDICATOR[:, 0], 1),
+    "chain": (lambda: ChainCRF(edges=EdgeCliques(RBF(0.1)), **QUICK), X, Y),
+    "graph": (lambda: GraphCRF(**QUICK), RINGS, RING_LABELS),
+    "several labels": (lambda: MultiLabelCRF(edges=EdgeCliques(RBF(0.3)), **QUICK), INSTANCES, INDICATOR),
+    "classifier": (lambda: KernelClassifier(**QUICK), INSTANCES, INDICATOR[:, 0]),
 }
 
 

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, ExponentialFamilyDensity, KernelClassifier
-from kernelfields.kernels import RBF
 from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.campaigns.fuzz import make_target
 from tests.campaigns.fuzzing.campaign import make_case
-from tests.campaigns.fuzzing.damage import nested, spelled_out
 from tests.campaigns.fuzzing.model_files import KINDS
-from tests.campaigns.fuzzing.verdicts import FAILED, REFUSED, SOUND, Case, Unsound, is_clear, judge
+from tests.campaigns.fuzzing.verdicts import FAILED, REFUSED, SOUND, judge
 from tests.samples import labelled_sequences
 
 X, Y = labelled_sequences()
@@ -173,22 +171,6 @@ def test_what_is_wrong_in_a_density_is_named(density, place, value, message):
         ExponentialFamilyDensity.load(density)
 
 
-def test_sobol_densities_come_back(tmp_path):
-    model = ExponentialFamilyDensity("rbf", rank=4, quadrature="sobol", n_nodes=64, random_state=0)
-    with pytest.warns(UserWarning, match="log partition may be wrong"):
-        model.set_params(quadrature_tol=1e-9).fit(ROWS[:, :2])
-    model.save(tmp_path / "model")
-    loaded = ExponentialFamilyDensity.load(tmp_path / "model")
-    assert np.array_equal(loaded.score_samples(ROWS[:3, :2]), model.score_samples(ROWS[:3, :2]))
-
-
-def test_deep_kernels_are_shown_in_time_that_grows_with_their_depth():
-    kernel = kernel_from_spec(kernel_nested(190))
-    assert repr(kernel).startswith("Scaled(factor=1.0, kernel=Scaled(")
-    assert len(repr(kernel)) < 710
-    assert repr(RBF(0.5) + RBF()) == "Sum(left=RBF(gamma=0.5), right=RBF())"
-
-
 def test_kernels_of_too_many_parts_are_refused():
     def tree(levels):
         inner = {"kind": "rbf", "gamma": 1.0} if levels == 0 else tree(levels - 1)
@@ -196,32 +178,3 @@ def test_kernels_of_too_many_parts_are_refused():
 
     with pytest.raises(ValueError, match="more than 1000 others"):
         kernel_from_spec(tree(10))
-
-
-def test_verdicts_tell_clear_errors_from_others():
-    def raises(error):
-        def load():
-            raise error
-
-        return load
-
-    def from_the_library():
-        ChainCRF(tol=-1.0).fit(X, Y)
-
-    def from_the_depths():
-        np.zeros(3).reshape(2)
-
-    assert judge(Case(from_the_library)).kind == REFUSED
-    assert judge(Case(lambda: None)).kind == SOUND
-    for unclear in (from_the_depths, raises(KeyError("x")), raises(ValueError("not ours")), raises(RecursionError())):
-        assert judge(Case(unclear)).kind == FAILED
-    assert judge(Case(from_the_library, refusals=(ModelFileError,))).kind == FAILED
-    assert judge(Case(lambda: None, lambda _: raises(Unsound("nan"))())).reason == "unsound: nan"
-    assert is_clear(FileNotFoundError(2, "no such file"))
-
-
-def test_cases_follow_from_seed_and_number():
-    target = make_target("crfsuite")
-    one, again, other = (make_case(target, 0, number).content for number in (5, 5, 6))
-    assert one == again != other
-    assert spelled_out(f'"{nested(3, np.random.default_rng(0))}"').count("{") >= 1

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelfields import ChainCRF, EdgeCliques, FieldSearchCV, GraphCRF, KernelClassifier, MultiLabelCRF
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.data.chains import Chains
 from kernelfields.kernels import Linear
-from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Trial, in_pieces, split
+from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Trial, split
 
 
 def packed(lengths, n_labels=3, weights=None):
@@ -27,51 +27,27 @@ def strong(n_sequences=60, length=10, noise=0.0, seed=0):
     return X, y
 
 
-def test_whole_sequences_are_held_out_and_none_twice():
-    chains = packed([7] * 50)
+def test_a_part_of_whole_sequences_is_held_out():
+    chains = packed([7] * 50, weights=np.repeat([1.0, 0.0], 25))
     train, held_out = split(chains)
-    assert train.n_sequences + held_out.n_sequences == 50
-    assert held_out.n_sequences == 10
-    rows = {tuple(row) for row in train.inputs} & {tuple(row) for row in held_out.inputs}
-    assert not rows
-
-
-def test_no_more_than_so_many_positions_are_learnt_from():
+    assert (train.n_sequences, held_out.n_sequences) == (20, 5)
+    assert (train.weights > 0).all()
+    assert (held_out.weights > 0).all()
+    assert not {tuple(row) for row in train.inputs} & {tuple(row) for row in held_out.inputs}
     train, held_out = split(packed([100] * 300))
     assert train.n_positions <= MOST_POSITIONS
     assert held_out.n_positions <= MOST_POSITIONS / 4 + 100
-
-
-@pytest.mark.parametrize("lengths", [[10] * 19, [3]])
-def test_too_little_to_hold_out(lengths):
-    assert split(packed(lengths)) is None
-
-
-def test_few_long_sequences_are_cut_into_pieces():
+    # Few long sequences are cut into pieces.
     train, held_out = split(packed([300, 500]))
     assert train.n_positions + held_out.n_positions == 800
     assert held_out.n_sequences >= 3
-
-
-def test_sequences_of_weight_zero_are_neither_learnt_nor_judged():
-    weights = np.repeat([1.0, 0.0], 25)
-    train, held_out = split(packed([10] * 50, weights=weights))
-    assert train.n_sequences + held_out.n_sequences == 25
-    assert (train.weights > 0).all()
+    assert split(packed([10] * 19)) is split(packed([3])) is None
 
 
 def test_labels_that_were_not_learnt_are_not_asked_for():
     chains = packed([10] * 40)
     chains.labels[chains.offsets[:-1]] = np.arange(40) + 3  # each sequence has one of its own
     assert split(chains) is None
-
-
-def test_pieces_keep_rows_and_weights():
-    chains = packed([10, 25], weights=np.array([1.0, 2.0]))
-    pieces = in_pieces(chains, 10)
-    assert pieces.lengths.tolist() == [10, 12, 13]
-    assert pieces.weights.tolist() == [1.0, 2.0, 2.0]
-    np.testing.assert_array_equal(pieces.inputs, chains.inputs)
 
 
 @pytest.mark.slow
@@ -114,13 +90,6 @@ def test_a_warm_start_keeps_the_variance_that_was_chosen():
     crf = ChainCRF("rbf", warm_start=True).fit(X, y)
     before = crf.prior_variance_
     assert crf.fit(X[:20], y[:20]).prior_variance_ == before
-
-
-def test_progress_tells_what_was_tried(capsys):
-    ChainCRF("rbf", verbose=1).fit(*strong())
-    shown = capsys.readouterr()
-    assert "choosing the prior variance on a part of the data" in shown.out + shown.err
-    assert "prior variance 10" in shown.out + shown.err
 
 
 def test_a_threshold_for_rare_labels_is_learnt_kept_and_used(tmp_path):
@@ -185,12 +154,6 @@ def test_of_too_few_samples_few_columns_alone_come_to_one_scale(data, scaled):
     assert not model.choices_.trials
 
 
-def test_searches_judge_the_scale_too():
-    X, y = noise_beside()
-    search = FieldSearchCV(KernelClassifier(), prior_variances=[1.0, 10.0], kernels="linear", random_state=0).fit(X, y)
-    assert not search.best_estimator_.scale_
-
-
 def test_the_summary_and_the_file_hold_what_was_chosen_and_what_was_tried(tmp_path):
     X, y = noise_beside()
     model = KernelClassifier(random_state=0).fit(X, y)
@@ -233,12 +196,6 @@ def test_the_half_rank_of_a_pilot_fit_is_no_rank_that_was_not_chosen():
         "kernel rbf, prior variance 10, pilot rank 250: held-out log-likelihood -0.3000 a position",
         "the other pilot fits have rank 500: where half of it predicts as well, 500 is enough for all data",
     ]
-
-
-def test_a_rank_that_was_given_is_kept_and_small_data_have_the_usual_one():
-    slow, labels = curve(2500, 5.0)
-    assert "rank" not in KernelClassifier("rbf", rank=300).fit(slow, labels).choices_.chosen
-    assert "rank" not in KernelClassifier("rbf").fit(slow[:400], labels[:400]).choices_.chosen
 
 
 def test_support_and_l1_are_judged_for_features_of_words():

@@ -137,17 +137,6 @@ def test_the_path_is_printed_and_plain_values():
     assert document["steps"][1]["bounds"].keys() == {"lag2", "lag3", "order2"}
 
 
-@pytest.mark.slow
-def test_a_fifth_of_the_sequences_is_held_out_and_three_rejections_end_the_search():
-    X, y = sampled(0, lags=(1,), n_sequences=40)
-    search = StructureSearch(candidates(), threshold=0.0, max_additions=8)
-    path = learnt(X, y, search).structure_path_
-    assert path.reason == "held-out data rejected the last 3 additions"
-    assert [step.kept for step in path.steps[-3:]] == [False] * 3
-    again = StructureSearch(candidates(), threshold=0.0, max_additions=8, validation=0.2)
-    assert [step.score for step in learnt(X, y, again).structure_path_.steps] == [step.score for step in path.steps]
-
-
 def test_a_threshold_ends_the_search():
     X, y = sampled(0, lags=(1,))
     path = learnt(X, y, StructureSearch(candidates(), threshold=1e9, validation=0.0)).structure_path_

@@ -21,8 +21,9 @@ def test_copies_on_a_device_are_kept_and_follow_a_refit(name, device, monkeypatc
         plain(self, expansion, device)
 
     monkeypatch.setattr(rows.DeviceExpansion, "__init__", counted)
-    make, inputs, labels, n_subspaces = FIELDS[name]
+    make, inputs, labels = FIELDS[name]
     model = make().fit(inputs, labels)
+    n_subspaces = len({id(term.subspace) for term in model.field_.terms if term.has_pivots})
     for _ in range(2):
         assert_plain(model, inputs, place=Torch(device))
     assert len(placed) == n_subspaces

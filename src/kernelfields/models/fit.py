@@ -25,7 +25,6 @@ from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.family import LabelFamily
 from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
-from kernelfields.models.working_set import counted_on, has_working_sets, minimize_in_working_sets, watched_on
 from kernelfields.numerics.wording import counted
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
@@ -34,7 +33,7 @@ from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
 from kernelfields.solvers.choice import choose
 from kernelfields.solvers.lbfgs import LBFGS
-from kernelfields.solvers.loop import Iteration, Solution, ends
+from kernelfields.solvers.loop import Iteration, Solution, counted_on, ends, watched_on
 
 # The RKHS gap is at least the span gap at the last point, which is a few times the gap of the bundle.
 _INNER_TOLERANCE = 0.1
@@ -250,9 +249,13 @@ def _solve(
 
     theta = None if start is None else posterior.compressed(start)
     keeper = None if keep is None else keep_present
-    if has_working_sets(posterior) and monitor is None and keeper is None:
-        return minimize_in_working_sets(posterior, sample, options, theta)
-    if theta is None and monitor is None and keeper is None and options.solver == "auto":
+    alone = monitor is None and keeper is None
+    if alone and posterior.has_l1:
+        from kernelfields.models.working_set import has_working_sets, minimize_in_working_sets
+
+        if has_working_sets(posterior):
+            return minimize_in_working_sets(posterior, sample, options, theta)
+    if alone and theta is None and options.solver == "auto":
         if posterior.approximation is not None:
             theta, options = _start_from_single_labels(posterior, sample, options)
         elif posterior.convex:
@@ -285,17 +288,12 @@ def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions
 
 def _start_without_ngrams(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution | None:
     """Return a solution from that of the field without its n-grams, whose passes are cheap; None where it has none."""
-    designs = posterior.datafit.designs
-    few = [index for index, design in enumerate(designs) if design.labels_per_clique <= 2]
-    if posterior.datafit.family.method != "n-grams" or not 0 < len(few) < len(designs):
+    if posterior.datafit.family.method != "n-grams":
         return None
-    options.report("fitting the field without its n-grams, then all of it")
-    part = LogPosterior(sample.datafit([designs[index] for index in few]))
-    found = replace(options.tightened(_LOOSER), watch=None).minimize(part, None)
-    theta = np.zeros(posterior.size)
-    for index, block in zip(few, part.blocks, strict=True):
-        theta[posterior.blocks[index].rows] = found.theta[block.rows]
-    return _minimize_from(posterior, found, theta, found.passes, options)
+    found = _solved_with_few_labels(
+        posterior, sample, 2, options, "fitting the field without its n-grams, then all of it"
+    )
+    return None if found is None else _minimize_from(posterior, found, found.theta, found.passes, options)
 
 
 def _start_from_single_labels(
@@ -305,20 +303,34 @@ def _start_from_single_labels(
 
     Options to go on with come with it.
     """
-    theta, designs = np.zeros(posterior.size), posterior.datafit.designs
-    alone = sample.single_labels()
-    few = [index for index, design in enumerate(designs) if design.labels_per_clique == 1]
-    if alone is None or not 0 < len(few) < len(designs):
-        return theta, options
-    options.report("fitting each label by itself, then all of them together")
-    part = LogPosterior(alone.datafit([designs[index] for index in few]))
+    alone, words = sample.single_labels(), "fitting each label by itself, then all of them together"
+    found = None if alone is None else _solved_with_few_labels(posterior, alone, 1, options, words)
+    if found is None:
+        return np.zeros(posterior.size), options
+    if found.reason == "interrupted":
+        return found.theta, replace(options, watch=_interrupt)
+    _report_duration(posterior, found.theta, options)
+    return found.theta, options
+
+
+def _solved_with_few_labels(
+    posterior: LogPosterior, sample: Sample, most_labels: int, options: FitOptions, words: str
+) -> Solution | None:
+    """Return a loose solution of the terms whose cliques have so many labels at most, in all coefficients.
+
+    None where these are no terms or all of them; ``words`` tell what is fitted.
+    """
+    designs = posterior.datafit.designs
+    few = [index for index, design in enumerate(designs) if design.labels_per_clique <= most_labels]
+    if not 0 < len(few) < len(designs):
+        return None
+    options.report(words)
+    part = LogPosterior(sample.datafit([designs[index] for index in few]))
     found = replace(options.tightened(_LOOSER), watch=None).minimize(part, None)
+    theta = np.zeros(posterior.size)
     for index, block in zip(few, part.blocks, strict=True):
         theta[posterior.blocks[index].rows] = found.theta[block.rows]
-    if found.reason == "interrupted":
-        return theta, replace(options, watch=_interrupt)
-    _report_duration(posterior, theta, options)
-    return theta, options
+    return replace(found, theta=theta)
 
 
 def _report_duration(posterior: LogPosterior, theta: np.ndarray, options: FitOptions) -> None:

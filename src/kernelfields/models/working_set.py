@@ -31,7 +31,7 @@ from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior, Point
-from kernelfields.solvers.loop import Iteration, Solution, Watcher, ends, has_settled
+from kernelfields.solvers.loop import Iteration, Solution, Watcher, counted_on, ends, has_settled
 
 # From so many coefficients on, rounds are worth their bookkeeping.
 _MANY = 100_000
@@ -155,22 +155,3 @@ def _outcome(point: Point, found: Solution, history: Sequence[Iteration], reason
         history=list(history),
         gap_parts=point.posterior.gap_parts(point),
     )
-
-
-def counted_on(last: Iteration | None, iteration: Iteration) -> Iteration:
-    """Return an iteration whose number, passes and seconds count on from the last one of the round before."""
-    if last is None:
-        return iteration
-    return replace(
-        iteration,
-        iteration=last.iteration + iteration.iteration,
-        passes=last.passes + iteration.passes,
-        seconds=last.seconds + iteration.seconds,
-    )
-
-
-def watched_on(last: Iteration | None, watch: Watcher | None, *, rounds: bool) -> Watcher | None:
-    """Return a watcher whose iterations count on from round to round; with several, the gap of one ends no fit."""
-    if watch is None:
-        return None
-    return lambda iteration: watch(counted_on(last, replace(iteration, tol=None) if rounds else iteration))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -347,3 +347,22 @@ def _lower_bound(posterior: LogPosterior, tol: float, enough: float) -> LowerBou
         return MixedBound()
     few = posterior.fused or 8 * posterior.size > _LARGE_CUT
     return LowerBound(size=5 if few else 10, wanted=tol, enough=enough)
+
+
+def counted_on(last: Iteration | None, iteration: Iteration) -> Iteration:
+    """Return an iteration whose number, passes and seconds count on from the last one of the round before."""
+    if last is None:
+        return iteration
+    return replace(
+        iteration,
+        iteration=last.iteration + iteration.iteration,
+        passes=last.passes + iteration.passes,
+        seconds=last.seconds + iteration.seconds,
+    )
+
+
+def watched_on(last: Iteration | None, watch: Watcher | None, *, rounds: bool) -> Watcher | None:
+    """Return a watcher whose iterations count on from round to round; with several, the gap of one ends no fit."""
+    if watch is None:
+        return None
+    return lambda iteration: watch(counted_on(last, replace(iteration, tol=None) if rounds else iteration))
