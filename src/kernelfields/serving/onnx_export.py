@@ -19,11 +19,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from kernelfields.models.model_file import Document
 from kernelfields.serving.chain_model import SERVED, ChainModel, Term, chain_of, load_chain
 from kernelfields.serving.inputs import ServingError
 from kernelfields.serving.onnx_graph import (
@@ -37,23 +36,19 @@ from kernelfields.serving.onnx_graph import (
     dense_matrix,
 )
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 OUTPUTS = ("labels", "marginals", "log_partition")
+#: Estimators around a field whose answers are not those of the field.
+_OWN_PROBABILITIES = ("CalibratedField", "ConformalField")
 _LOWEST = np.finfo(np.float64).min
 # Readers of ONNX from 2022 on have it.
 _IR_VERSION = 8
 
 
-class Saved(Protocol):
-    """An estimator that a document can be made of."""
-
-    kind: str
-
-    def to_document(self) -> Document:
-        """Return the fitted model as plain values and arrays."""
-
-
 def to_onnx(
-    model: Saved | ChainModel | str | os.PathLike[str],
+    model: BaseEstimator | ChainModel | str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
     decode: str | None = None,
@@ -79,21 +74,25 @@ def to_onnx(
         file.write(content)
 
 
-def _chain(model: Saved | ChainModel | str | os.PathLike[str]) -> ChainModel:
+def _chain(model: BaseEstimator | ChainModel | str | os.PathLike[str]) -> ChainModel:
     if isinstance(model, ChainModel):
         return model
     if isinstance(model, str | os.PathLike):
         return load_chain(model)
-    model = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline, whose features ONNX does not have
-    for inner in ("best_estimator_", "chain_"):  # of a search, and that of sklearn-crfsuite's CRF
-        model = getattr(model, inner, model)
-    if getattr(model, "kind", None) in ("FrameCRF", "AnnotatedCRF"):
-        model = getattr(model, "estimator_", model)
-    kind = str(getattr(model, "kind", type(model).__name__))
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import check_is_fitted
+
+    from kernelfields.models.wrapped_field import WrappedField, opened
+
+    if isinstance(model, Pipeline):  # ONNX does not have what makes its features
+        model = model[-1]
+    model, _ = opened(model, None)
+    while isinstance(model, WrappedField) and type(model).__name__ not in _OWN_PROBABILITIES:
+        model = model.fitted_inside()
+    kind = type(model).__name__
     if kind not in SERVED:
         raise ServingError(f"a {kind} cannot be exported to ONNX: {', '.join(SERVED)} can")
-    if not hasattr(model, "field_"):
-        raise ValueError(f"this {kind} is not fitted yet: call fit before it is exported")
+    check_is_fitted(model, msg="this %(name)s is not fitted yet: call fit before it is exported")
     return chain_of(kind, model.to_document())
 
 
