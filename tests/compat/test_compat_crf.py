@@ -1,12 +1,9 @@
 """CRF behaves as sklearn_crfsuite.CRF does: names, forms of answers, copies, files, corners of its inputs."""
 
-import copy
 import inspect
-import io
 import pickle
 from itertools import pairwise, product
 
-import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -99,23 +96,6 @@ def test_the_log_has_iterations(crf):
     assert log.last_iteration["feature_norm"] == pytest.approx(np.linalg.norm(weights))
     assert log.training_seconds >= sum(each["time"] for each in log.iterations)
     assert log.featgen_num_features >= len(weights)
-
-
-def through_joblib(crf):
-    file = io.BytesIO()
-    joblib.dump(crf, file)
-    file.seek(0)
-    return joblib.load(file)
-
-
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda crf: pickle.loads(pickle.dumps(crf)), through_joblib])
-def test_models_can_be_copied_and_pickled(crf, duplicate):
-    crf.state_features_  # noqa: B018  what was asked for before must not matter
-    twin = duplicate(crf)
-    assert twin.predict_marginals(X_TEST).tolist() == crf.predict_marginals(X_TEST).tolist()
-    assert twin.state_features_ == crf.state_features_
-    assert twin.training_log_.iterations == crf.training_log_.iterations
-    assert twin.get_params() == crf.get_params()
 
 
 def test_models_can_be_saved(crf, tmp_path):
