@@ -35,6 +35,7 @@ from typing import NamedTuple, SupportsFloat, SupportsIndex, TypeGuard
 import numpy as np
 
 from kernelfields.data.names import NAME_END, NameText, join_names, split_names
+from kernelfields.numerics.containers import shape_of
 
 # What a backslash protects is taken first, and the possessive quantifier never gives it back.
 _STRING = re.compile(r"((?:\\[:\\]|[^:])*+)(?::(.*))?", re.DOTALL)
@@ -159,7 +160,7 @@ def is_feature_position(position: object) -> bool:
 
 def described(value: object) -> str:
     """Return a value as messages show it."""
-    shape, kind = getattr(value, "shape", None), type(value).__name__
+    shape, kind = shape_of(value), type(value).__name__
     return f"{value!r:.60} ({kind})" if shape is None else f"a {kind} of shape {shape}"
 
 
@@ -212,7 +213,7 @@ def _finite(name: str, value: SupportsFloat | SupportsIndex) -> float:
 def _other_number(name: str, value: object) -> float:
     """The weight of what is no number in Python but can be made one: of NumPy and others, but no arrays."""
     numeric = isinstance(value, SupportsFloat | SupportsIndex)
-    if not numeric or isinstance(value, np.complexfloating) or getattr(value, "ndim", 0) != 0:
+    if not numeric or isinstance(value, np.complexfloating) or shape_of(value):
         raise TypeError(
             f"feature {name!r} is {value!r:.60} ({type(value).__name__}). Use a number, a bool, a string, a dict "
             f"or a list of strings; {_UNKNOWN}"

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from kernelfields.data.chunks import described, is_collection, kept_counts, read_chunk
 from kernelfields.data.names import NameTable
 from kernelfields.data.reading import SEQUENCES, is_listing
+from kernelfields.numerics.containers import shape_of
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import offsets_of
 
@@ -38,6 +39,9 @@ class FeatureDictEncoder:
     that a step per chunk costs nothing, few enough that chunks need little memory. Attributes after fit:
     ``vocabulary_`` maps a feature's name to its column, in order of first sight.
     """
+
+    #: Columns of the names; empty before a fit.
+    _table = NameTable()
 
     def __init__(self, min_freq: float = 0, *, keep_zeros: bool = False, at_once: int = 2048):
         if not is_real(min_freq) or not 0 <= min_freq < np.inf:
@@ -64,7 +68,7 @@ class FeatureDictEncoder:
 
     def transform(self, X: object) -> tuple[sp.csr_array, np.ndarray]:
         """Return the packed CSR (N, d) over the learnt vocabulary and the offsets (S + 1,)."""
-        if not hasattr(self, "_table"):
+        if not len(self._table):
             raise ValueError("this FeatureDictEncoder has no vocabulary yet: call fit first")
         return _encode(X, self._table, grow=False, keep_zeros=False, at_once=self.at_once)
 
@@ -110,7 +114,7 @@ def first_position(sequences: Iterable) -> tuple[int, int, object] | None:
 
 
 def _without_names(value: object) -> str:
-    return described(value) + ("" if getattr(value, "shape", None) is None else ", which has no names of features")
+    return described(value) + ("" if shape_of(value) is None else ", which has no names of features")
 
 
 def _checked_sequences(X: Iterable, lengths: array, empty: bool) -> Iterator[Sequence]:

@@ -25,8 +25,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse
 
-from kernelfields.data.reading import is_sequence, listed, plain_label
+from kernelfields.data.reading import is_sequence, listed, n_rows_of, plain_label
+from kernelfields.numerics.containers import entries_listed, n_dimensions
 from kernelfields.numerics.sparse_rows import Rows, offsets_of
 
 if TYPE_CHECKING:
@@ -298,10 +300,10 @@ def split_lengths(rows: Rows | Sequence, lengths: object) -> list:
     sizes = np.asarray(lengths)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes <= 0).any():
         raise ValueError(f"lengths must be a list of positive whole numbers, one per sequence, got {lengths!r:.60}")
-    n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+    n_rows = n_rows_of(rows)
     if int(sizes.sum()) != n_rows:
         raise ValueError(f"lengths add up to {int(sizes.sum())}, but there are {n_rows} positions")
-    rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
+    rows = rows.tocsr() if scipy.sparse.issparse(rows) else rows
     return [rows[first:last] for first, last in pairwise(offsets_of(sizes).tolist())]
 
 
@@ -426,11 +428,8 @@ def _whole(value: object) -> object:
 
 
 def _listed_labels(y: object, n_rows: int) -> list:
-    if not is_sequence(y) or getattr(y, "ndim", 1) != 1:
+    if not is_sequence(y) or n_dimensions(y) != 1:
         raise TypeError(f"y must hold one label per row of the table, or be None, got {type(y).__name__}")
     if len(y) != n_rows:
         raise ValueError(f"y holds {len(y)} labels, but the table has {n_rows} rows")
-    for name in ("to_list", "tolist", "to_pylist"):
-        if hasattr(y, name):
-            return getattr(y, name)()
-    return list(y)
+    return entries_listed(y)

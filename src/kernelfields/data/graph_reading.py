@@ -30,9 +30,11 @@ from kernelfields.data.reading import (
     list_wholes,
     listed,
     locate,
+    n_rows_of,
     refuse_tensor,
     stack_tables,
 )
+from kernelfields.numerics.containers import shape_of
 from kernelfields.numerics.sparse_rows import offsets_of
 
 #: The type of edges that come without one.
@@ -121,7 +123,7 @@ def given_tables(X: object) -> dict[str | None, list]:
 
 
 def _list_graphs(X: object) -> list:
-    one_graph = isinstance(X, tuple) and len(X) in (2, 3) and getattr(X[0], "ndim", 0) == 2
+    one_graph = isinstance(X, tuple) and len(X) in (2, 3) and len(shape_of(X[0]) or ()) == 2
     if one_graph or (isinstance(X, Mapping) and "x" in X):
         raise ValueError(f"{_EXPECTED_X}, got one graph: wrap it, [X]")
     return list_wholes(X, _EXPECTED_X, GRAPHS)
@@ -203,9 +205,7 @@ def _stack_features(features: list, counts: np.ndarray, kind: str) -> Matrix | N
                     "for all graphs or for none"
                 )
             continue
-        shape = table.shape if hasattr(table, "shape") else (len(table),) if is_sequence(table) else ()
-        rows = shape[0] if shape else 0
-        if rows != count:
+        if (rows := n_rows_of(table) or 0) != count:
             raise ValueError(
                 f"{table_name} of graph {index} has {rows} rows but {edges} has {count}: each edge needs "
                 "one row of features"
@@ -215,7 +215,7 @@ def _stack_features(features: list, counts: np.ndarray, kind: str) -> Matrix | N
         nouns = replace(GRAPHS, part="edge", table=f"{table_name} of ")
         return stack_tables([features[graph] for graph in filled], nouns, filled.tolist())[0]
     # No graph has an edge of this type; an array without rows still has a width.
-    empty = next((table for table in features if getattr(table, "ndim", 0) == 2), None)
+    empty = next((table for table in features if len(shape_of(table) or ()) == 2), None)
     if empty is None:
         return None
     return sp.csr_array(empty.shape) if sp.issparse(empty) else np.empty(empty.shape)
@@ -226,7 +226,8 @@ def _read_types(given: object, name: str) -> np.ndarray:
     if not is_sequence(given):
         raise ValueError(f"node_types of {name} is {given!r:.60}, expected a list with one string for each node")
     # As objects: NumPy would turn numbers among strings into strings.
-    types = given if getattr(given, "dtype", np.dtype(object)).kind == "U" else np.asarray(given, dtype=object)
+    textual = isinstance(given, np.ndarray) and given.dtype.kind == "U"
+    types: np.ndarray = given if textual else np.asarray(given, dtype=object)
     if types.ndim != 1:
         raise ValueError(f"node_types of {name} has shape {types.shape}, expected one string for each node")
     if types.dtype.kind == "U":

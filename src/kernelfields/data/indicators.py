@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.data.partial_labels import SoftTargets, is_unknown
-from kernelfields.data.readers import columns_of, difference
+from kernelfields.data.readers import difference
 from kernelfields.data.reading import ItemNames
+from kernelfields.numerics.containers import columns_of
 
 INSTANCES = ItemNames(whole="instance", part="label")
 _EXPECTED = "Y must be a table of 0 and 1, a row for each instance and a column for each label"

@@ -19,6 +19,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.chunks import number_word, word_at
 from kernelfields.data.partial_labels import label_shares, shown_labels
 from kernelfields.data.reading import listed, place_of, plain_label
+from kernelfields.numerics.containers import columns_of
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
 
@@ -254,7 +255,7 @@ def _as_word(entry: object, feature: str | int) -> str:
 
 
 def _positions(sequence: object, feature: str) -> Iterable[object]:
-    columns = list(getattr(sequence, "columns", None) or ())
+    columns = columns_of(sequence) or []
     if feature in columns:
         named = sequence[:, columns.index(feature)] if isinstance(sequence, np.ndarray) else sequence[feature]  # type: ignore[index]
         return [{feature: value} for value in named]

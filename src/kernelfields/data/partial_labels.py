@@ -31,11 +31,13 @@ from kernelfields.data.reading import (
     check_whole,
     encode_labels,
     is_sequence,
+    is_tensor,
     label_offsets,
     listed,
     places_among,
     plain_label,
 )
+from kernelfields.numerics.containers import entries_listed, has_array, n_dimensions
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import offsets_of
 
@@ -259,7 +261,7 @@ def replace_unseen(y: Any, classes: np.ndarray, other: object) -> tuple[Any, lis
         return (begin, end, other) if isinstance(entry, list | tuple) else other
 
     items = [
-        None if own is None else [replaced(entry, item, place) for place, entry in enumerate(_listed_entries(own, 0))]
+        None if own is None else [replaced(entry, item, place) for place, entry in enumerate(entries_listed(own))]
         for item, own in enumerate([y] if single else y)
     ]
     return (items[0] if single else items) if found else y, found
@@ -335,7 +337,7 @@ def possible_labellings(partial: LabelWeights, members: np.ndarray) -> tuple[np.
 
 def single_labels(item: Iterable | None) -> list:
     """Return the labels of one sequence, None where they are not known: also for sets and weights of several."""
-    return [_single(entry) for entry in ([] if item is None else _listed_entries(item, 0))]
+    return [_single(entry) for entry in ([] if item is None else entries_listed(item))]
 
 
 def _single(entry: object) -> object:
@@ -400,7 +402,7 @@ def _numbers(predicted: Sequence[ArrayLike] | np.ndarray, classes: np.ndarray) -
 
 def _partial_entries(y: object, lengths: np.ndarray | None, nouns: ItemNames) -> _Entries | None:
     """Return the entries of y if some of them are no labels; None where every label is known, or y is no list."""
-    if not is_sequence(y) or getattr(y, "ndim", 1) == 0 or not any(map(is_partial, y)):
+    if not is_sequence(y) or n_dimensions(y) == 0 or not any(map(is_partial, y)):
         return None
     return _Entries(list(y), lengths, nouns)
 
@@ -419,7 +421,7 @@ class _Entries:
         weights: list[float] = []
         row = 0
         for item, size in zip(items, sizes, strict=True):
-            for entry in _listed_entries(item, size):
+            for entry in [None] * size if item is None else entries_listed(item):
                 for label, weight in self._mentioned(entry, row):
                     rows.append(row)
                     self.labels.append(label)
@@ -513,12 +515,6 @@ class _Entries:
                 )
 
 
-def _listed_entries(item: Iterable | None, size: int) -> list:
-    if item is None:
-        return [None] * size
-    return np.asarray(item, dtype=object).tolist() if hasattr(item, "__array__") else list(item)
-
-
 def tells_partly(y: object) -> bool:
     """Whether the labels of samples, one for each, are partly known, or targets."""
     return isinstance(y, SoftTargets) or (y is not None and is_partial(y))
@@ -528,7 +524,7 @@ def is_partial(item: object) -> bool:
     """Whether the labels of a sequence, or a single entry, hold anything that is no label."""
     if isinstance(item, np.ndarray) and item.dtype.kind != "O":
         return item.dtype.kind == "f" and bool(np.isnan(item).any())
-    if hasattr(item, "__array__") and not isinstance(item, np.ndarray | np.generic) and not hasattr(item, "is_nested"):
+    if has_array(item) and not isinstance(item, np.ndarray | np.generic) and not is_tensor(item):
         array = np.asarray(item)
         return is_partial(array) if array.dtype.kind != "O" else any(map(_is_partial_entry, array.ravel()))
     if item is None:

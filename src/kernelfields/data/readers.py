@@ -50,24 +50,14 @@ from kernelfields.data.reading import (
 )
 from kernelfields.data.scaling import Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
-
-
-def columns_of(table: object) -> Iterable[object] | None:
-    """Return what a table calls its columns; None where it has no such attribute."""
-    names = getattr(table, "column_names", None)
-    # Of pyarrow, whose ``columns`` are the columns themselves; of others this can be a column of that name.
-    columns = names if isinstance(names, list) else getattr(table, "columns", None)
-    return None if callable(columns) else columns
+from kernelfields.numerics.containers import columns_of, n_dimensions
 
 
 def column_names(table: object) -> list[str] | None:
     """Return the names of the columns of a table; None where it has none, or none that are strings."""
-    if type(table) is np.ndarray:
+    every = columns_of(table)
+    if every is None:
         return None
-    columns = columns_of(table)
-    if columns is None:
-        return None
-    every = list(columns)
     names = [name for name in every if isinstance(name, str)]
     if 0 < len(names) < len(every):
         raise TypeError(
@@ -584,14 +574,14 @@ class TableReader(InputReader):
 
 def are_feature_rows(X: object) -> bool:
     """Whether X looks like a list of feature dicts, or of lists of feature strings, one for each row."""
-    if not is_listing(X) or getattr(X, "ndim", 1) != 1:
+    if not is_listing(X) or n_dimensions(X) != 1:
         return False
     return is_feature_position(next((row for row in X if not is_collection(row) or len(row)), None))
 
 
 def refuse_named_features(X: object) -> None:
     """Raise, for estimators of numbers alone, where the rows of X are strings or named features."""
-    first = X[0] if is_listing(X) and getattr(X, "ndim", 1) == 1 and len(X) else None
+    first = X[0] if is_listing(X) and n_dimensions(X) == 1 and len(X) else None
     if isinstance(first, str | bytes) or are_feature_rows(X):
         raise ValueError(
             f"X must be a table (n, d) of numbers, and its first row is {first!r:.60}: "

@@ -19,7 +19,7 @@ Fails: ValueError or TypeError naming the sequence (counted from 0) and what to 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Number
@@ -28,6 +28,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 import scipy.sparse as sp
 
+from kernelfields.numerics.containers import column_types, has_array, n_dimensions, shape_of
 from kernelfields.numerics.parameters import is_real, is_sequence
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.threads import Workers
@@ -161,10 +162,17 @@ def pack_inputs(X: object, *, finite: bool = True, width: int | None = None) -> 
     return rows, offsets_of(lengths)
 
 
+def n_rows_of(item: object) -> int | None:
+    """Return the number of rows of an array, a table or a list; None for what has none."""
+    shape = shape_of(item)
+    if shape is None:
+        return len(item) if is_sequence(item) else None
+    return shape[0] if shape else None
+
+
 def has_no_rows(item: object) -> bool:
     """Whether a sequence has no positions."""
-    shape = getattr(item, "shape", None)
-    return (shape[0] if shape else len(item) if isinstance(item, Sized) else 1) == 0
+    return n_rows_of(item) == 0
 
 
 # Bytes of tables that are not copied where they lie one behind the other.
@@ -210,7 +218,7 @@ def stack_tables(
 
 def _list_input_sequences(X: object) -> list:
     refuse_containers(X, "X")
-    shape = tuple(getattr(X, "shape", (0,)))  # not X.ndim, which tables of polars and pyarrow lack
+    shape = shape_of(X) or (0,)
     if len(shape) == 2:
         raise ValueError(
             f"{_EXPECTED_X}, got one {type(X).__name__} of shape {shape}. If it is a single sequence, wrap "
@@ -226,20 +234,20 @@ def _list_input_sequences(X: object) -> list:
 
 def is_empty(X: object) -> bool:
     """Whether X is a list of sequences or graphs without any."""
-    return is_sequence(X) and len(getattr(X, "shape", (0,))) == 1 and len(X) == 0
+    return is_sequence(X) and n_dimensions(X) == 1 and len(X) == 0
 
 
 def list_wholes(X: object, expected: str, nouns: ItemNames) -> list:
     """Return the sequences or graphs of X as a list, at least one; ``expected`` begins the messages."""
-    if getattr(X, "ndim", 1) != 1 or not is_sequence(X):
+    if n_dimensions(X) != 1 or not is_sequence(X):
         raise TypeError(f"{expected}, got {type(X).__name__}. Collect the {nouns.whole}s in a list first.")
     if not len(X):
         raise ValueError(f"{expected}, got an empty one: at least one {nouns.whole} is needed")
     return list(X)
 
 
-def _numeric_table(item: object, name: str, nouns: ItemNames) -> Matrix:
-    array: Any = item
+def _numeric_table(item: Any, name: str, nouns: ItemNames) -> Matrix:
+    array = item
     if sp.issparse(item):
         array = array.tocsr() if array.ndim == 2 else array
     elif type(item) is not np.ndarray:
@@ -267,6 +275,13 @@ def _numeric_table(item: object, name: str, nouns: ItemNames) -> Matrix:
     return array
 
 
+def _refuse_columns(item: Any, name: str, nouns: ItemNames) -> None:
+    """Raise ValueError that names the column of a data frame which holds other values than numbers."""
+    for column, dtype in column_types(item).items():
+        if not str(dtype).lower().startswith(_NUMBERS):
+            _refuse_words(np.asarray(item[column]), f"column {column!r} of {name}", nouns)
+
+
 def _refuse_words(array: Any, name: str, nouns: ItemNames) -> None:
     """Raise ValueError for an array of other values than numbers."""
     if array.dtype.kind == "O":
@@ -276,23 +291,6 @@ def _refuse_words(array: Any, name: str, nouns: ItemNames) -> None:
                 raise ValueError(f"{name} holds {came} where numbers are needed. {nouns.words}")
     if array.dtype.kind in "USTMmV":
         raise ValueError(f"{name} holds {array.dtype} values where numbers are needed. {nouns.words}")
-
-
-def _refuse_columns(item: Any, name: str, nouns: ItemNames) -> None:
-    """Raise ValueError that names the column of a data frame which holds other values than numbers."""
-    types = _column_types(item)
-    for column, dtype in types.items():
-        if not str(dtype).lower().startswith(_NUMBERS):
-            _refuse_words(np.asarray(item[column]), f"column {column!r} of {name}", nouns)
-
-
-def _column_types(item: Any) -> dict:
-    """Return the types of the columns of a table of pandas, polars or pyarrow; none for other objects."""
-    if hasattr(item, "column_names"):
-        return dict(zip(item.column_names, item.schema.types, strict=True))
-    if hasattr(item, "columns") and hasattr(item, "dtypes"):
-        return dict(zip(item.columns, item.dtypes, strict=True))
-    return {}
 
 
 def _check_shapes(lengths: np.ndarray, widths: np.ndarray, name: Callable[[int], str], nouns: ItemNames) -> None:
@@ -385,7 +383,7 @@ def encode_labels(
     among the classes become -1.
     """
     refuse_containers(y, "y")
-    if not is_sequence(y) or getattr(y, "ndim", 1) == 0:
+    if not is_sequence(y) or n_dimensions(y) == 0:
         raise TypeError(f"{_expected(nouns)}, got {type(y).__name__}")
     items = list(y)
     check_number(len(items), lengths, nouns)
@@ -505,7 +503,7 @@ def _label_array(item: object, where: str, nouns: ItemNames) -> np.ndarray:
         return item  # type: ignore[return-value]
     refuse_tensor(item, where)
     if isinstance(item, Iterable) and not isinstance(item, str | bytes | Mapping | list | tuple | np.ndarray):
-        item = np.asarray(item) if hasattr(item, "__array__") else list(item)
+        item = np.asarray(item) if has_array(item) else list(item)
     if isinstance(item, np.ndarray) and item.ndim == 1 and item.dtype.kind in "OT":
         item = item.tolist()
     if not isinstance(item, list | tuple | np.ndarray):
@@ -585,14 +583,14 @@ def refuse_containers(values: object, name: str) -> None:
         )
     if kind == "PackedSequence":
         raise TypeError(f"{name} is a {kind} of torch: pass the list torch.nn.utils.rnn.unpack_sequence(packed)")
-    if _is_tensor(values) and values.is_nested:
+    if is_tensor(values) and values.is_nested:
         raise TypeError(f"{name} is a nested tensor: pass the list of its parts, list(x.unbind())")
 
 
 def refuse_tensor(item: object, where: str) -> None:
     """Raise if ``item`` is a tensor of PyTorch that NumPy cannot read."""
     refuse_containers(item, where)
-    if not _is_tensor(item):
+    if not is_tensor(item):
         return
     dtype = str(item.dtype)
     if str(item.layout) != "torch.strided":
@@ -617,7 +615,7 @@ def refuse_tensor(item: object, where: str) -> None:
         raise TypeError(f"{where} is a tensor of {dtype}, which NumPy does not have: pass x.float()")
 
 
-def _is_tensor(item: object) -> TypeGuard[Any]:
+def is_tensor(item: object) -> TypeGuard[Any]:
     """Whether an object is a tensor of PyTorch, of a class of its own or a derived one."""
     return hasattr(item, "is_nested") and any(
         each.__module__.partition(".")[0] == "torch" for each in type(item).__mro__

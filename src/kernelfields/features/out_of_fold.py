@@ -24,7 +24,6 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -35,6 +34,7 @@ from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, labels_by_position
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
+from kernelfields.numerics.containers import n_dimensions
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class _Inputs:
     def labels(self, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return a label for each row, (N,) or (N, m), and a mask of the rows whose label is known."""
         n_rows = self.rows.shape[0]
-        if self.is_table and getattr(y, "ndim", 1) == 2:
+        if self.is_table and n_dimensions(y) == 2:
             table: np.ndarray = np.asarray(y, dtype=np.float64)
             if len(table) != n_rows:
                 raise ValueError(f"X has {n_rows} rows, y {len(table)}")
@@ -235,7 +235,7 @@ def _rows_of(X: Any, encoder: FeatureDictEncoder | None) -> _Inputs:
     if encoder is not None:
         rows, offsets = encoder.transform(X)
         return _Inputs(rows, offsets, SEQUENCES, lambda made: _cut(made, offsets))
-    if sp.issparse(X) or len(getattr(X, "shape", ())) == 2:
+    if n_dimensions(X) == 2:
         rows = check_array(X, accept_sparse="csr", ensure_all_finite=False)
         return _Inputs(rows, np.arange(rows.shape[0] + 1), SAMPLES, lambda made: made)
     if holds_graphs(X):

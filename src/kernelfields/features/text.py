@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from kernelfields.features.patterns import FARTHEST_ROW, FLAGS, LONGEST_AFFIX, Cell, Expansion, Pattern
+from kernelfields.numerics.containers import columns_of
 from kernelfields.numerics.parameters import is_sequence, is_whole
 from kernelfields.numerics.registry import Parametrized, Registry
 
@@ -235,8 +236,7 @@ class TextFeatures(WordTransformer):
         return read
 
     def _columns(self, sequence: object, index: int) -> list[list[str]]:
-        if hasattr(sequence, "columns") and not callable(sequence.columns):
-            names = list(sequence.columns)
+        if (names := columns_of(sequence)) is not None:
             cells = [sequence[name] for name in self._chosen(names, index)]  # type: ignore[index]  # a data frame
             return [_checked(list(column), index) for column in cells]
         if not is_sequence(sequence):

@@ -16,9 +16,10 @@ from sklearn.utils import _safe_indexing
 
 from kernelfields.data.graph_reading import read_graphs
 from kernelfields.data.partial_labels import single_labels
-from kernelfields.data.readers import columns_of, is_feature_sequences
+from kernelfields.data.readers import is_feature_sequences
 from kernelfields.data.reading import plain_label
 from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
+from kernelfields.numerics.containers import columns_of
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.wording import counted
 from kernelfields.selection.held_out import n_items_of
