@@ -258,7 +258,7 @@ def test_without_a_prior_or_room_there_is_no_ascent(monkeypatch):
 
 def test_labels_of_which_nothing_is_known_leave_the_start_at_zero():
     chains = sparse_chains()
-    chains = replace(chains, evidence=np.zeros((chains.n_positions, L)))
+    chains = replace(chains, partial=np.zeros((chains.n_positions, L)))
     assert engine_of(chains, FIELDS["every pair"](chains)).dual_ascent() is None
 
 
