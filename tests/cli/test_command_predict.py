@@ -127,8 +127,6 @@ def test_a_pipeline_of_python_labels_files_of_words(models, tmp_path):
         lines = run("predict", tmp_path / "words.kfm", models / name, "-q").stdout.splitlines()
         assert [line.split("\t")[column] for line in lines if line] == expected
     assert "sequence accuracy" in run("evaluate", tmp_path / "words.kfm", models / "test.conll", "-q").stdout
-    streamed = run("predict", tmp_path / "words.kfm", models / "test.conll", "--stream", "--lag", 9, "-q").stdout
-    assert [line.split("\t")[3] for line in streamed.splitlines() if line] == expected
 
 
 def test_pipelines_that_the_command_cannot_use_are_named(models, tmp_path):
@@ -149,14 +147,12 @@ def test_tabs_stay_tabs(tmp_path):
     run("train", spaced, "--separator", "space", "-m", tmp_path / "words.model", "-q")
     for name, separator in (("tabs.tsv", "\t"), ("train.tsv", " ")):
         output = run("predict", tmp_path / "words.model", tmp_path / name, "-q").stdout
-        streamed = run("predict", tmp_path / "words.model", tmp_path / name, "--stream", "-q").stdout
-        assert {line.count(separator) for text in (output, streamed) for line in text.splitlines() if line} == {3}
+        assert {line.count(separator) for line in output.splitlines() if line} == {3}
 
 
-@pytest.mark.parametrize("stream", [(), ("--stream",)])
-def test_a_file_with_fewer_columns_is_named_with_its_columns(models, tmp_path, stream):
+def test_a_file_with_fewer_columns_is_named_with_its_columns(models, tmp_path):
     (tmp_path / "words.conll").write_text("the\ncat\n\n")
-    said = run("predict", models / "conll.model", tmp_path / "words.conll", *stream, code=2).stderr
+    said = run("predict", models / "conll.model", tmp_path / "words.conll", code=2).stderr
     assert said == (
         f"error: {tmp_path / 'words.conll'} has 1 column, and the training file had 3: the features of the model are "
         "made of columns 0, 1 (from 0)\n"

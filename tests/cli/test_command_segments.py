@@ -113,8 +113,6 @@ def test_labels_that_are_partly_known_need_a_duration(inside, tmp_path):
 
 
 def test_what_a_model_of_segments_cannot_do_is_one_line(inside, tmp_path):
-    stream = refused("predict", "words.model", "words.conll", "--stream")
-    assert "--stream labels lines by a chain, and this model is a SegmentCRF" in stream
     assert "a model of the kind 'SegmentCRF' cannot be served" in refused("export", "words.model", tmp_path / "o.onnx")
     SegmentCRF.load("words.model").save(tmp_path / "python.model")
     assert "was written by SegmentCRF.save" in refused("predict", tmp_path / "python.model", "words.conll")
@@ -143,4 +141,3 @@ def test_entities_are_documents_with_their_alternatives(inside, model):
         assert [(one["label"], one["begin"], one["end"]) for one in written] == [one[:3] for one in found]
         assert [len(one["alternatives"]) for one in written] == [len(one.alternatives) for one in found]
     assert "leave out --nbest" in refused("predict", model, "words.conll", "--entities", "--nbest", "2")
-    assert "--entities" in refused("predict", model, "words.conll", "--entities", "--stream")

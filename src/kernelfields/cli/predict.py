@@ -71,18 +71,6 @@ def predict(
     ] = False,
     unknown_label: UnknownLabel = None,
     label_sets: LabelSets = None,
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Label column files line by line, as they come; see --lag.")
-    ] = False,
-    lag: Annotated[
-        int | None,
-        typer.Option(
-            "--lag",
-            help="With --stream: write the label of a line when so many lines after it have come.",
-            show_default="5 more than the features look ahead",
-            min=0,
-        ),
-    ] = None,
     n_jobs: Jobs = None,
 ) -> None:
     """Label sequences with a trained model.
@@ -105,8 +93,6 @@ def predict(
       kernelfields predict chunks.safetensors new.conll --entities
     Keep the labels that are there, and fill in where the file has a ?:
       kernelfields predict chunks.safetensors half.conll --known --confidence
-    Label what a program writes, while it writes:
-      sensor | kernelfields predict phases.safetensors --stream --lag 10
     """
     import numpy as np
 
@@ -124,18 +110,7 @@ def predict(
             "--entities writes the best entities with their probabilities: leave out --nbest, --marginals, "
             "--confidence, --decode"
         )
-    if stream and (nbest or known or entities):
-        raise ValueError("--stream labels each line once, as it comes: leave out --nbest, --known and --entities")
-    if lag is not None and not stream:
-        raise ValueError("--lag is for --stream, which labels lines before their sequence ends")
     trained = load_model(model, n_jobs)
-    if stream:
-        from kernelfields.cli.streaming import label_lines
-
-        shown = "marginals" if marginals else "confidence" if confidence else None
-        count = label_lines(trained, file, output, lag, decode, shown, as_json=console.as_json)
-        console.info(f"labelled {counted(count, 'sequence')} of {input_name(file)}")
-        return
     crf, known_labels = trained.crf, None
     if known:
         read = trained.read(file, unknown_label=unknown_label, label_sets=label_sets)

@@ -103,12 +103,6 @@ class Template:
         return tuple(line for line in self.bigrams if line.cells)
 
     @property
-    def reach(self) -> tuple[int, int]:
-        """How many rows before a position, and after it, its features read."""
-        rows = [cell.row for line in self.unigrams for cell in line.cells]
-        return -min(0, *rows, 0), max(0, *rows, 0)
-
-    @property
     def columns(self) -> set[int]:
         """The columns that the template reads."""
         return {cell.column for line in (*self.unigrams, *self.bigrams) for cell in line.cells}

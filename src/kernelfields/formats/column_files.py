@@ -208,14 +208,8 @@ def read_conllu(
     return columns.file(template, features or [_FORM], {"format": "conllu", "label": label})
 
 
-#: A line of a column file: its number, its text, and its cells, or None unless it is a row of the file.
-ColumnLine = tuple[int, str, list[str] | None]
-
-
-def read_column_lines(
-    path: PathName, *, separator: str = "auto", conllu: bool = False
-) -> tuple[str, Iterator[ColumnLine]]:
-    """Read on to the first row; return what cells are joined by again, and an iterator over all lines as they come.
+def read_columns(path: PathName, *, separator: str = "auto", conllu: bool = False) -> Iterator[ColumnSequence]:
+    """Yield the sequences of a column file; "-" is standard input, gzip is unpacked.
 
     ``separator``: "tab", "space" or "auto".
     """
@@ -224,30 +218,19 @@ def read_column_lines(
     numbered = enumerate(read_lines(path), start=1)
     unread = _ColumnFormat(input_name(path), SEPARATORS.get(separator, ""), conllu)
     head, layout = _find_format(numbered, unread)
-    return layout.joined_by, layout.cut(chain(head, numbered)) if layout.n_columns else iter(())
-
-
-def ends_sequence(line: str) -> bool:
-    """Whether a sequence ends before a line: it is empty, or a document begins."""
-    return not line.strip(" \t") or line.startswith(_DOCUMENT_START)
-
-
-def read_columns(path: PathName, *, separator: str = "auto", conllu: bool = False) -> Iterator[ColumnSequence]:
-    """Yield the sequences of a column file; "-" is standard input, gzip is unpacked.
-
-    The options are those of ``read_column_lines``.
-    """
-    character, lines = read_column_lines(path, separator=separator, conllu=conllu)
+    if not layout.n_columns:
+        return
+    character = layout.joined_by
     current = ColumnSequence([], separator=character)
     done: ColumnSequence | None = None  # held back: what is left at the end of the file belongs to it
-    for number, line, cells in lines:
+    for number, line, cells in layout.cut(chain(head, numbered)):
         if cells is not None:
             if done is not None:
                 yield done
                 done = None
             current.rows.append(cells)
             current.lines.append(number)
-        elif not ends_sequence(line):
+        elif not _ends_sequence(line):
             current.kept.append((len(current.rows), line))
         else:
             begins = line.startswith(_DOCUMENT_START)
@@ -313,11 +296,11 @@ class _ColumnFormat:
         authority = f"line {number}"
         return replace(self, separator=separator, n_columns=n_columns, authority=authority, joined_by=joined_by)
 
-    def cut(self, numbered: Iterable[tuple[int, str]]) -> Iterator[ColumnLine]:
-        """Yield lines with their cells."""
+    def cut(self, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, list[str] | None]]:
+        """Yield the number of each line, its text, and its cells, or None unless it is a row."""
         inside, separator, n_columns = False, self.separator, self.n_columns
         for number, line in numbered:
-            if not line.strip(" \t") or line.startswith(_DOCUMENT_START):
+            if _ends_sequence(line):
                 inside = False
                 yield number, line, None
                 continue
@@ -368,6 +351,11 @@ def _find_format(
     # Nothing but doubtful lines: those that look like rows are rows.
     first = next(((number, line) for number, line in head if line.startswith("#\t")), None)
     return head, layout if first is None else layout.as_in(*first)
+
+
+def _ends_sequence(line: str) -> bool:
+    """Whether a sequence ends before a line: it is empty, or a document begins."""
+    return not line.strip(" \t") or line.startswith(_DOCUMENT_START)
 
 
 def _split(line: str, separator: str) -> list[str]:
