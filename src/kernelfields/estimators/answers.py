@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,7 @@ from kernelfields.numerics.parameters import (
 from kernelfields.numerics.threads import Workers, blas_threads
 
 if TYPE_CHECKING:
+    from kernelfields.data.partial_labels import LabelWeights
     from kernelfields.estimators.inspecting.explanations import Compared, TrainingInputs
     from kernelfields.features.leakage import RepeatedLabels
     from kernelfields.inference.answers import Answers
@@ -53,6 +55,11 @@ class AnsweringField(KeptField[Data, Reader]):
     """A fitted field that answers questions about labels and about itself."""
 
     # ---- answers
+
+    def _check_known(self, data: Data, labels: np.ndarray, partial: LabelWeights | None) -> None:
+        from kernelfields.inference.checks import check_labels
+
+        check_labels(replace(data, labels=labels, partial=partial).filled, self._field().spec, self.classes_)
 
     def share_of_fit(self, X: object) -> float:
         items = self._fitted_items

@@ -13,7 +13,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.constraints import Constraints, find_scheme, guess_scheme, resolve_constraints
 from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
-from kernelfields.data.partial_labels import LabelWeights, SoftTargets, informative
+from kernelfields.data.partial_labels import SoftTargets, informative
 from kernelfields.data.readers import ChainReader
 from kernelfields.data.reading import is_sequence
 from kernelfields.estimators.answers import DECODINGS
@@ -110,11 +110,6 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
         data = self.read_data(X, self.training_labels(y), sample_weight).for_fit()
         check_labels(data, self.field_.spec, self.classes_)
         return data
-
-    def _check_known(self, data: Chains, labels: np.ndarray, partial: LabelWeights | None) -> None:
-        from kernelfields.inference.checks import check_labels
-
-        check_labels(replace(data, labels=labels, partial=partial).filled, self.field_.spec, self.classes_)
 
     def _set_views(self) -> None:
         super()._set_views()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,7 +15,6 @@ from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.neighbour_columns import neighbour_names
-from kernelfields.data.partial_labels import LabelWeights
 from kernelfields.data.readers import GraphReader
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters
@@ -151,16 +149,13 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)
 
-    def _check_known(self, data: Graphs, labels: np.ndarray, partial: LabelWeights | None) -> None:
-        check_labels(replace(data, labels=labels, partial=partial).filled, self._field().spec, self.classes_)
-
     def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
         masks = None if self.constraints is None else resolve_constraints(self.constraints, classes)
         return FamilySpec(self._family_kind, len(classes), masks, method=self.inference)
 
     def clique_sets(self, training: FitState[Graphs, GraphReader]) -> NamedCliques:
         # Of a collection, data without items have the types of nodes and edges of all.
-        graphs = training.data if training.data.lie_with is None else training.data.nothing
+        graphs = training.data if training.data.lie_with is None else training.data.nothing  # type: ignore[attr-defined]
         if self.cliques is not None:
             return name_cliques(_of_graphs(self.cliques))
         shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "prior_variance": self.prior_variance}

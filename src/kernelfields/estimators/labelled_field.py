@@ -119,7 +119,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
                 self._check_continues()
                 changed._admit(self._all_classes(y, classes))
                 changed._fit_next_batch(X, y, sample_weight)
-            vars(self).update(vars(changed))
+            self.__dict__.update(changed.__dict__)
             self.laplace_ = None
         return self
 
@@ -177,8 +177,9 @@ class LabelledField(FieldEstimator[Data, Reader]):
             return
         places, terms = np.searchsorted(classes, self.classes_), self.field_.terms
         grown = with_labels(terms, places, len(classes))
+        assert self.continuation_ is not None, "a batch was fitted before"
         self.continuation_ = self.continuation_.with_labels(grown, places, len(classes))
-        self._reader = self._reader.with_labels(places, len(classes))
+        self._reader = self._reader.with_labels(places, len(classes))  # type: ignore[assignment]  # a reader of the kind
         self.classes_ = classes
         self.field_ = Field(grown, self._spec_for(classes))
         self._set_views()
@@ -200,6 +201,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         data = self._read_batch(X, y, sample_weight)
         _refuse_unknown(data)
         terms = with_pivots(self.field_.terms, data)
+        assert self.continuation_ is not None, "a batch was fitted before"
         known = self.continuation_.grown(terms)
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self.field_.spec, settings)
