@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from kernelfields import ChainCRF, ChainCRFCV
 from kernelfields.evaluation import entity_f1_score
-from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.kernels import RBF, Polynomial
 
 X, y = search_sequences()
 CRF = ChainCRF(rank=12, tol=1e-7, max_iter=500, random_state=0)
@@ -117,13 +117,6 @@ def test_defaults_search_scales_and_prior_variances():
     assert len(set(search.cv_results_["param_kernel"])) == 5
     assert set(search.cv_results_["param_prior_variance"]) == {0.01, 0.1, 1.0, 10.0, 100.0}
     assert set(search.cv_results_["param_rank"]) == {8}
-
-
-def test_parts_of_a_sum_may_have_their_own_variances():
-    search = quick(kernels=Linear() + RBF(1.0), prior_variances=[1.0, (0.1, 1.0), (1.0, 10.0)]).fit(X, y)
-    variances = list(search.cv_results_["param_prior_variance"])
-    assert variances == [1.0, (0.1, 1.0), (1.0, 10.0)]
-    assert search.best_estimator_.prior_variance == search.best_params_["prior_variance"]
 
 
 def test_the_search_answers_like_its_best_estimator(tmp_path):

@@ -40,9 +40,8 @@ SMOOTH = [Matern(nu=1.5, length_scale=1.0), Matern(nu=1.5, length_scale=2.0)]
         # Kernels of one kind that differ in more than their scale are no grid.
         (grid_of([SMOOTH[0], Matern(nu=2.5, length_scale=2.0)], [1.0]), {}, []),
         (grid_of(SMOOTH, [1.0]), {}, ["length scale, 1, is the smallest"]),
-        # Nothing lies beyond infinity, and the parts of a sum have no order.
+        # Nothing lies beyond infinity.
         (grid_of([Linear()], [1.0, 10.0, np.inf]), {"prior_variance": np.inf}, []),
-        (grid_of([Linear()], [(1.0, 2.0), (3.0, 4.0)]), {"prior_variance": (3.0, 4.0)}, []),
         (
             grid_of([Linear()], [1.0], [0.5, 5.0]),
             {"edges__prior_variance": 5.0},

@@ -57,6 +57,9 @@ _OF_THE_CHAIN = (
 class OneLabel:
     """The part of a ChainCRF that CRF uses, for a single label."""
 
+    is_single, inference_ = False, None
+    place_headings = ("sequence", "position")
+
     def __init__(self, label: Label, encoder: FeatureDictEncoder):
         self.classes_ = np.array([label])
         self.encoder = encoder

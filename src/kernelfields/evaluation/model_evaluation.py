@@ -33,6 +33,14 @@ class FittedModel(Protocol):
         """Return the labels of each item."""
 
 
+@runtime_checkable
+class LabelField(Protocol):
+    """A fitted field of labels; ``is_single``: of one label for each item, of classes that all items share."""
+
+    is_single: bool
+    place_headings: tuple[str, str]
+
+
 @dataclass
 class Predictions:
     """True and predicted labels of a model, with what else it predicts; parameters of ``evaluate`` and its result."""
@@ -52,10 +60,9 @@ def predictions_of(
 ) -> Predictions:
     """Return what a fitted estimator predicts for X, in the ``decode`` asked for; labels alone with ``labels_only``."""
     asked, X, y = field_inside(model, X, y)
-    # One label for each item, of classes that all items share.
-    single = hasattr(asked, "predict_proba") and np.ndim(getattr(asked, "classes_", [[]])) == 1
-    if not (single or hasattr(asked, "predict_marginals")):
+    if not isinstance(asked, LabelField):
         raise TypeError(f"evaluate takes a fitted estimator of labels, got {type(asked).__name__}")
+    single = asked.is_single
     if decode not in (None, JOINT, POSTERIOR):
         raise ValueError(f"decode must be 'viterbi', 'posterior' or None for the model's own, got {decode!r}")
     refuse_annotators(y)
@@ -78,7 +85,7 @@ def predictions_of(
         found.classes = np.unique(asked.classes_)
     unseen = Counter(label for _, _, label in replace_unseen(listed, np.asarray(asked.classes_), None)[1])
     found.unseen = dict(sorted(unseen.items()))
-    found.nouns = getattr(asked, "place_headings", found.nouns)
+    found.nouns = asked.place_headings
     return found
 
 

@@ -67,25 +67,17 @@ class Candidate:
 
     @property
     def path(self) -> tuple[int, ...]:
-        """Equal for candidates that differ in prior variances only, for the same parts of the same kernel object."""
-        variances = [self.params.get(name) for name in _VARIANCES]
-        parts = (len(variance) if isinstance(variance, tuple) else 1 for variance in variances)
-        return id(self.params["kernel"]), self.params["rank"], *parts
+        """Equal for candidates that differ in prior variances only, of the same kernel object."""
+        return id(self.params["kernel"]), self.params["rank"]
 
     @property
     def level(self) -> tuple[float, float]:
         """Prior variances of transitions and of nodes: along a path they rise, the first one more slowly."""
-        return _mean(self.params.get(_EDGES, 1.0)), _mean(self.params["prior_variance"])
+        return self.params.get(_EDGES, 1.0), self.params["prior_variance"]
 
 
 def _in_words(name: str) -> str:
     return name.replace("edges__", "edge_").replace("_", " ")
-
-
-def _mean(variance: float | tuple[float, ...]) -> float:
-    """Return the geometric mean of the variances of the parts of a sum; a single one as it is."""
-    parts = variance if isinstance(variance, tuple) else (variance,)
-    return math.exp(math.fsum(map(math.log, parts)) / len(parts))
 
 
 def list_candidates(
@@ -183,16 +175,9 @@ def _distinct(values: Sequence[Value]) -> list[Value]:
     return [value for index, value in enumerate(values) if value not in values[:index]]
 
 
-def _variance(value: float | Sequence[float], name: str) -> float | tuple[float, ...]:
-    """Return a prior variance as a number, or as a tuple where the parts of a sum have their own."""
-    if not isinstance(value, list | tuple):
-        check_prior_variance(value, name)
-        return float(value)  # type: ignore[arg-type]
-    for part in value:
-        check_prior_variance(part, name)
-    if not value:
-        raise ValueError(f"{name} is empty: give one number, or one for each part of a sum")
-    return tuple(map(float, value))
+def _variance(value: float, name: str) -> float:
+    check_prior_variance(value, name)
+    return float(value)
 
 
 def _rank(value: int | None, name: str) -> int | None:

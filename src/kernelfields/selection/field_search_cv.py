@@ -72,7 +72,6 @@ class FieldSearchCV(WrappedField):
         Names stand for grids: "rbf" for five values of gamma around "scale", "poly" for degrees 1 to 3. Objects
         and dicts are taken as they are. None means the estimator's own kernel, read in the same way.
     prior_variances : list of positive numbers
-        For a sum of kernels, entries may be tuples with one number for each part.
     ranks : list of int or None
         None means the estimator's rank.
     edge_prior_variances : list of positive numbers or None
@@ -121,9 +120,9 @@ class FieldSearchCV(WrappedField):
 
     estimator: Searched | None = parameter(None, first=True)
     kernels: Kernels | Sequence[Kernels] | None = parameter(None)
-    prior_variances: Sequence[float | Sequence[float]] = parameter((0.01, 0.1, 1.0, 10.0, 100.0))
+    prior_variances: Sequence[float] = parameter((0.01, 0.1, 1.0, 10.0, 100.0))
     ranks: Sequence[int | None] | None = parameter(None)
-    edge_prior_variances: Sequence[float | Sequence[float]] | None = parameter(None)
+    edge_prior_variances: Sequence[float] | None = parameter(None)
     cv: object = parameter(3)
     scoring: Scoring = parameter("auto")
     halving: bool = parameter(True)
