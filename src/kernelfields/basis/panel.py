@@ -140,7 +140,7 @@ class PanelCholesky(PivotGrowth):
         self.dtype = np.dtype(dtype)
         n_rows = inputs.shape[0]
         self._begin(np.asarray(kernel.diag(inputs), dtype=np.float64), inputs[:1])
-        self._room = np.empty((n_rows, min(capacity, n_rows)), dtype=self.dtype) if room is None else room
+        self._columns = np.empty((n_rows, min(capacity, n_rows)), dtype=self.dtype) if room is None else room
         self._keeps_factor = self.dtype != np.float64
         self._factor = room_for_factor(self.capacity if self._keeps_factor else 0)
 
@@ -164,7 +164,7 @@ class PanelCholesky(PivotGrowth):
     @property
     def capacity(self) -> int:
         """Number of columns there is room for."""
-        return self._room.shape[1]
+        return self._columns.shape[1]
 
     @property
     def pivot_inputs(self) -> Rows:
@@ -174,7 +174,7 @@ class PanelCholesky(PivotGrowth):
     @property
     def features(self) -> Any:
         """The (N, rank) whitened features of the inputs: a view of the array, or of a tensor on a device."""
-        return self._room[:, : self.rank]
+        return self._columns[:, : self.rank]
 
     @property
     def factor(self) -> np.ndarray:
@@ -272,7 +272,7 @@ class PanelCholesky(PivotGrowth):
                 raise ValueError(f"{self.kernel!r} returned values that are not finite")
             block -= features[rows] @ narrow.T
             columns = block @ inverse
-            self._room[rows, self.rank : self.rank + columns.shape[1]] = columns
+            self._columns[rows, self.rank : self.rank + columns.shape[1]] = columns
             self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
 
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray) -> np.ndarray:

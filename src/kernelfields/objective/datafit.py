@@ -164,8 +164,9 @@ class Datafit:
     def completed_by(self, completed: Objective) -> Datafit:
         """Return the same designs with the likelihood of completed labels, in passes like those of this one."""
         frozen = self.with_likelihood(completed)
-        fused = isinstance(self.fused, FusedPasses) and isinstance(completed, Likelihood)
-        frozen.fused = self.fused.frozen(completed) if fused else None
+        frozen.fused = None
+        if isinstance(self.fused, FusedPasses) and isinstance(completed, Likelihood):
+            frozen.fused = self.fused.frozen(completed)
         return frozen
 
     def with_likelihood(self, likelihood: Objective) -> Datafit:

@@ -172,7 +172,7 @@ class DualAscent:
         begin, labels = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
         columns = features.indices.astype(np.int32 if features.shape[1] <= _MOST_INT32 else np.int64, copy=False)
         rows = features.indptr.astype(np.int64, copy=False), columns, features.data
-        partial = np.empty((0, 0)) if chains.partial is None else chains.partial
+        partial = chains.partial if isinstance(chains.partial, np.ndarray) else np.empty((0, 0))
         steps = self._steps // self.n_labels, self._steps % self.n_labels
         return (
             SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, begin, labels, partial),
