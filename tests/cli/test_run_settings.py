@@ -37,31 +37,6 @@ EVERYTHING = RunSettings(
 )
 
 
-LAYOUT = """
-[data]
-train = "-"
-format = "auto"
-
-[field]
-kernel = "auto"
-window = 1
-basis = "random-cholesky"
-min_freq = 0.0
-
-[fit]
-solver = "auto"
-max_iter = 1000
-dtype = "auto"
-engine = "auto"
-random_state = 0
-
-[output]
-model = "model.safetensors"
-
-[checksums]
-"""
-
-
 def write_settings(path, settings):
     Path(path).write_text(settings_text(settings, path), encoding="utf-8")
 
@@ -81,13 +56,6 @@ def test_defaults_of_settings_are_those_of_the_estimator():
     for name, value in values.items():
         if value is not None and name != "random_state":
             assert value == parameters[name].default, name
-
-
-def test_the_layout_of_the_file(tmp_path):
-    text = settings_text(RunSettings(train="-", model=str(tmp_path / "model.safetensors")), tmp_path / "run.toml")
-    head, _, tables = text.partition("\n")
-    assert head.endswith("kernelfields train --config run.toml")
-    assert tables == LAYOUT
 
 
 @pytest.mark.parametrize(

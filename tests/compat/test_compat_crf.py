@@ -72,32 +72,6 @@ def test_answers_are_arrays_of_lists(crf):
     assert crf.predict([X_TEST[0], X_TEST[0]]).shape == (2,)
 
 
-def test_weights_have_names(crf):
-    node, edge = crf.chain_.coef_["node"].toarray(), crf.chain_.transitions_
-    names, classes = crf.chain_.feature_names_in_.tolist(), crf.classes_
-    assert 0 < len(crf.state_features_) == np.count_nonzero(node) < node.size
-    for (attribute, label), weight in crf.state_features_.items():
-        assert weight == node[names.index(attribute), classes.index(label)] != 0
-    assert 0 < len(crf.transition_features_) == np.count_nonzero(edge)
-    for (previous, label), weight in crf.transition_features_.items():
-        assert weight == edge[classes.index(previous), classes.index(label)] != 0
-    assert crf.attributes_ == [name for name in names if name in {pair[0] for pair in crf.state_features_}]
-    assert crf.num_attributes_ == len(crf.attributes_) < len(names)
-
-
-def test_the_log_has_iterations(crf):
-    log = crf.training_log_
-    assert [each["num"] for each in log.iterations] == list(range(1, len(log.iterations) + 1))
-    losses = [each["loss"] for each in log.iterations]
-    assert losses == sorted(losses, reverse=True)
-    assert losses[-1] == crf.chain_.solution_.value
-    assert log.last_iteration is log.iterations[-1]
-    weights = [*crf.state_features_.values(), *crf.transition_features_.values()]
-    assert log.last_iteration["feature_norm"] == pytest.approx(np.linalg.norm(weights))
-    assert log.training_seconds >= sum(each["time"] for each in log.iterations)
-    assert log.featgen_num_features >= len(weights)
-
-
 def test_models_can_be_saved(crf, tmp_path):
     path = tmp_path / "names.model"
     crf.save(path)

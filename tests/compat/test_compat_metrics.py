@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from sklearn import metrics as flat
-from sklearn.base import BaseEstimator
 
-from kernelfields.compat import metrics, scorers
+from kernelfields.compat import metrics
 
 TRUE = [["a", "b", "b"], ["c"], ["a", "a"], []]
 PREDICTED = [["a", "b", "c"], ["c"], ["b", "a"], []]
@@ -45,12 +44,3 @@ def test_sequences_that_do_not_match():
         metrics.sequence_accuracy_score([["a"], ["b"]], [["a"]])
     with pytest.raises(ValueError, match="sequence 1 has 1 labels in y_true but 2 in y_pred"):
         metrics.flat_accuracy_score([["a"], ["b"], ["a", "a"]], [["a"], ["a", "b"], ["a"]])
-
-
-def test_scorers_take_a_model_and_data():
-    class Fixed(BaseEstimator):
-        def predict(self, X):
-            return PREDICTED
-
-    assert scorers.flat_accuracy(Fixed(), None, TRUE) == 4 / 6
-    assert scorers.sequence_accuracy(Fixed(), None, TRUE) == 0.5

@@ -16,7 +16,6 @@ from kernelfields.formats import (
     labels_of,
     losses,
     read_documents,
-    sequences_of,
     tokenize,
     write_documents,
 )
@@ -105,17 +104,6 @@ def test_conllu_keeps_every_column_and_line(tmp_path):
     assert [loss.kind for loss in losses([document], "doccano")] == ["scheme"]  # two labels at one place
     write_documents(tmp_path / "c.conllu", [document])
     assert (tmp_path / "c.conllu").read_text(encoding="utf-8") == UD
-
-
-@pytest.mark.parametrize(("kind", "ending"), [("doccano", ".jsonl"), ("labelstudio", ".json"), ("columns", ".conll")])
-def test_conllu_comes_back_from_other_formats_to_the_byte(tmp_path, kind, ending):
-    text = "".join(line + "\n" for line in UD.splitlines() if "-2\t" not in line).replace("Im Zug", "In dem Zug")
-    (tmp_path / "a.conllu").write_text(text, encoding="utf-8")
-    documents = read_documents(tmp_path / "a.conllu")
-    again = through(tmp_path, documents, kind, ending)
-    assert again == documents
-    write_documents(tmp_path / "b.conllu", again)
-    assert (tmp_path / "b.conllu").read_text(encoding="utf-8") == text
 
 
 def test_labels_in_misc(tmp_path):
@@ -281,14 +269,6 @@ def test_textgrids_in_the_short_form_and_utf16(tmp_path):
     (tmp_path / "a.TextGrid").write_bytes(text.encode("utf-16"))
     (document,) = read_documents(tmp_path / "a.TextGrid")
     assert document.labellings == [Labelling([LabelledSpan('a "b"', 0.0, 1.0)], annotator="w")]
-
-
-def test_sequences_for_a_field(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "Anna sings", "label": [[0, 4, "PER"]]}\n{"text": "Hello"}\n')
-    assert sequences_of(read_documents(tmp_path / "a.jsonl")) == (
-        [["Anna", "sings"], ["Hello"]],
-        [["B-PER", "O"], [None]],
-    )
 
 
 @pytest.mark.parametrize(

@@ -107,18 +107,6 @@ labels = names.filter(lambda name: name[0] != "@")
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.tuples(labels, st.lists(names, max_size=4)), min_size=1, max_size=4), max_size=4))
-def test_lists_of_names_come_back(tmp_path_factory, sequences):
-    path = tmp_path_factory.mktemp("round") / "data"
-    X = [[features for _, features in sequence] for sequence in sequences]
-    y = [[label for label, _ in sequence] for sequence in sequences]
-    write_crfsuite(path, X, y)
-    data = read_crfsuite(path)
-    assert (data.X, data.y) == (X, y)
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

@@ -3,12 +3,10 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kernelfields.data.text_files import SequenceFileError
 from kernelfields.features.templates import Template
-from kernelfields.formats import format_of, read_sequences, write_predictions, write_sequences
+from kernelfields.formats import format_of, read_sequences, write_sequences
 
 CHUNKS = "He\tPRP\tB\nran\tVBD\tO\n\nShe\tPRP\tB\n\n"
 CONLLU = "".join(f"{i}\t{word}\t_\t{tag}\t" + "\t".join("_" * 6) + "\n" for i, word, tag in [(1, "Go", "VERB")])
@@ -22,24 +20,6 @@ def write(tmp_path):
         return tmp_path / name
 
     return to_file
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("train.tsv", "columns"),
-        ("a/b.c/TRAIN.TSV.GZ", "columns"),
-        ("train.data", "columns"),
-        ("train", "columns"),
-        ("-", "columns"),
-        ("en.conllu.gz", "conllu"),
-        ("x.crfsuite", "crfsuite"),
-        ("x.npz", "npz"),
-        ("x.csv.gz", "csv"),
-    ],
-)
-def test_names_stand_for_formats(name, expected):
-    assert format_of(name) == expected
 
 
 def test_names_that_say_nothing_are_refused(write):
@@ -150,53 +130,6 @@ def test_files_that_do_not_serve_are_named(write, name, text, options, message):
 def test_options_of_other_formats_are_refused(name, message):
     with pytest.raises(ValueError, match=message):
         read_sequences(name, template=TEMPLATE)
-
-
-pieces = st.sampled_from(
-    [
-        "#",
-        "# a = b",
-        "\t",
-        " ",
-        "\n",
-        "\n\n",
-        "\r\n",
-        ":",
-        "\\",
-        "@weight:2",
-        ",",
-        '"',
-        "-DOCSTART-",
-        "a",
-        "7",
-        "1-2",
-        "nan",
-    ]
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.one_of(st.binary(max_size=40), st.lists(pieces, max_size=30).map(lambda parts: "".join(parts).encode())))
-def test_any_bytes_are_read_or_refused_with_the_name_of_the_file(tmp_path_factory, content):
-    path = tmp_path_factory.mktemp("any") / "any.data"
-    path.write_bytes(content)
-    csv = content if b"id" in content else b"id,x\n" + content
-    path.with_name("any.csv").write_bytes(csv)
-    for name, kind, options in [
-        ("any.data", "columns", {}),
-        ("any.data", "columns", {"label": None, "separator": "space"}),
-        ("any.data", "conllu", {}),
-        ("any.data", "crfsuite", {}),
-        ("any.data", "npz", {}),
-        ("any.csv", "csv", {"sequence": "id", "label": None}),
-    ]:
-        refused = None
-        try:
-            file = read_sequences(path.with_name(name), kind, **options)
-            write_predictions(path.with_name("out"), file, [["A"] * len(x) for x in file.X])
-        except SequenceFileError as error:
-            refused = str(error)
-        assert refused is None or name in refused
 
 
 def test_sequences_are_converted(write, tmp_path):

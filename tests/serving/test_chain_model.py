@@ -156,26 +156,6 @@ def test_a_sequence_without_labellings_is_named():
 
 
 @pytest.mark.parametrize(
-    "position",
-    [
-        {"a": "b", "c": True, "d": 2.5, "e": 3, "f": np.float32(1.5), b"g": b"h", "z": 0},
-        {"nested": {"a": 1, "b": {"c": "d"}}, "some": {"y", "x"}, "more": ("p", "q")},
-        ["a", "b", "a"],
-        ("a", b"b"),
-        np.array(["a", "b"]),
-        {"a": np.int64(2), "numbers": [np.str_("s")]},
-    ],
-)
-def test_features_have_the_names_and_weights_of_the_library(position, tmp_path):
-    positions = [position, {"other": 1.0}, position]
-    model = ChainCRF("linear", prior_variance=1.0).fit([positions], [["a", "b", "a"]])
-    model.save(tmp_path / "model")
-    new = [[position, {"never seen": 2.0}]]
-    ours = load_chain(tmp_path / "model").predict_marginals(new)[0]
-    np.testing.assert_allclose(ours, model.predict_marginals(new)[0], rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(
     ("name", "sequences", "message"),
     [
         ("rbf", [X[0][:, :2]], r"sequence 0 has the shape .*needs \(positions, 4\)"),

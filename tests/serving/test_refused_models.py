@@ -133,6 +133,15 @@ def test_pairs_and_dictionaries_of_a_forged_file_are_refused(tmp_path):
             load_chain(tmp_path / "model")
 
 
+def test_names_of_another_number_than_the_features_are_refused(tmp_path):
+    model = ChainCRF("linear", prior_variance=1.0).fit([[["a"], ["b"]]], [["x", "y"]])
+    document = model.to_document()
+    document["inputs"]["feature_names"] = ["a", "b", "c"]
+    write_model(tmp_path / "model", "ChainCRF", document, {})
+    with pytest.raises(ServingError, match="names of the features do not match their number"):
+        load_chain(tmp_path / "model")
+
+
 def test_scores_beyond_all_numbers_are_refused(tmp_path):
     document = fitted("spelled out")[0].to_document()
     (tied,) = (entry for entry in document["terms"] if entry["name"] == "edge")
