@@ -41,12 +41,6 @@ def test_a_score_is_what_one_more_pivot_adds_to_the_squared_gradient():
     np.testing.assert_allclose(np.sum((panel.features.T @ residuals) ** 2) - before, score, rtol=1e-10)
 
 
-def test_select_stops_at_the_initial_rank():
-    assert started(initial=7, block_size=1)[1].rank == 7
-    assert started(initial=None, block_size=1, capacity=70)[1].rank == 16
-    assert started(initial=500, block_size=1)[1].rank == 60
-
-
 def test_grow_takes_the_best_of_a_pool_that_holds_everything():
     basis, panel = started(growth=1.5, candidates=1000, block_size=1)
     residuals = np.random.default_rng(3).normal(size=(80, 2))
@@ -55,24 +49,6 @@ def test_grow_takes_the_best_of_a_pool_that_holds_everything():
     assert basis.grow(panel, residuals, np.random.default_rng(0)) == 6
     np.testing.assert_array_equal(panel.pivots[:12], before)
     assert set(panel.pivots[12:]) == set(np.argsort(-scores)[:6])
-
-
-def test_grow_fills_the_capacity_and_then_adds_nothing():
-    basis, panel = started(growth=3.0, block_size=1)
-    residuals, random = np.random.default_rng(4).normal(size=(80, 2)), np.random.default_rng(0)
-    assert basis.grow(panel, residuals, random) == 24
-    assert basis.grow(panel, residuals, random) == 24
-    assert panel.rank == panel.capacity == 60
-    assert basis.grow(panel, residuals, random) == 0
-
-
-def test_an_exhausted_panel_does_not_grow():
-    inputs = np.repeat(np.random.default_rng(5).normal(size=(8, 2)), 5, axis=0)
-    panel = PanelCholesky(RBF(gamma=1.0), inputs, 40)
-    basis = Gradient()
-    basis.select(panel, np.random.default_rng(0))
-    assert panel.rank == 8
-    assert basis.grow(panel, np.ones((40, 1)), np.random.default_rng(0)) == 0
 
 
 def test_a_round_multiplies_the_rank_by_a_half_more_and_scores_five_candidates_for_each_pivot_wanted():

@@ -21,14 +21,6 @@ def random_label_matrix(n_labels, rank, seed):
     return root @ root.T
 
 
-def test_matrices_of_the_deltas():
-    np.testing.assert_array_equal(Delta().matrix(3), np.eye(3))
-    np.testing.assert_allclose(CentredDelta().matrix(4), centring(4), atol=1e-16)
-    # Two labels, y in {-1, +1}: the centred delta is y y' / 2.
-    y = np.array([1.0, -1.0])
-    np.testing.assert_allclose(CentredDelta().matrix(2), np.outer(y, y) / 2, atol=1e-16)
-
-
 @settings(max_examples=40, deadline=None)
 @given(n_labels=st.integers(1, 9), rank=st.integers(1, 9), seed=st.integers(0, 10**6))
 def test_factor_of_a_matrix(n_labels, rank, seed):

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.kernels import RBF, Columns, Constant, Forest, Laplacian, Linear, Matern, Polynomial, Tanimoto
-from kernelfields.kernels.arrays import destinations, product, squared_distances
+from kernelfields.kernels.arrays import product
 
 KERNELS = [
     RBF(0.3),
@@ -55,10 +55,6 @@ def test_a_kernel_of_ones_own_keeps_its_formula():
 def test_other_columns_are_refused():
     with pytest.raises(ValueError, match="X has 4 columns but Z has 5"):
         RBF(0.3).towards(rows(1, 40))(rows(0, 7)[:, :4])
-
-
-def test_no_rows_have_no_distances():
-    assert squared_distances(rows(0, 3), destinations(rows(0, 0))).shape == (3, 0)
 
 
 @pytest.mark.parametrize("shape", [(8, 128, 4000), (8, 4000, 25), (1, 128, 300), (1, 900, 25), (3, 500, 1), (2, 3, 4)])

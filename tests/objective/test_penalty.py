@@ -69,15 +69,6 @@ def test_the_gap_is_never_negative_and_nothing_at_the_optimum(v, d, prior_varian
     assert penalty_gap(np.array([best]), np.array([d]), prior_variance, l1) <= 1e-12 * scale
 
 
-def test_without_l1_the_gap_is_that_of_lemma_9():
-    rng = np.random.default_rng(2)
-    coefficients, slope = rng.normal(size=(5, 2)), rng.normal(size=(5, 2))
-    gradient = slope + coefficients / 0.7
-    assert penalty_gap(coefficients, slope, 0.7) == pytest.approx(0.35 * np.sum(gradient**2), rel=1e-13)
-    # A tiny l1 changes next to nothing, though it takes the other road.
-    assert penalty_gap(coefficients, slope, 0.7, 1e-12) == pytest.approx(0.35 * np.sum(gradient**2), rel=1e-10)
-
-
 def test_without_a_gaussian_prior_slopes_above_l1_are_not_bounded():
     v = np.array([1.0, -2.0, 0.0])
     assert penalty_gap(v, np.array([0.1, 0.3, 0.5001]), np.inf, 0.5) == np.inf
@@ -86,10 +77,3 @@ def test_without_a_gaussian_prior_slopes_above_l1_are_not_bounded():
     assert penalty_gap(v, np.array([-0.5, 0.5, 0.5]), np.inf, 0.5) == pytest.approx(0.0, abs=1e-15)
     assert penalty_gap(v, np.array([0.1, 0.0, 0.0]), np.inf, 0.0) == np.inf
     assert penalty_gap(v, np.zeros(3), np.inf, 0.0) == 0.0
-
-
-def test_of_no_coefficients_there_is_no_penalty():
-    nothing = np.empty((0, 1))
-    for variance in (1.0, np.inf):
-        assert penalty(nothing, variance, 0.3) == 0.0
-        assert penalty_gap(nothing, nothing, variance, 0.3) == 0.0

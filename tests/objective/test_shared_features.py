@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.data.graphs import Graphs
-from kernelfields.inference.choice import plan_inference
-from kernelfields.inference.family import Potentials
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import runs_of_one_table, shared_pull_back, shared_scores
-from kernelfields.objective.designs.tables import DenseTable
-from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from tests.samples import design_of
 
 
@@ -53,23 +47,3 @@ def test_runs_end_where_the_features_change():
     runs = list(runs_of_one_table(list(enumerate(designs))))
     assert [[index for index, _ in run] for run in runs] == [[0], [1], [2, 3, 4], [5], [6]]
     assert list(runs_of_one_table([])) == []
-
-
-def test_the_engine_gives_the_same_with_shared_features_and_with_copies():
-    rng = np.random.default_rng(3)
-    graphs = Graphs(np.zeros((18, 0)), 3 * np.arange(7), rng.integers(2, size=18))
-    shared = sets_on(features_of("dense"))
-    alone = [replace(each, table=DenseTable(each.features.copy())) for each in shared]
-    results = []
-    coefficients = [rng.normal(size=each.shape) for each in shared]
-    residual = Potentials(rng.normal(size=(18, 2)))
-    for designs in (shared, alone):
-        likelihood = labelled_objective(plan_inference(graphs.offsets, [], 2), graphs, Workers(1))
-        datafit = Datafit(likelihood, designs)
-        some = datafit.potentials(coefficients, only=[0, 2]).node
-        results.append((datafit.potentials(coefficients).node, some, datafit.pull_back(residual), datafit.passes))
-    np.testing.assert_allclose(results[0][0], results[1][0], atol=1e-13)
-    np.testing.assert_allclose(results[0][1], results[1][1], atol=1e-13)
-    for one, other in zip(results[0][2], results[1][2], strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-13)
-    assert results[0][3] == pytest.approx(results[1][3])

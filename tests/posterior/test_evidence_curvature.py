@@ -105,25 +105,3 @@ def test_slopes_are_derivatives_of_the_trace(edge_kernel):
     move = point.posterior.potentials(random.normal(size=point.posterior.size))
     ahead, behind = (half_trace(point, roots, signs, point.potentials.moved(h, move)) for h in (1e-5, -1e-5))
     assert slopes.potentials.dot(move) == pytest.approx((ahead - behind) / 2e-5, rel=1e-6)
-
-
-def test_other_likelihoods_take_one_product_at_a_time():
-    point = point_of(FIELDS["one kernel"], edge_kernel=True)
-    assert not works_in_blocks(point.posterior)
-    assert not point.posterior.datafit.likelihood.family.single_labels
-    np.testing.assert_allclose(likelihood_hessian(point), by_single_products(point), atol=1e-12)
-
-
-@pytest.mark.parametrize("n_columns", [1, 2**18, 2**20, 2**24])
-def test_runs_are_whole_sequences_whose_directions_fit_in_64_mebibytes(n_columns):
-    blocked = BlockedChains(point_of(FIELDS["one kernel"]))
-    runs = list(blocked.runs(0, len(blocked.offsets) - 1, n_columns))
-    row_bytes = 8 * blocked.n_labels * n_columns
-    for (run, rows), after in zip(runs, [*runs[1:], None], strict=True):
-        assert (rows.start, rows.stop) == (blocked.offsets[run.start], blocked.offsets[run.stop])
-        fits = (rows.stop - rows.start) * row_bytes <= 64 * 2**20
-        assert fits or run.stop == run.start + 1
-        if after is not None:
-            assert run.stop == after[0].start
-            assert (blocked.offsets[run.stop + 1] - rows.start) * row_bytes > 64 * 2**20, "one more would not fit"
-    assert runs[-1][0].stop == len(blocked.offsets) - 1

@@ -19,7 +19,6 @@ from kernelfields.posterior.evidence.problem import (
     evidence_gradient,
     variances_of,
     widths_of,
-    with_parameters,
 )
 from kernelfields.posterior.evidence.settings import EvidenceSearch
 from kernelfields.posterior.laplace.laplace import EXACT_MODE
@@ -131,22 +130,6 @@ def test_weights_of_kernels_count_within_sums_only():
         "right__factor",
         "right__kernel__gamma",
     ]
-
-
-def test_moved_designs_have_the_kernel_of_their_parameters():
-    problem, logs = CASES["softmax and bias"]()
-    moved = with_parameters(problem.designs, problem.parameters, np.exp(logs + 0.5), problem._sample)
-    node = moved[0]
-    assert node.term.subspace.kernel == RBF(0.4 * np.exp(0.5))
-    assert node.term.clique.prior_variance == pytest.approx(1.7 * np.exp(0.5))
-    gram = node.term.subspace.kernel(node.term.subspace.pivots)
-    np.testing.assert_allclose(
-        node.features[node.term.subspace.indices] @ node.features[node.term.subspace.indices].T, gram, atol=1e-8
-    )
-    same = with_parameters(problem.designs, problem.parameters, np.exp(logs), problem._sample)
-    assert same[0].features is problem.designs[0].features or np.allclose(
-        same[0].features, problem.designs[0].features, atol=1e-6
-    )
 
 
 def test_float32_features_give_about_the_same_gradient(monkeypatch):
