@@ -4,7 +4,7 @@
 
 The field is a sum: weights of the usual template (words and tags at -2..2 and their conjunctions, observed pairs only),
 and a linear or RBF kernel on the principal components of a word's vectors, all layers. With --tuned, the folder that
-experiments/tuned_encoder.py wrote to, the kernel is on outputs of the tuned encoder for a word and its neighbours.
+experiments/tuned_encoder.py of commit 48b1fa7 wrote to, the kernel is on outputs of the tuned encoder around a word.
 Kernel and prior variances are chosen on training data: fitted on the first 3,000 sentences, compared by the
 log-likelihood of the next 1,500. --final fits the template alone and the best sum to all training sentences, and
 compares F1 of chunks on the test part, with a paired bootstrap over sentences.

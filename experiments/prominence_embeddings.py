@@ -6,9 +6,9 @@
 principal components of word vectors, all layers, in place of hand-made features. *release*: all of release/dev for
 training, release/test for the test; kernels on vectors alone, then beside the dense features of five words and the
 sparse indicators of experiments/prominence_features.py. --tuned names the folder with the outputs that
-experiments/tuned_encoder.py wrote: models whose name begins with "tuned" see those of five words. --preliminary names
-the encoder that experiments/tuned_encoder.py tuned on preliminary/train, which has none of the sentences here: models
-whose name begins with "preliminary" see its vectors.
+experiments/tuned_encoder.py of commit 48b1fa7 wrote: models whose name begins with "tuned" see those of five words.
+--preliminary names the encoder that the same script tuned on preliminary/train, which has none of the sentences here:
+models whose name begins with "preliminary" see its vectors.
 
 Kernel scale and prior variances are chosen on training data by the log-likelihood: for *figure* by cross-validation in
 each fold, for *release* on the sentences of ten of the forty training speakers, with two labels; three labels take the

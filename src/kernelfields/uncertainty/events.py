@@ -59,9 +59,7 @@ def joined(parts: Sequence[Events]) -> Events:
     """Return the events of batches as those of all items."""
     first = offsets_of(np.array([len(part.lengths) for part in parts]))
     moved = [part._replace(items=part.items + begin) for part, begin in zip(parts, first, strict=False)]
-    scores, items, kinds, lengths = (
-        np.concatenate(column) for column in zip(*(part[:4] for part in moved), strict=True)
-    )
+    scores, items, kinds, lengths = map(np.concatenate, zip(*(part[:4] for part in moved), strict=True))
     likeliest = [part.likeliest for part in moved if part.likeliest is not None]
     return Events(scores, items, kinds, lengths, np.concatenate(likeliest) if likeliest else None)
 
