@@ -111,7 +111,7 @@ def _convert_documents(
     options: dict[str, Any] = {name: value for name, value in reading.items() if value is not None}
     if (label := options.pop("label_column", None)) is not None:
         options["label"] = int(label) if label.removeprefix("-").isdigit() else label
-    taken = [option_names(kinds[0], "read"), option_names(kinds[1], "write")]
+    taken = [option_names(ANNOTATION_FORMATS[kinds[0]].read), option_names(ANNOTATION_FORMATS[kinds[1]].write)]
     if strange := sorted(set(options) - set(taken[0]) - set(taken[1])):
         option = "label_column" if strange[0] == "label" else strange[0]
         raise ValueError(f"{SETTINGS[option].names[0]} has no meaning between {kinds[0]} and {kinds[1]}")

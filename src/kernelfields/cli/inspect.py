@@ -118,5 +118,11 @@ def certify(
 
 
 def _document(certificate: Certificate) -> dict[str, object]:
-    figures = ("scope", "value", "lower_bound", "relative_gap", "exact", "parts")
-    return {name: getattr(certificate, name) for name in figures}
+    return {
+        "scope": certificate.scope,
+        "value": certificate.value,
+        "lower_bound": certificate.lower_bound,
+        "relative_gap": certificate.relative_gap,
+        "exact": certificate.exact,
+        "parts": certificate.parts,
+    }

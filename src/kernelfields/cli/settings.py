@@ -27,7 +27,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from inspect import Parameter
 from pathlib import Path
 from types import NoneType, UnionType
@@ -262,7 +262,7 @@ class RunSettings:
 
     def part(self, part: str) -> Parameters:
         """Return the settings that are parameters of a part, by name."""
-        return {name: getattr(self, name) for name, setting in SETTINGS.items() if setting.part == part}
+        return {name: value for name, value in asdict(self).items() if SETTINGS[name].part == part}
 
 
 def _declared() -> dict[str, Setting]:
@@ -329,13 +329,14 @@ def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dic
     """Return settings as tables of plain values, files named relative to the folder of ``path``."""
     folder = Path(os.path.realpath(path)).parent
     tables: dict[str, dict[str, Value]] = {}
+    values = asdict(settings)
     for name, setting in _WRITTEN.items():
-        value = getattr(settings, name)
+        value = values[name]
         if setting.file:
             value = _relative(value, folder)
         if value is not None:
             tables.setdefault(str(setting.table), {})[name] = value
-    digests = {name: file_digest(getattr(settings, name)) for name in _FILES_READ}
+    digests = {name: file_digest(values[name]) for name in _FILES_READ}
     tables["checksums"] = {name: digest for name, digest in digests.items() if digest is not None}
     return tables
 
@@ -366,7 +367,7 @@ def from_document(document: Mapping, path: str | os.PathLike) -> tuple[RunSettin
 
 def changed_files(settings: RunSettings, checksums: dict[str, str]) -> list[str]:
     """Return the files of settings that are there but are not what they were when the checksums were taken."""
-    paths = {name: getattr(settings, name) for name in _FILES_READ if name in checksums}
+    paths = {name: path for name, path in asdict(settings).items() if name in _FILES_READ and name in checksums}
     return [path for name, path in paths.items() if file_digest(path) not in (None, checksums[name])]
 
 

@@ -6,7 +6,7 @@ The options come from the fields of ``RunSettings``. What was given on the comma
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import typer
 
@@ -62,8 +62,9 @@ def train(console: Console, **options: Value) -> None:
 def _check_kind(settings: RunSettings) -> None:
     """Raise for options that are not of the kind of field that is trained."""
     unwanted = "chains" if settings.segments else "segments"
-    for name, setting in SETTINGS.items():
-        if setting.only == unwanted and getattr(settings, name) not in (setting.default, None):
+    for name, value in asdict(settings).items():
+        setting = SETTINGS[name]
+        if setting.only == unwanted and value not in (setting.default, None):
             option = setting.names[0].split("/")[0]
             if settings.segments:
                 raise ValueError(f"{option} is for chains, and --segments trains a SegmentCRF: leave out one of them")

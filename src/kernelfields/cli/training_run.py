@@ -11,7 +11,7 @@ Fails: ValueError and OSError with messages for users; nothing is left half-writ
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,10 +134,11 @@ class TrainingRun:
         term = next(term for term in self.crf.field_.terms if term.clique.kernel is not None)
         usual = {"prior_variance": term.prior_variance, "support": "all", "l1": 0.0, "rank": term.clique.rank or 0}
         other = "chains" if self.settings.segments else "segments"
+        given = asdict(self.settings)
         known: Parameters = {
             name: chosen.get(name, value)
             for name, value in usual.items()
-            if getattr(self.settings, name) is None and SETTINGS[name].only != other
+            if given[name] is None and SETTINGS[name].only != other
         }
         if self.settings.standardize is None:
             known["standardize"] = self.crf.scale_

@@ -192,17 +192,16 @@ def _format(path: PathName | None, name: str) -> AnnotationFormat:
     return ANNOTATION_FORMATS[found]
 
 
-def option_names(name: str, use: str) -> list[str]:
-    """Return the options of a format for "read" or "write"."""
-    parameters = signature(getattr(_format(None, name), use)).parameters.values()
+def option_names(function: Callable[..., object]) -> list[str]:
+    """Return the options that a reader or a writer takes."""
+    parameters = signature(function).parameters.values()
     return [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
 
 
 def _check_options(function: Callable[..., object], options: dict[str, Any]) -> None:
-    parameters = signature(function).parameters.values()
-    allowed = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
-    if strange := [name for name in options if name not in allowed]:
-        raise ValueError(f"{function.__name__} takes {', '.join(allowed) or 'no options'}, got {strange[0]}")
+    known = option_names(function)
+    if strange := [name for name in options if name not in known]:
+        raise ValueError(f"{function.__name__} takes {', '.join(known) or 'no options'}, got {strange[0]}")
 
 
 def read_documents(path: PathName, format: str = "auto", **options: Any) -> list[Document]:  # noqa: A002

@@ -116,9 +116,9 @@ def read_sequences(
         raise ValueError(f"format must be 'auto' or one of {', '.join(map(repr, _READERS))}, got {format!r}")
     check_marks(unknown_label, label_sets)  # before the file is read
     parameters = signature(_READERS[kind]).parameters.values()
-    allowed = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY and each.name != _REQUIRED]
-    if strange := [name for name in options if name not in allowed]:
-        takes = f"takes {', '.join(allowed)}" if allowed else "takes no options"
+    known = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY and each.name != _REQUIRED]
+    if strange := [name for name in options if name not in known]:
+        takes = f"takes {', '.join(known)}" if known else "takes no options"
         raise ValueError(f"format {kind!r} {takes}, got {strange[0]}")
     if kind == "csv":
         if options.get("sequence") is None:
