@@ -24,10 +24,9 @@ from typing import ClassVar, Self, TypeVar
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_array, check_X_y, validate_data
+from sklearn.utils.validation import validate_data
 
 from kernelfields.data.chains import Chains
-from kernelfields.data.chunks import described as described_input
 from kernelfields.data.chunks import is_collection, is_feature_position
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.dicts import FeatureDictEncoder, first_position
@@ -528,10 +527,7 @@ class GraphReader(InputReader):
 
 @dataclass(eq=False)
 class TableReader(InputReader):
-    """Whether the rows of a table were sparse; scikit-learn notes number and names of features on the estimator.
-
-    A row may also be a feature dict or a list of feature strings, as a position of a sequence.
-    """
+    """Whether the rows of a table were sparse; scikit-learn notes number and names of features on the estimator."""
 
     @staticmethod
     def is_empty(X: object) -> bool:
@@ -543,9 +539,6 @@ class TableReader(InputReader):
 
         ``estimator`` gets the attributes ``n_features_in_`` and, for data frames, ``feature_names_in_``.
         """
-        if are_feature_rows(X):
-            self.encoder = FeatureDictEncoder()
-            X = self.encoder.fit_transform([X])[0]
         inputs, targets = _validated(estimator, X, y, reset=True)
         self.learn_kind(inputs)
         names = getattr(estimator, "feature_names_in_", None)
@@ -559,11 +552,7 @@ class TableReader(InputReader):
 
     def read(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
         """Return new X (n, d) of the kind and scale of the fit, and y (n,), if it is given, checked."""
-        if self.encoder is not None:
-            if not are_feature_rows(X):
-                raise ValueError(f"this model was fitted on feature dicts, pass the same, got {described_input(X)}")
-            X = self.encoded([X])[0]
-        inputs, targets = _validated(estimator, X, y, reset=False, named=self.encoder is None)
+        inputs, targets = _validated(estimator, X, y, reset=False)
         inputs = same_kind(inputs, self.sparse)
         return inputs if self.scaling is None else self.scaling(inputs), targets
 
@@ -572,37 +561,22 @@ class TableReader(InputReader):
         return self.n_features * (sum(clique.neighbours) + 1)
 
 
-def are_feature_rows(X: object) -> bool:
-    """Whether X looks like a list of feature dicts, or of lists of feature strings, one for each row."""
-    if not is_listing(X) or n_dimensions(X) != 1:
-        return False
-    return is_feature_position(next((row for row in X if not is_collection(row) or len(row)), None))
-
-
 def refuse_named_features(X: object) -> None:
-    """Raise, for estimators of numbers alone, where the rows of X are strings or named features."""
-    first = X[0] if is_listing(X) and n_dimensions(X) == 1 and len(X) else None
-    if isinstance(first, str | bytes) or are_feature_rows(X):
+    """Raise where the rows of a table are strings or named features."""
+    rows = X if is_listing(X) and n_dimensions(X) == 1 else ()
+    first = next((row for row in rows if not is_collection(row) or len(row)), None)
+    if isinstance(first, str | bytes) or is_feature_position(first):
         raise ValueError(
             f"X must be a table (n, d) of numbers, and its first row is {first!r:.60}: "
             "sklearn.feature_extraction.DictVectorizer makes numbers of feature dicts, CountVectorizer of texts"
         )
 
 
-def _validated(
-    estimator: BaseEstimator, X: object, y: object, *, reset: bool, named: bool = True
-) -> tuple[Matrix, np.ndarray]:
-    """Check X and y by scikit-learn; X comes back contiguous, or as canonical CSR, and y empty if there is none.
-
-    Without ``named`` its columns are those of the fit by construction.
-    """
+def _validated(estimator: BaseEstimator, X: object, y: object, *, reset: bool) -> tuple[Matrix, np.ndarray]:
+    """Check X and y by scikit-learn; X comes back contiguous, or as canonical CSR, and y empty if there is none."""
     refuse_tensor(X, "X")
     refuse_named_features(X)
-    settings = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-    if named:
-        checked = validate_data(estimator, X, y, reset=reset, **settings)
-    else:
-        checked = check_array(X, **settings) if isinstance(y, str) else check_X_y(X, y, **settings)
+    checked = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
     inputs, targets = checked if isinstance(checked, tuple) else (checked, np.empty(0))
     if scipy.sparse.issparse(inputs):
         inputs = scipy.sparse.csr_array(inputs)

@@ -146,6 +146,9 @@ _enter(
 _enter(("StructureSearch",), _GRAPHS, "which nodes meet is given with each graph")
 _enter(("feature dicts", "feature strings"), _GRAPHS, "a graph is a dict itself, of arrays and edges")
 _enter(
+    ("feature dicts", "feature strings"), _ROWS, "rows of a table are numbers: scikit-learn's DictVectorizer makes them"
+)
+_enter(
     ("certify", "certificate_", "laplace", "optimize='evidence'"),
     _LOOPY,
     "an approximate objective has no bound, and no posterior",
