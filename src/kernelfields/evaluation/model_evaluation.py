@@ -60,7 +60,8 @@ def predictions_of(
 ) -> Predictions:
     """Return what a fitted estimator predicts for X, in the ``decode`` asked for; labels alone with ``labels_only``."""
     asked, X, y = field_inside(model, X, y)
-    if not isinstance(asked, LabelField):
+    is_field = isinstance(asked, LabelField)
+    if not is_field:
         raise TypeError(f"evaluate takes a fitted estimator of labels, got {type(asked).__name__}")
     single = asked.is_single
     if decode not in (None, JOINT, POSTERIOR):
