@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
+from kernelfields.data.column_names import difference
 from kernelfields.data.partial_labels import SoftTargets, is_unknown
-from kernelfields.data.readers import difference
 from kernelfields.data.reading import ItemNames
 from kernelfields.numerics.containers import columns_of
 

@@ -27,8 +27,9 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.column_names import check_columns, shared_columns
 from kernelfields.data.dicts import FeatureDictEncoder
-from kernelfields.data.readers import check_columns, is_feature_sequences, shared_columns
+from kernelfields.data.readers import is_feature_sequences
 from kernelfields.data.reading import Matrix, has_no_rows, is_empty, pack_inputs
 from kernelfields.features.folds import known_labels, labels_by_position
 from kernelfields.features.stored_transformers import rebuild_transformer_of, store_transformer

@@ -22,8 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.column_names import shared_columns
 from kernelfields.data.graph_reading import holds_graphs
-from kernelfields.data.readers import shared_columns
 from kernelfields.data.reading import Matrix, pack_inputs
 from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.features.text import TRANSFORMERS
