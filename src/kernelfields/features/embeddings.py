@@ -156,15 +156,14 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         return ((number, self.model(words)) for number, words in enumerate(sequences))
 
     def _keys(self, encoder: Encoder | None, sequences: list[list[str]]) -> list[str]:
-        layers, model = None, getattr(self.model, "cache_key", None)
-        if encoder is not None:
-            model, layers = encoder.content_key, encoder.check_layers(self.layers)
-        elif not isinstance(model, str):
+        model = getattr(self.model, "cache_key", None) if encoder is None else encoder.content_key
+        if not isinstance(model, str):
             raise ValueError(
                 "cache needs the content of the model: give the path of a folder, or a callable with a string "
                 "cache_key that changes with what it computes, or cache=None"
             )
-        return [cache_key([_CACHE_VERSION, encoder is None, model, layers, self.dtype], words) for words in sequences]
+        layers = None if encoder is None else encoder.check_layers(self.layers)
+        return [cache_key([_CACHE_VERSION, model, layers, self.dtype], words) for words in sequences]
 
 
 def write_line(text: str) -> None:
