@@ -33,7 +33,6 @@ EXPECTED_FAILURES = {
         ),
         "labels are given as 1 and 2, or by name, and an indicator holds 0 and 1",
     ),
-    "check_class_weight_classifiers": "labels of one dimension are not an indicator",
     "check_classifier_multioutput": "classes_ has a row for each label, and one is looked for that labels share",
     "check_classifiers_train": "one label in one column is predicted as one column",
     "check_decision_proba_consistency": "labels of one dimension are not an indicator",

@@ -46,7 +46,6 @@ OF_LABELLED_SEQUENCES = {
     "check_classifiers_regression_target": WORDS,
     "check_supervised_y_2d": "labels in a column are one list for each sequence, as they should be: no warning",
 }
-LINEAR = {"check_class_weight_classifiers": "features without a constant cannot give the same label to all rows"}
 OF_CHAINS = {
     **OF_LABELLED_SEQUENCES,
     "check_requires_y_none": WORDS,
@@ -54,13 +53,11 @@ OF_CHAINS = {
 }
 OF_LINEAR_GRAPHS = {
     **OF_LABELLED_SEQUENCES,
-    **LINEAR,
     "check_fit_score_takes_y": OF_CHAINS["check_fit_score_takes_y"],
     "check_estimators_partial_fit_n_features": "partial_fit is for kernels with a basis",
 }
 OF_LINEAR_ONES = {
     **OF_CHAINS,
-    **LINEAR,
     "check_estimators_partial_fit_n_features": "partial_fit is for kernels with a basis",
 }
 
