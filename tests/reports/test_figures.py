@@ -19,11 +19,9 @@ from kernelfields.reports.figures import (
     decade_words,
     legend,
     logarithmic,
-    look,
     note,
     panels,
     tick_labels,
-    whiskers,
 )
 from kernelfields.reports.markup import LIGHT
 
@@ -40,7 +38,7 @@ def _no_figure_is_left_to_pyplot():
 def points(description="three points"):
     """A small picture of its own, with a mark for each of three points."""
     with panels(None, description, (3.0, 2.0)) as picture:
-        picture.axes[0].plot([1, 2, 3], [1, 4, 9], **look(0))
+        picture.axes[0].plot([1, 2, 3], [1, 4, 9], marker="o")
     return picture
 
 
@@ -154,14 +152,6 @@ def test_letters_that_matplotlib_cannot_draw_reach_the_browser_without_a_warning
     assert texts(svg).count("名詞") == 2
 
 
-def test_whiskers_are_the_intervals():
-    with panels(None, "", (3.0, 2.0)) as picture:
-        ends = np.array([0.4, np.nan, 0.7]), np.array([0.6, np.nan, 0.9])
-        marks = whiskers(picture.axes[0], [1, 2, 3], np.array([0.5, 0.6, 0.8]), ends)
-    segments = [segment[:, 1].tolist() for segment in marks.lines[2][0].get_segments()]
-    np.testing.assert_allclose(segments, [[0.4, 0.6], [0.6, 0.6], [0.7, 0.9]])
-
-
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
@@ -173,7 +163,7 @@ def test_whiskers_are_the_intervals():
 def test_logarithmic_axes_have_readable_ticks(low, high, expected):
     with panels(None, "", (6.0, 4.0)) as picture:
         (ax,) = picture.axes
-        logarithmic(ax, "y", low, high)
+        logarithmic(ax, low, high)
         ax.set_ylim(low, high)
     svg = picture.markup()
     assert set(expected) <= set(texts(svg))

@@ -23,10 +23,8 @@ from kernelfields.reports.figures import (
     decade_axis,
     legend,
     logarithmic,
-    look,
     note,
     panels,
-    whiskers,
 )
 from kernelfields.reports.markup import LIGHT
 from kernelfields.reports.tables import Estimate
@@ -105,7 +103,7 @@ def _draw_band(panel: Axes, history: Sequence[Iteration]) -> None:
     # A range of a single value is widened around it.
     if in_decades:
         margin = (high / low) ** 0.05 if high > (1 + _ROUNDING) * low else 1.05
-        logarithmic(panel, "y", low / margin, high * margin)
+        logarithmic(panel, low / margin, high * margin)
         panel.set_ylim(low / margin, high * margin)
     else:
         margin = 0.05 * (high - low if high - low > _ROUNDING * abs(high) else max(1.0, abs(high)))
@@ -179,8 +177,11 @@ def plot_reliability(calibration: object, ax: AxesOrNone = None) -> Picture:
     with panels(ax, f"reliability diagram, {error_words}", (4.3, 5.4)) as picture:
         (panel,) = picture.axes
         panel.plot([0, 1], [0, 1], color=LIGHT["muted"], linestyle=":", linewidth=1)
-        ends = bins["accuracy_low"][filled], bins["accuracy_high"][filled]
-        whiskers(panel, bins["confidence"][filled], bins["accuracy"][filled], ends, **look(0))
+        low, value, high = (bins[name][filled] for name in ("accuracy_low", "accuracy", "accuracy_high"))
+        known = np.isfinite(low) & np.isfinite(high)
+        reach = np.maximum(np.where(known, [value - low, high - value], 0.0), 0.0) if known.any() else None
+        style: dict[str, Any] = {"color": COLOURS[0], "marker": "o", "linestyle": "-", "capsize": 3, "elinewidth": 1.0}
+        panel.errorbar(bins["confidence"][filled], value, yerr=reach, **style)
         panel.set(xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal")
         panel.set_xlabel("probability of the most probable label")
         panel.set_ylabel("share of right labels")

@@ -27,7 +27,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import escape
@@ -41,16 +41,13 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.container import ErrorbarContainer
     from matplotlib.figure import Figure
 
     #: Axes to draw into: one, several, or None for those of a new figure.
     AxesOrNone: TypeAlias = Axes | Sequence[Axes] | np.ndarray | None
 
-#: Colours and marks of curves; they differ in grey, too. From the fifth curve on, dashes differ.
-COLOURS = (LIGHT["accent"], LIGHT["second"], LIGHT["third"], LIGHT["fourth"])
-MARKERS = ("o", "s", "^", "D")
-_DASHES: tuple[str | tuple[float, tuple[float, ...]], ...] = ("-", (0, (5, 2)), (0, (1.5, 2)), (0, (6, 2, 1.5, 2)))
+#: Colours of curves; they differ in grey, too.
+COLOURS = (LIGHT["accent"], LIGHT["second"])
 _FONT_SIZE, _SMALL = 9.0, 7.5
 _LONGEST_LABEL, _LONGEST_IN_LEGEND = 24, 40
 # A word joiner has no width and no ink.
@@ -92,14 +89,6 @@ _IDS = re.compile(r' id="|url\(#| xlink:href="#')
 # What a file has before its picture, and the style of it, which would be that of the whole page.
 _HEAD, _OWN_STYLE = re.compile(r".*?<svg ", re.DOTALL), re.compile(r"<defs>\s*<style.*?</defs>", re.DOTALL)
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-
-
-class CurveStyle(TypedDict):
-    """Options of matplotlib for the look of one curve."""
-
-    color: str
-    marker: str
-    linestyle: str | tuple[float, tuple[float, ...]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,15 +163,6 @@ def panels(
         yield Picture(tuple(axes), valid_text(description))
 
 
-def look(number: int, *, joined: bool = True) -> CurveStyle:
-    """Return colour, mark and dashes of the curve with this number; without a line if its marks are not joined."""
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": _DASHES[number // len(COLOURS) % len(_DASHES)] if joined else "none",
-    }
-
-
 def plain(label: object) -> str:
     """Return a label as one line of text of a length that fits a plot, cut with an ellipsis."""
     return printable(label, _LONGEST_LABEL)
@@ -223,12 +203,12 @@ def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[object], **styl
         text.set_parse_math(False)
 
 
-def logarithmic(ax: Axes, which: str, low: float, high: float) -> None:
-    """Make axis "x" or "y" logarithmic, with ticks that suit values from ``low`` to ``high``, as plain text."""
+def logarithmic(ax: Axes, low: float, high: float) -> None:
+    """Make the vertical axis logarithmic, with ticks that suit values from ``low`` to ``high``, as plain text."""
     from matplotlib import ticker
 
-    axis = ax.xaxis if which == "x" else ax.yaxis
-    ax.set(**{f"{which}scale": "log"})
+    axis = ax.yaxis
+    ax.set(yscale="log")
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     inside = [low <= factor * 10.0**power <= high for power in powers for factor in (1, 2, 5)]
     if high >= 100 * low:
@@ -246,7 +226,7 @@ def decade_axis(panel: Axes, values: Sequence[float]) -> None:
     finite = [value for value in values if math.isfinite(value) and value > 0]
     bottom = math.floor(math.log10(min(finite, default=0.1)))
     top = max(math.ceil(math.log10(max(finite, default=1.0))), bottom + 1)
-    logarithmic(panel, "y", 10.0**bottom, 10.0**top)
+    logarithmic(panel, 10.0**bottom, 10.0**top)
     # Marks at the very ends are drawn whole.
     room = 0.05 * (top - bottom)
     panel.set_ylim(10.0 ** (bottom - room), 10.0 ** (top + room))
@@ -258,17 +238,3 @@ def decade_words(value: float, ratio: float = math.inf) -> str:
     if ratio >= 100 and value > 0 and math.isclose(value, 10.0**power, rel_tol=1e-6):
         return "10" + str(power).translate(_SUPERSCRIPTS)
     return f"{value:,.6g}"
-
-
-def whiskers(
-    panel: Axes,
-    places: Sequence[float] | np.ndarray,
-    values: np.ndarray,
-    ends: tuple[np.ndarray, np.ndarray],
-    **style: Any,
-) -> ErrorbarContainer:
-    """Draw marks, and intervals from ``ends[0]`` to ``ends[1]`` where both are finite; return them."""
-    known = np.isfinite(ends[0]) & np.isfinite(ends[1])
-    reach = np.where(known, [values - ends[0], ends[1] - values], 0.0)
-    error = np.maximum(reach, 0.0) if known.any() else None
-    return panel.errorbar(places, values, yerr=error, capsize=3, elinewidth=1.0, **style)
