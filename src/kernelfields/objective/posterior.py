@@ -140,14 +140,40 @@ class Direction:
 FAR = 100.0
 
 
-class Line:
-    """P along point + step * direction, by inference alone."""
+class AnyLine:
+    """P along point + step * direction; a subclass computes the trial at a step."""
 
     def __init__(self, posterior: LogPosterior, point: Point, direction: Direction):
         self.posterior = posterior
         self.origin = point
         self.direction = direction.theta
         self.slope = dot(point.gradient, direction.theta)
+        self._last: tuple[float, Trial] | None = None
+
+    @property
+    def reach(self) -> float:
+        """How far a first trial should go."""
+        raise NotImplementedError
+
+    def __call__(self, step: float) -> tuple[float, float]:
+        """Return value and slope at a step."""
+        raise NotImplementedError
+
+    def point(self, step: float) -> Point:
+        """Return the point at a step, with its gradient."""
+        if self._last is None or self._last[0] != step:
+            self(step)
+        if self._last is None:
+            raise ValueError(f"the objective is not finite at step {step!r}")
+        trial, self._last = self._last[1], None
+        return self.posterior.complete(trial)
+
+
+class Line(AnyLine):
+    """P along a line by inference alone; a gradient is half a pass."""
+
+    def __init__(self, posterior: LogPosterior, point: Point, direction: Direction):
+        super().__init__(posterior, point, direction)
         self._potentials = direction.potentials or posterior.potentials(direction.theta)
         scaled = posterior.prior_precision * direction.theta
         self._prior = (
@@ -155,7 +181,6 @@ class Line:
             dot(point.theta, scaled),
             0.5 * dot(direction.theta, scaled),
         )
-        self._last: tuple[float, float, Potentials, Evaluation] | None = None
 
     @property
     def reach(self) -> float:
@@ -176,30 +201,13 @@ class Line:
         constant, linear, quadratic = self._prior
         value = evaluation.value + constant + step * (linear + step * quadratic)
         slope = evaluation.residual.dot(self._potentials) + linear + 2.0 * step * quadratic
-        self._last = (step, value, potentials, evaluation)
+        theta = self.origin.theta + step * self.direction
+        self._last = (step, Trial(theta, value, potentials, evaluation))
         return value, slope
 
-    def point(self, step: float) -> Point:
-        """Return the point at a step, with its gradient: half a pass."""
-        if self._last is None or self._last[0] != step:
-            self(step)
-        if self._last is None:
-            raise ValueError(f"the objective is not finite at step {step!r}")
-        _, value, potentials, evaluation = self._last
-        self._last = None
-        theta = self.origin.theta + step * self.direction
-        return self.posterior.complete(Trial(theta, value, potentials, evaluation))
 
-
-class FusedLine:
-    """P along point + step * direction, one fused pass for each step."""
-
-    def __init__(self, posterior: LogPosterior, point: Point, direction: Direction):
-        self.posterior = posterior
-        self.origin = point
-        self.direction = direction.theta
-        self.slope = dot(point.gradient, direction.theta)
-        self._last: tuple[float, Trial] | None = None
+class FusedLine(AnyLine):
+    """P along a line, one fused pass for each step."""
 
     @property
     def reach(self) -> float:
@@ -217,14 +225,6 @@ class FusedLine:
             return np.inf, np.inf
         self._last = (step, trial)
         return trial.value, dot(trial.gradient, self.direction)
-
-    def point(self, step: float) -> Point:
-        """Return the point at a step, with its gradient."""
-        if self._last is None or self._last[0] != step:
-            self(step)
-        if self._last is None:
-            raise ValueError(f"the objective is not finite at step {step!r}")
-        return self.posterior.complete(self._last[1])
 
 
 # Curvature that a coordinate is taken to have at least, as a share of the mean: without a prior it may vanish.
@@ -352,8 +352,7 @@ class LogPosterior:
         known: dict[tuple, np.ndarray | None] = {}
         factors = []
         for dense in self._dense_sets:
-            table = getattr(self.datafit.designs[dense.index], "table", dense.index)
-            key = (id(table), dense.curvature, dense.precision)
+            key = (id(self._designs[dense.index].table), dense.curvature, dense.precision)
             if key not in known:
                 known[key] = factor_of(self.datafit.feature_gram(dense.index), dense.curvature, dense.precision)
             if (factor := known[key]) is not None:
@@ -485,7 +484,7 @@ class LogPosterior:
             raise ValueError("the objective is not finite at these coefficients")
         return self.complete(trial)
 
-    def along(self, point: Point, direction: Direction) -> Line | FusedLine:
+    def along(self, point: Point, direction: Direction) -> AnyLine:
         """Return the objective on a line: half a pass unless the direction's potentials are known."""
         return FusedLine(self, point, direction) if self.fused else Line(self, point, direction)
 

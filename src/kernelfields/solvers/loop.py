@@ -26,7 +26,7 @@ import numpy as np
 
 from kernelfields.numerics.vectors import dot
 from kernelfields.objective.bounds import Bounded, LowerBound, MixedBound, StationaryBound, relative_gap
-from kernelfields.objective.posterior import Direction, FusedLine, Line, LogPosterior, Point
+from kernelfields.objective.posterior import AnyLine, Direction, LogPosterior, Point
 
 #: Why a solver stopped, and what to do about it.
 REASONS = {
@@ -119,7 +119,7 @@ class _End:
 
 
 def search(
-    line: Line | FusedLine, value: float, first_step: float = 1.0, slope_reduction: float = SLOPE_REDUCTION
+    line: AnyLine, value: float, first_step: float = 1.0, slope_reduction: float = SLOPE_REDUCTION
 ) -> float | None:
     """Return an acceptable step, or None if rounding leaves none."""
     if not line.slope < 0:

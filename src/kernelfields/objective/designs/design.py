@@ -133,6 +133,8 @@ class Design:
     occupied: np.ndarray | None = None
     n_columns: int = 0
     panel: PanelCholesky | None = None
+    #: Products with the features, where they are; designs of one and the same table see the same features.
+    table: Any = None
 
     @property
     def name(self) -> str:
@@ -208,7 +210,6 @@ class LocalDesign(Design):
     """
 
     positions: np.ndarray | None = None
-    table: FeatureTable | None = None
     origin: FeatureOrigin | None = None
     _device_factor: Array | None = field(default=None, init=False, repr=False)
 

@@ -332,7 +332,7 @@ def _in_memory(designs: Sequence[Design]) -> list[LocalDesign]:
                 "optimize='evidence' compares fields in one basis, and basis='gradient' grows with each fit: "
                 "use 'random-cholesky' or 'greedy-cholesky'"
             )
-        features = getattr(design, "features", design)
+        features = design.features if isinstance(design, LocalDesign) else design
         if not isinstance(design, LocalDesign) or not (
             features is None or isinstance(features, np.ndarray) or issparse(features)
         ):
