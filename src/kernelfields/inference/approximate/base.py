@@ -36,9 +36,6 @@ from kernelfields.numerics.parameters import check_count, check_penalty, declare
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
 
-#: What random numbers are drawn from, as NumPy takes it.
-RandomState = int | np.random.Generator | None
-
 
 class Incidence(NamedTuple):
     """Where nodes and factors meet, as compiled sweeps read it."""
@@ -105,16 +102,14 @@ def resting_change(options: TreeReweighted | LoopyBelief, n_pairs: float, large:
 @SETTINGS.register("mean-field")
 @declares_parameters
 class MeanField(BaseEstimator):
-    """Options of mean field: ascend from ``starts`` distributions and keep the best bound of each graph.
+    """Options of mean field, which ascends from two distributions and keeps the best bound of each graph.
 
-    The first start is the softmax of the node potentials, the second a good labelling, further ones are labellings
-    climbed to from chance (``random_state``).
+    The first start is the softmax of the node potentials, the second a good labelling; that alone where something is
+    forbidden. Sweeps end when no marginal changes by more than ``tolerance``, or after ``max_iter``.
     """
 
     tolerance: float = parameter(1e-6, check_penalty, first=True)
     max_iter: int = parameter(500, check_count, first=True)
-    starts: int = parameter(2, check_count, first=True)
-    random_state: RandomState = parameter(0, first=True)
 
 
 OPTIONS: dict[str, type[BaseEstimator]] = {

@@ -5,7 +5,7 @@
 
 Each such step is the exact maximum over q_v, so the bound never falls, and it is a bound whenever the sweeps end.
 Where they have converged, the gradient of the bound in the potentials are the marginals under q. L has local
-maxima: several starts, fixed by the options, are compared per graph. Minus infinity forbids: then q may not give
+maxima: two starts are compared per graph. Minus infinity forbids: then q may not give
 probability to a forbidden combination, which can split what was joined and make the bound loose.
 
 Arrays as in inference/graphs.py; factors of any order k. Cost: O(N L + sum_f M_f k L^k) per sweep. Fails:
@@ -20,6 +20,7 @@ import numpy as np
 
 from kernelfields.inference.approximate.base import ApproximateFamily, MeanField, diagnose, raise_if_lost
 from kernelfields.inference.graphs import GraphMember, GraphPotentials
+from kernelfields.inference.single import softmax
 from kernelfields.numerics.threads import Workers
 
 
@@ -37,7 +38,7 @@ class MeanFieldMember(GraphMember):
 
 
 class MeanFieldFamily(ApproximateFamily):
-    """Mean field with several starts; see ``MeanField`` for the options."""
+    """Mean field from two starts; see ``MeanField`` for the options."""
 
     method = "mean-field"
     bound = "lower"
@@ -67,14 +68,8 @@ class MeanFieldFamily(ApproximateFamily):
 
     def _starts(self, checked: GraphPotentials, workers: Workers) -> Iterator[np.ndarray]:
         """Yield distributions (N, L) to start from."""
-        node, restricted = checked.node, checked.restricted
-        top = node.max(axis=1, keepdims=True)
-        lone = np.exp(node - np.where(np.isneginf(top), 0.0, top))
-        total = lone.sum(axis=1, keepdims=True)
-        if not restricted or self.options.starts == 1:
-            yield lone / np.where(total > 0, total, 1.0)
-        random = np.random.default_rng(self.options.random_state)
+        node = checked.node
         # With forbidden combinations a start that allows everything may be stuck: a labelling never is.
-        for number in range(int(not restricted), max(self.options.starts, int(restricted))):
-            labels = node.argmax(axis=1) if number < 2 else random.integers(self.n_labels, size=self.n_positions)
-            yield np.eye(self.n_labels)[self.climb(checked, labels, workers)[0]]
+        if not checked.restricted:
+            yield softmax(node)[1]
+        yield np.eye(self.n_labels)[self.climb(checked, node.argmax(axis=1), workers)[0]]
