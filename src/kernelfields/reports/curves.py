@@ -11,7 +11,7 @@ Fails: ValueError naming the part that is missing or does not fit.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -45,20 +45,8 @@ _ROUNDING = 1e-6
 
 
 @runtime_checkable
-class Reliability(Protocol):
-    """A ReliabilityCurve of ``kernelfields.evaluation``: bins of confidence, with intervals or without."""
-
-    edges: np.ndarray
-    counts: np.ndarray
-    confidence: np.ndarray
-    accuracy: np.ndarray
-    accuracy_low: np.ndarray | None
-    accuracy_high: np.ndarray | None
-
-
-@runtime_checkable
 class Calibrated(Protocol):
-    """A Calibration of ``kernelfields.evaluation``."""
+    """A Calibration of ``kernelfields.evaluation``; ``curve`` has bins of confidence."""
 
     curve: Any
     expected_error: Estimate
@@ -136,32 +124,6 @@ def _draw_gaps(panel: Axes, history: Sequence[Iteration], tol: float | None) -> 
     panel.set_ylabel("relative gap")
 
 
-def _read_reliability(calibration: object) -> tuple[dict[str, np.ndarray], str]:
-    """Return the bins of confidence, and the expected calibration error in words.
-
-    Bins are edges (n + 1,), counts, confidence, accuracy and the ends of its intervals, accuracy_low and
-    accuracy_high, (n,), NaN for none.
-    """
-    curve = calibration.curve if isinstance(calibration, Calibrated) else calibration
-    if not isinstance(curve, Reliability):
-        raise ValueError(f"expected a Calibration or ReliabilityCurve, got {type(calibration).__name__}")
-    bins = {
-        name: np.asarray(getattr(curve, name), dtype=float) for name in ("edges", "counts", "confidence", "accuracy")
-    }
-    counts = bins["counts"]
-    for name in ("accuracy_low", "accuracy_high"):
-        ends = getattr(curve, name)
-        bins[name] = np.full(len(counts), np.nan) if ends is None else ends
-    filled = counts > 0
-    if not filled.any():
-        raise ValueError("counts are all zero: there is nothing to draw")
-    if isinstance(calibration, Calibrated):
-        error = calibration.expected_error
-    else:
-        error = Estimate(float(counts[filled] @ np.abs(bins["accuracy"] - bins["confidence"])[filled] / counts.sum()))
-    return bins, f"expected calibration error {error:.3f}"
-
-
 def plot_reliability(calibration: object, ax: AxesOrNone = None) -> Picture:
     """Plot the share of right labels against the predicted probability.
 
@@ -170,29 +132,31 @@ def plot_reliability(calibration: object, ax: AxesOrNone = None) -> Picture:
     A mark for each bin of confidence stands at its mean confidence and its accuracy, with its interval where there
     is one. On the diagonal the probabilities are calibrated; below it the field is overconfident.
     Above the diagram, in ``picture.axes[0].child_axes[-1]``: the number of positions of each bin, which is the weight
-    of its mark. ``calibration`` is a Calibration or ReliabilityCurve of ``kernelfields.evaluation``.
+    of its mark. ``calibration`` is that of an evaluation.
     """
-    bins, error_words = _read_reliability(calibration)
-    filled = np.flatnonzero(bins["counts"] > 0).tolist()
+    if not isinstance(calibration, Calibrated):
+        raise ValueError(f"expected the calibration of an evaluation, got {type(calibration).__name__}")
+    curve, error_words = calibration.curve, f"expected calibration error {calibration.expected_error:.3f}"
+    filled = curve.counts > 0
     with panels(ax, f"reliability diagram, {error_words}", (4.3, 5.4)) as picture:
         (panel,) = picture.axes
         panel.plot([0, 1], [0, 1], color=LIGHT["muted"], linestyle=":", linewidth=1)
-        low, value, high = (bins[name][filled] for name in ("accuracy_low", "accuracy", "accuracy_high"))
-        known = np.isfinite(low) & np.isfinite(high)
-        reach = np.maximum(np.where(known, [value - low, high - value], 0.0), 0.0) if known.any() else None
+        value, reach = curve.accuracy[filled], None
+        if curve.accuracy_low is not None and np.isfinite(curve.accuracy_low[filled]).any():
+            low, high = curve.accuracy_low[filled], curve.accuracy_high[filled]
+            reach = np.maximum(np.where(np.isfinite(low), [value - low, high - value], 0.0), 0.0)
         style: dict[str, Any] = {"color": COLOURS[0], "marker": "o", "linestyle": "-", "capsize": 3, "elinewidth": 1.0}
-        panel.errorbar(bins["confidence"][filled], value, yerr=reach, **style)
+        panel.errorbar(curve.confidence[filled], value, yerr=reach, **style)
         panel.set(xlim=(0, 1), ylim=(-0.02, 1.02), aspect="equal")
         panel.set_xlabel("probability of the most probable label")
         panel.set_ylabel("share of right labels")
         above = panel.inset_axes((0.0, 1.04, 1.0, 0.18), sharex=panel)
-        _draw_counts(above, bins)
+        _draw_counts(above, curve.edges, curve.counts)
         above.set_title(error_words, fontsize="medium")
     return picture
 
 
-def _draw_counts(panel: Axes, bins: Mapping[str, np.ndarray]) -> None:
-    edges, counts = bins["edges"], bins["counts"]
+def _draw_counts(panel: Axes, edges: np.ndarray, counts: np.ndarray) -> None:
     bars = panel.bar(
         edges[:-1], counts, np.diff(edges), align="edge", color=COLOURS[0], alpha=0.55, edgecolor=LIGHT["card"]
     )
