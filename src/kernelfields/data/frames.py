@@ -29,7 +29,7 @@ import scipy.sparse
 
 from kernelfields.data.reading import is_sequence, listed, n_rows_of, plain_label
 from kernelfields.numerics.containers import entries_listed, n_dimensions
-from kernelfields.numerics.sparse_rows import Rows, offsets_of
+from kernelfields.numerics.sparse_rows import offsets_of
 
 if TYPE_CHECKING:
     from narwhals.stable.v2 import DataFrame, Series
@@ -295,7 +295,7 @@ def read_frame(
     return FrameReader(sequence, label, features, sort).learn(frame)
 
 
-def split_lengths(rows: Rows | Sequence, lengths: object) -> list:
+def split_lengths(rows: Any, lengths: object) -> list:
     """Cut one array, list or table of positions, sequences end to end, into sequences of the given lengths."""
     sizes = np.asarray(lengths)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes <= 0).any():
