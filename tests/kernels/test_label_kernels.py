@@ -36,6 +36,7 @@ def test_factor_of_a_matrix(n_labels, rank, seed):
 
 
 def test_rank_is_that_of_the_centred_kernel():
+    assert Delta().factor(1).shape == (1, 0), "a single label has nothing to contrast"
     assert LabelMatrix(np.ones((4, 4))).factor(4).shape == (4, 0)
     assert LabelMatrix(np.zeros((3, 3))).factor(3).shape == (3, 0)
     assert LabelMatrix(np.eye(5)).factor(5).shape == (5, 4)

@@ -11,7 +11,6 @@ from kernelfields.objective.designs.memory import (
     check_tables_fit,
     feature_dtype,
     plan_features,
-    solver_bytes,
 )
 
 MIB = 2**20
@@ -42,13 +41,6 @@ def test_a_basis_that_is_there_counts_rows_that_are_filled_at_once(itemsize, oth
     plans = ways({4: FLOAT32, 8: FLOAT64}[itemsize], other=other, known=True)
     assert plans["memory"].memory_bytes == itemsize * N_ROWS * RANK + 2 * 64 * MIB + other
     assert plans["file"].memory_bytes == max(3 * 4 * MIB, other)
-
-
-def test_few_rows_have_few_temporaries():
-    """A panel of n rows holds no more than four (n, 256) arrays of doubles beside its columns."""
-    few = ways(FLOAT32, n_rows=1000, rank=100)["memory"]
-    growing, factor = 4 * 8 * 100 * 256, 8 * 100**2
-    assert few.memory_bytes == 4 * 1000 * 100 + factor + growing + 4 * 8 * 1000 * 256 + OTHER
 
 
 def test_a_plan_fits_to_the_byte():
@@ -104,10 +96,3 @@ def test_the_rank_that_a_refusal_advises_takes_seven_tenths_of_what_is_free(monk
     monkeypatch.setattr(memory, "available_memory", lambda: 10)
     with pytest.raises(MemoryError, match="Use rank=1 or less"):
         check_features_fit("node", 1000, 200, FLOAT64)
-
-
-def test_a_solver_holds_vectors_for_each_thread_and_a_quarter_of_a_gibibyte_of_steps_at_most():
-    assert solver_bytes(50, 10, n_threads=4) - solver_bytes(50, 10) == 8 * 500 * 2 * 3
-    assert solver_bytes(50, 10, itemsize=8) - solver_bytes(50, 10) == (200 * 500 + 50 * 50) * 4
-    many = 10**7
-    assert solver_bytes(1000, 10**4) == 256 * MIB + 4 * 1000**2 + 8 * many * 22

@@ -11,11 +11,8 @@ from kernelfields.basis.panel import PanelCholesky
 from kernelfields.kernels import RBF
 from kernelfields.objective.designs import memory
 from kernelfields.objective.designs.memory import (
-    factor_bytes,
     parse_memory,
     plan_features,
-    potential_bytes,
-    solver_bytes,
 )
 
 N_ROWS, RANK = 50_000, 2000
@@ -135,13 +132,3 @@ def test_a_plan_makes_what_it_says(keep, tmp_path):
     np.testing.assert_allclose(panel.features, exact, atol=1e-5)
     np.testing.assert_allclose(again, exact, atol=1e-5)
     assert again.dtype == np.float32
-
-
-def test_sizes_of_a_fit_grow_with_what_it_holds():
-    assert potential_bytes(1000, 10) == 8 * 1000 * 10 * 10
-    assert potential_bytes(1000, 10, tied=False) - potential_bytes(1000, 10) == 8 * 7 * 1000 * 10 * 10
-    assert 2 * potential_bytes(1000, 10, solved=False) == potential_bytes(1000, 10)
-    assert solver_bytes(50, 10) == 200 * 500 * 4 + 50 * 50 * 4 + 8 * 500 * 22
-    assert solver_bytes(50, 10, itemsize=8) > solver_bytes(50, 10)
-    assert factor_bytes(10) == 800
-    assert factor_bytes(4000) == 4 * 4000**2 + 4096 * 4000
