@@ -45,12 +45,6 @@ class Inferred:
     def hessian_product(self, *arrays):
         return self.member.covariance_product(self.member.potentials.of(arrays)).arrays
 
-    def expected_scores(self, *arrays):
-        """Expected scores (S,) of a direction, or of the potentials themselves without those that forbid."""
-        potentials = self.member.potentials
-        given = arrays or (np.where(np.isneginf(array), 0.0, array) for array in potentials.arrays)
-        return self.member.expected_scores(potentials.of(given))
-
 
 def chain_entropy(node, edge, offsets, workers=None):
     """Entropies (S,) of packed chains."""

@@ -71,7 +71,7 @@ def fewest_first(n_nodes, members):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_compiled_min_degree_order_is_that_of_the_definition(seed):
+def test_the_min_degree_order_is_that_of_the_definition(seed):
     rng = np.random.default_rng(seed)
     members = [np.array([rng.permutation(30)[:order] for _ in range(count)]) for order, count in ((2, 40), (3, 4))]
     expected = fewest_first(30, members)

@@ -91,9 +91,3 @@ class GraphEnumeration:
         """Return the best labelling (N,), the first of equals, and its scores (S,)."""
         items = self.infer(node, factors).items
         return np.concatenate([each.best for each in items]), np.array([each.scores.max() for each in items])
-
-    def sample(self, node, factors, n_samples, random) -> np.ndarray:
-        """Draw labellings, (n_samples, N)."""
-        items, random = self.infer(node, factors).items, np.random.default_rng(random)
-        drawn = [each.labellings[random.choice(len(each.scores), n_samples, p=each.probabilities)] for each in items]
-        return np.concatenate(drawn, axis=1)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import uint64
 
+from kernelfields.inference.sums_compiled import drawn
 from kernelfields.numerics.compiled import njit
 
 
@@ -224,17 +225,9 @@ def draw(v, incidence, node, tables, labels, penalty, weight, state, scores, bro
         if broken[b] > 0:
             scores[b] -= penalty * broken[b]
         top = max(top, scores[b])
-    total = 0.0
     for b in range(n_labels):
         chances[b] = np.exp(scores[b] - top)
-        total += chances[b]
-    # The last label of positive probability takes what rounding leaves over.
-    left, chosen = uniform(state) * total, -1
-    for b in range(n_labels):
-        if chances[b] > 0.0 and left >= 0.0:
-            chosen = b
-        left -= chances[b]
-    labels[v] = chosen
+    labels[v] = drawn(chances, n_labels, uniform(state))
 
 
 @njit(nogil=True, cache=True)
