@@ -75,7 +75,7 @@ def has_no_scale(kernel: object) -> bool:
 
 def has_one_scale(kernel: object) -> bool:
     """Whether a kernel sees distances between inputs on a scale that a user has chosen, the same for all columns."""
-    return isinstance(kernel, RBF | Laplacian | Matern) and np.ndim(getattr(kernel, "gamma", 1.0)) == 0
+    return isinstance(kernel, RBF | Laplacian | Matern)
 
 
 def kernel_from_spec(spec: object, callables: Mapping[str, KernelFunction] | None = None) -> Kernel:

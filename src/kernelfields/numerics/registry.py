@@ -34,7 +34,6 @@ from typing import ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from kernelfields.numerics.lazy import load_registering
-from kernelfields.numerics.sparse_rows import is_sparse
 
 _DEFAULTS: dict[type, Mapping[str, object]] = {}
 
@@ -139,11 +138,6 @@ def _prints_changes_only() -> bool:
 def _same(left: object, right: object) -> bool:
     if left is right:
         return True
-    if is_sparse(left) or is_sparse(right):
-        if not (is_sparse(left) and is_sparse(right)) or left.shape != right.shape:
-            return False
-        different = left != right
-        return is_sparse(different) and different.nnz == 0
     if isinstance(left, np.ndarray | list) or isinstance(right, np.ndarray | list):
         return np.array_equal(np.asarray(left), np.asarray(right))
     return bool(left == right)
