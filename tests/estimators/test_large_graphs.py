@@ -51,7 +51,7 @@ def test_the_duration_is_estimated_before_the_fit(monkeypatch, capsys):
 
 
 def test_a_fit_ends_where_its_value_settles():
-    graph, y, labels = labelled_grid(rows=30, columns=30)
+    graph, y, labels = labelled_grid(rows=21, columns=20)
     crf = GraphCRF(inference="trw", random_state=0).fit([graph], [y])
     assert crf.solution_.converged
     closer = GraphCRF(inference="trw", random_state=0, tol=1e-5).fit([graph], [y])

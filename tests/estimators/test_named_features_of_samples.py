@@ -1,7 +1,5 @@
-
 import numpy as np
 import pytest
-from sklearn.feature_extraction import DictVectorizer
 
 from kernelfields import ExponentialFamilyDensity, FieldSearchCV, KernelClassifier, MultiLabelCRF
 
@@ -32,4 +30,6 @@ def test_rows_of_words_are_refused_after_a_fit_and_beside_one():
         numeric.predict(DICTS)
     with pytest.raises(ValueError, match=r"X must be a table \(n, d\) of numbers"):
         KernelClassifier().fit(DICTS, LABELS, X_unlabelled=DICTS)
+
+
 """Samples as feature dicts, lists of feature strings or words: every estimator of tables refuses them."""

@@ -84,7 +84,7 @@ def test_few_labelled_nodes_are_decided_by_rule():
 
 @pytest.mark.parametrize("scale", [True, "auto"])
 def test_the_choice_is_kept_in_files(tmp_path, scale):
-    (x, edges), y, _, _ = told_by_neighbours()
+    (x, edges), y, _, _ = told_by_neighbours(n_nodes=400)
     graph = (x * [1.0, 40.0], edges)
     crf = GraphCRF(scale=scale, random_state=0).fit([graph], [y])
     assert crf.choices_.chosen["neighbours"]
@@ -108,10 +108,11 @@ def test_joined_by_hand_and_by_the_field_is_the_same():
 
 
 def test_a_search_keeps_to_the_columns_it_is_given():
-    graph, y, _, _ = told_by_neighbours()
-    graphs, labels = [graph] * 6, [y] * 6
+    graph, y, _, _ = told_by_neighbours(n_nodes=60)
+    graphs, labels = [graph] * 4, [y] * 4
     for neighbours, width in (("auto", 2), (True, 5)):
-        search = FieldSearchCV(GraphCRF(neighbours=neighbours, scale=False, random_state=0), kernels="linear", cv=2)
+        field = GraphCRF(neighbours=neighbours, scale=False, random_state=0)
+        search = FieldSearchCV(field, kernels="linear", prior_variances=[1.0], cv=2, extend=False)
         assert search.fit(graphs, labels).best_estimator_.coef_["node"].shape[0] == width
     uneven = (graph[0] * [1.0, 40.0], graph[1])
     search = FieldSearchCV(GraphCRF(random_state=0), prior_variances=[1.0], cv=2, halving=False)
