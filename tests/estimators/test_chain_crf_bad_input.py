@@ -122,9 +122,9 @@ def of_wrong_shape(a, b):
             "float16", "int", "double-precision", None
         )),
         ({"dtype": "float16", "kernel": "linear"}, ["dtype must be 'auto'"]),
-        ({"cliques": [NodeCliques(label_kernel="ordinal")]}, ["unknown label kernel 'ordinal'", "'delta'"]),
-        ({"cliques": [NodeCliques(label_kernel=np.eye(2))]}, ["there are 3 labels", "(2, 2)"]),
-        ({"cliques": [NodeCliques(label_kernel=-np.eye(3))]}, ["positive semi-definite"]),
+        ({"cliques": [NodeCliques("rbf", label_kernel="ordinal")]}, ["unknown label kernel 'ordinal'", "'delta'"]),
+        ({"cliques": [NodeCliques("rbf", label_kernel=np.eye(2))]}, ["there are 3 labels", "(2, 2)"]),
+        ({"cliques": [NodeCliques("rbf", label_kernel=-np.eye(3))]}, ["positive semi-definite"]),
         ({"random_state": "seed"}, ["random_state", "'seed'"]),
         ({"random_state": -1}, ["random_state", "-1"]),
         ({"constraints": [(0, 9)]}, ["unknown label 9 in 'transitions': known are 0, 1, 2"]),
@@ -144,7 +144,7 @@ def test_parameters_that_cannot_be_used(parameters, words):
         ({"edges": "linear"}, ["edges must be an EdgeCliques(...) or None, got 'linear'"]),
         ({"callbacks": print}, ["callbacks must be a list of functions"]),
         ({"callbacks": [3]}, ["callbacks must be a list of functions", "[3]"]),
-        ({"cliques": [NodeCliques(label_kernel=3)]}, ["a label kernel is", "3"]),
+        ({"cliques": [NodeCliques("rbf", label_kernel=3)]}, ["a label kernel is", "3"]),
         ({"constraints": 3}, ["transitions must be a collection", "3"]),
     ],
 )

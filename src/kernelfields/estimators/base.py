@@ -332,10 +332,14 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             raise ValueError("a development set needs both X_dev and y_dev")
         if X is None:
             return None
+        from kernelfields.inference.checks import check_labels
+
         try:
-            return self._read_beside(training, X, self.training_labels(y))
+            data = self._read_beside(training, X, self.training_labels(y))
         except ValueError as error:
             raise ValueError(f"development set: {error}") from error
+        check_labels(data, training.spec, training.classes)
+        return data
 
     def _read_beside(self, training: FitState[Data, Reader], X: object, y: object) -> Data:
         """Return labelled data beside those of a fit that is not over yet."""

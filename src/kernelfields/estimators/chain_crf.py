@@ -311,14 +311,6 @@ class ChainCRF(SequenceField):
 
         return FamilySpec(self._family_kind, len(classes), resolve_constraints(self.constraints, classes))
 
-    def _held_out_data(self, training: ChainTraining) -> Chains | None:
-        from kernelfields.inference.checks import check_labels
-
-        chains = super()._held_out_data(training)
-        if chains is not None:
-            check_labels(chains, training.spec, training.classes)
-        return chains
-
     def _read_beside(self, training: ChainTraining, X: object, y: object) -> Chains:
         return training.reader.read(X, y, None, training.classes).for_fit()
 

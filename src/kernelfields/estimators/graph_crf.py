@@ -141,11 +141,6 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
             raise ValueError("neighbours=True is for data of this process, and X is a Dask collection: leave it out")
         return super()._learn_collection(X, y, sample_weight)
 
-    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Graphs:
-        graphs = super()._read_fitted(X, y, sample_weight)
-        check_labels(graphs, self.field_.spec, self.classes_)
-        return graphs
-
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)
 

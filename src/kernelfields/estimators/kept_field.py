@@ -165,7 +165,11 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Data:
         """Return the data of the fit once more, labelled and weighted as they were in it."""
-        return self.read_data(X, y, sample_weight)
+        from kernelfields.inference.checks import check_labels
+
+        data = self.read_data(X, y, sample_weight)
+        check_labels(data, self.field_.spec, self.classes_)
+        return data
 
     # ---- state
 

@@ -326,20 +326,13 @@ class Chain(Drawn):
             support: Any = "observed" if linear and random.random() < 0.4 else "all"
             if support == "observed":
                 self.torch, edge_kernel = False, None
-            label_kernel, root = "delta", None  # type: Any, Any
-            if support == "all" and random.random() < 0.2:
-                root = random.normal(size=(self.n_labels, self.n_labels))
-                label_kernel = root @ root.T
             edges = None if edge_kernel is None else EdgeCliques(edge_kernel)
-            return {
-                "kernel": kernel,
-                "window": window,
-                "support": support,
-                "label_kernel": label_kernel,
-                "edges": edges,
-            }
+            return {"kernel": kernel, "window": window, "support": support, "edges": edges}
         explicit = random.random() < 0.3
         cliques: list = [NodeCliques(drawn_kernel(random, sparse=sparse, explicit=explicit), window=window, rank=3)]
+        if random.random() < 0.2:
+            root = random.normal(size=(self.n_labels, self.n_labels))
+            cliques[0].label_kernel = root @ root.T
         if random.random() < 0.9:
             cliques.append(EdgeCliques(edge_kernel, window=window if edge_kernel is not None else None, rank=3))
         if not self.ring and random.random() < 0.3:
