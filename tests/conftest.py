@@ -26,11 +26,13 @@ KINDS = {
 }
 LONG = (
     "examples/test_gallery.py",
+    "engines/test_engine_conformance.py",
+    "dask_engine/test_dask_fits.py",
     "objective/test_likelihood_conformance.py",
     "cli/test_command_bad_input.py",
     "cli/test_command_streams.py",
-    "estimators/test_chain_crf_l1.py",
-    "estimators/test_chain_crf_interrupts.py",
+    "cli/test_command_train.py",
+    "estimators/test_neighbours.py",
     "test_architecture.py",
 )
 
