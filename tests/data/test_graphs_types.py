@@ -1,4 +1,4 @@
-"""Types of nodes: read from dicts, packed, kept by subsets, refused with the place."""
+"""Types of nodes: read from dicts and networkx graphs, packed, kept by subsets, refused with the place."""
 
 import numpy as np
 import pytest
@@ -44,6 +44,32 @@ def test_a_set_of_a_type_sees_its_nodes_and_their_labels():
     assert everywhere.observed(graphs, 3)[1].tolist() == [0, 1, 2, 1, 0, 2]
 
 
+class Drawn:
+    """Quacks like a networkx graph without edges."""
+
+    def __init__(self, types):
+        self._nodes = {
+            f"n{number}": {"x": [float(number)]} | ({} if kind is None else {"type": kind})
+            for number, kind in enumerate(types)
+        }
+
+    def nodes(self, data=False):
+        return list(self._nodes.items()) if data else list(self._nodes)
+
+    def edges(self, data=False):
+        return []
+
+    def is_directed(self):
+        return False
+
+
+def test_types_are_attributes_of_networkx_nodes():
+    graphs, _ = Graphs.from_graphs([Drawn(["b", "a"]), Drawn(["a"])])
+    assert graphs.node_types.names == ("a", "b")
+    assert graphs.node_types.codes.tolist() == [1, 0, 0]
+    assert Graphs.from_graphs([Drawn([None, None])])[0].node_types is None
+
+
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
@@ -55,6 +81,8 @@ def test_a_set_of_a_type_sees_its_nodes_and_their_labels():
         ((X, EDGES), "graph 1 has no node_types, but graph 0 has them"),
         ({"x": X, "edge": EDGES}, "graph 1 is a dict with the key 'edge', known are 'x', 'edges'"),
         ({"edges": EDGES}, "graph 1 is a dict without 'x'"),
+        (Drawn(["a", None]), "node 'n1' of graph 1 has no attribute 'type', but other nodes have one"),
+        (Drawn(["a", 7]), "node 'n1' of graph 1 has the type 7: types are named by strings"),
     ],
 )
 def test_wrong_types_are_refused_with_their_place(bad, words):

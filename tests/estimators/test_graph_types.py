@@ -130,3 +130,17 @@ def test_types_that_are_asked_for_must_be_there():
         GraphCRF({"word": "linear"}).fit(untyped(X), y)
     with pytest.raises(ValueError, match="no nodes have the type 'number'; there are 'stop', 'word'"):
         GraphCRF(cliques=[GraphNodes("linear", node_type="number")]).fit(X, y)
+
+
+def test_networkx_nodes_carry_their_types():
+    networkx = pytest.importorskip("networkx")
+    X, y = typed_data(n_graphs=8)
+    drawn = []
+    for each in X:
+        graph = networkx.Graph()
+        for node, (x, kind) in enumerate(zip(each["x"], each["node_types"], strict=True)):
+            graph.add_node(node, x=x, type=str(kind))
+        graph.add_edges_from(each["edges"].tolist())
+        drawn.append(graph)
+    ours = GraphCRF("linear", **TIGHT).fit(drawn, y)
+    assert ours.solution_.value == GraphCRF("linear", **TIGHT).fit(X, y).solution_.value

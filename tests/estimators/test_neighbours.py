@@ -112,7 +112,7 @@ def test_a_search_keeps_to_the_columns_it_is_given():
     graphs, labels = [graph] * 4, [y] * 4
     for neighbours, width in (("auto", 2), (True, 5)):
         field = GraphCRF(neighbours=neighbours, scale=False, random_state=0)
-        search = FieldSearchCV(field, kernels="linear", prior_variances=[1.0], cv=2, extend=False)
+        search = FieldSearchCV(field, kernels="linear", prior_variances=[1.0], cv=2)
         assert search.fit(graphs, labels).best_estimator_.coef_["node"].shape[0] == width
     uneven = (graph[0] * [1.0, 40.0], graph[1])
     search = FieldSearchCV(GraphCRF(random_state=0), prior_variances=[1.0], cv=2, halving=False)

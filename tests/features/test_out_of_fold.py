@@ -107,6 +107,17 @@ def test_graphs_keep_their_edges_and_tables_their_rows():
     assert rows.shape == (len(np.concatenate(Y)), 3)
 
 
+def test_networkx_graphs():
+    networkx = pytest.importorskip("networkx")
+    graphs = [networkx.path_graph(len(x)) for x in X]
+    for graph, x in zip(graphs, X, strict=True):
+        networkx.set_node_attributes(graph, dict(enumerate(x)), "features")
+    made = OutOfFold(LOGISTIC, cv=3).fit_transform(graphs, Y)
+    expected = OutOfFold(LOGISTIC, cv=3).fit_transform(X, Y)
+    np.testing.assert_allclose(made[0].nodes[1]["x"], expected[0][1])
+    assert "features" in graphs[0].nodes[1]
+
+
 def test_frames(tmp_path):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(np.vstack(X), columns=["a", "b", "c"][: X[0].shape[1]])

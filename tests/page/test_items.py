@@ -48,6 +48,17 @@ def test_nodes_of_a_graph_are_decoded_given_those_that_are_fixed():
     assert {entry["item"] for entry in session.queue("doubtful")} == set(range(12))
 
 
+def test_named_nodes_of_networkx():
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.Graph()
+    graph.add_node("a", x=[0.0])
+    graph.add_node("b", x=[1.0])
+    graph.add_edge("a", "b")
+    shown = LabellingSession([graph], None, GraphCRF(), classes=["u", "v"]).show(0)
+    assert shown["names"] == ["a", "b"]
+    assert [row[0] for row in shown["cells"]] == ["b", "a"]
+
+
 @pytest.mark.slow
 def test_several_labels_from_a_few_to_a_model():
     X, y = instances(60)

@@ -1,5 +1,6 @@
 """Searches of graphs, of several labels and of classes find what an exhaustive search finds, on the same body."""
 
+import networkx as nx
 import numpy as np
 import pytest
 from search_sequences import search_sequences
@@ -127,6 +128,19 @@ def test_kernels_by_type_of_node_are_candidates():
     # Without pivots the rank does not count.
     assert [each["rank"] for each in search.cv_results_["params"]] == [4, 4, 8, 8, 4, 4]
     assert set(search.best_params_["kernel"]) == {"a", "b"}
+
+
+def test_graphs_of_networkx_are_dealt_out():
+    graphs = []
+    for x in SEQUENCES:
+        graph = nx.path_graph(len(x))
+        nx.set_node_attributes(graph, dict(enumerate(x)), "x")
+        graphs.append(graph)
+    search, (X, y) = quick("graphs")
+    twin = clone(search).fit(X, y)
+    np.testing.assert_allclose(
+        search.fit(graphs, y).cv_results_["mean_test_score"], twin.cv_results_["mean_test_score"], rtol=1e-9
+    )
 
 
 # ---- tables

@@ -406,7 +406,7 @@ class GraphNodes(_Windowless):
         if graphs.node_types is None:
             raise ValueError(
                 f"GraphNodes scores nodes of the type {self.node_type!r}, and the graphs have no types of nodes: "
-                "pass dicts with 'x', 'edges' and 'node_types'"
+                "pass dicts with 'x', 'edges' and 'node_types', or set the attribute 'type' of networkx nodes"
             )
         return graphs.node_types.nodes_of(self.node_type)
 

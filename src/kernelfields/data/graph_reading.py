@@ -1,24 +1,31 @@
-"""Graphs as users pass them, checked and packed: a list with one entry per graph, in one of three forms.
+"""Graphs as users pass them, checked and packed: a list with one entry per graph, in one of four forms.
 
     (node_features, edges)                    node_features (n, d) dense or sparse, edges (m, 2) whole numbers
     (node_features, edges, edge_features)     edge_features (m, e) dense or sparse
     {"x": node_features, "edges": edges}      "edge_features" and "node_types", n strings, if wanted
+    a networkx graph                          attributes "x" or "features" of nodes and, if wanted, of edges
 
 Row j of the edges of graph i joins nodes of that graph, each in 0 .. n_i - 1. Edges of several types are a dict
 type -> (m, k) with k = 2 for edges, 3 and more for cliques of more labels; edge_features is then a dict, too, for
 some or all types. A type that a graph lacks is empty there. Edges that come as one array have the type "edge".
 
+networkx is not imported: ``is_networkx`` recognises a graph by its methods. The attribute "type" of a node or
+an edge is its type, nodes are numbered in the order of graph.nodes, and edges have the direction in which
+graph.edges lists them. Features of edges belong to all edges of a type or to none.
+
 Result: packed inputs (N, d) and offsets (S + 1,), for each type of edges its name, members (M, k) int64 in numbers of
 packed nodes, offsets (S + 1,) int64 and inputs None or (M, e), and the types of the nodes or None: node v has the type
 names[codes[v]], codes (N,) int64, names sorted or as declared. The members of a row are distinct, and no two rows of a
 type join the same nodes, in whatever order. Cost: one copy of the data and O(M k log M) in NumPy; Python loops run over
-graphs. Fails: ValueError or TypeError naming the graph (counted from 0), the row, and what to do about it.
+graphs, and over nodes and edges of networkx graphs only. Fails: ValueError or TypeError naming the graph (counted from
+0), the row, or the node or edge of a networkx graph by its own name, and what to do about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,11 +53,12 @@ GRAPHS = ItemNames(
     words="Turn words and categories into numbers first, for example by sklearn.preprocessing.OneHotEncoder.",
 )
 _EXPECTED_X = (
-    "X must be a list of graphs, each (node_features, edges), (node_features, edges, edge_features) or a dict "
-    "with 'x' and 'edges'"
+    "X must be a list of graphs, each (node_features, edges), (node_features, edges, edge_features), a dict with "
+    "'x' and 'edges', or a networkx graph"
 )
-# Keys of a graph that comes as a dict.
+# Keys of a graph that comes as a dict, and attributes of networkx that hold features.
 _PARTS = ("x", "edges", "edge_features", "node_types")
+_FEATURES = ("x", "features")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,14 +115,16 @@ def read_graphs(
 def given_tables(X: object) -> dict[str | None, list]:
     """Return the tables of features of graphs as they were given: of nodes under None, of edges by their type.
 
-    Types that are named nowhere are not in it.
+    Types that are named nowhere are not in it, nor are networkx graphs, which have no tables.
     """
     tables: dict[str | None, list] = {}
     for item in X:  # type: ignore[attr-defined]  # it was read as a list of graphs
         if isinstance(item, Mapping):
             nodes, features = item["x"], item.get("edge_features")
-        else:
+        elif isinstance(item, tuple | list):
             nodes, features = item[0], item[2] if len(item) > 2 else None
+        else:
+            continue
         by_type = features if isinstance(features, Mapping) else {PLAIN: features}
         for kind, table in {None: nodes, **by_type}.items():
             if table is not None:
@@ -124,7 +134,7 @@ def given_tables(X: object) -> dict[str | None, list]:
 
 def _list_graphs(X: object) -> list:
     one_graph = isinstance(X, tuple) and len(X) in (2, 3) and len(shape_of(X[0]) or ()) == 2
-    if one_graph or (isinstance(X, Mapping) and "x" in X):
+    if one_graph or is_networkx(X) or (isinstance(X, Mapping) and "x" in X):
         raise ValueError(f"{_EXPECTED_X}, got one graph: wrap it, [X]")
     return list_wholes(X, _EXPECTED_X, GRAPHS)
 
@@ -133,6 +143,9 @@ def _read_graph(item: object, name: str) -> _Graph:
     kinds: object = None
     if isinstance(item, Mapping):
         item, kinds = _read_parts(item, name)
+    elif not isinstance(item, tuple | list) and is_networkx(item):
+        nodes, edges, features, kinds = read_networkx(item, name)
+        item = (nodes, edges or [], features or None)
     if not isinstance(item, tuple | list) or len(item) not in (2, 3):
         came = f"{type(item).__name__} of {len(item)}" if isinstance(item, tuple | list) else type(item).__name__
         raise ValueError(
@@ -143,7 +156,7 @@ def _read_graph(item: object, name: str) -> _Graph:
     typed = isinstance(edges, Mapping)
     if isinstance(edges, Mapping):
         if (other := [kind for kind in edges if not isinstance(kind, str)]) != []:
-            raise ValueError(f"edges of {name} has the type {other[0]!r}: types are named by strings")
+            raise _unnamed(other[0], f"edges of {name}")
         members = {kind: member_table(table, f"{of_type('edges', kind)} of {name}") for kind, table in edges.items()}
     else:
         members = {PLAIN: member_table(edges, f"edges of {name}", 2)}
@@ -270,6 +283,10 @@ def _stack_types(tables: list, offsets: np.ndarray, declared: Sequence[str] | No
 def of_type(argument: str, kind: str) -> str:
     """Return what messages call the part of an argument that is of a type, as in ``edges['horizontal']``."""
     return argument if kind == PLAIN else f"{argument}[{kind!r}]"
+
+
+def _unnamed(kind: object, owner: str) -> ValueError:
+    return ValueError(f"{owner} has the type {kind!r}: types are named by strings")
 
 
 def member_table(item: object, where: str, width: int | None = None) -> np.ndarray:
@@ -399,6 +416,82 @@ def _keys(ordered: np.ndarray, n_nodes: int) -> np.ndarray:
     return np.unique(ordered, axis=0, return_inverse=True)[1].reshape(-1)
 
 
+class AttributedGraph(Protocol):
+    """A graph whose nodes and edges carry attributes, as those of networkx are."""
+
+    def nodes(self, data: bool) -> Iterable[tuple[Hashable, Mapping]]:
+        """Return the nodes with their attributes."""
+
+    def edges(self, data: bool) -> Iterable[tuple[Hashable, Hashable, Mapping]]:
+        """Return the pairs of nodes that edges join, with the attributes of the edge."""
+
+
 def holds_graphs(items: object) -> bool:
-    """Whether the first item is a graph: a tuple (nodes, edges, ...) or a mapping."""
-    return isinstance(next(iter(items), None) if isinstance(items, Iterable) else None, tuple | Mapping)
+    """Whether the first item is a graph: a tuple (nodes, edges, ...), a mapping, or one of networkx."""
+    first = next(iter(items), None) if isinstance(items, Iterable) else None
+    return isinstance(first, tuple | Mapping) or is_networkx(first)
+
+
+def is_networkx(graph: object) -> TypeGuard[AttributedGraph]:
+    """Whether this is a graph with nodes and edges that carry attributes, as those of networkx are."""
+    return all(callable(getattr(graph, name, None)) for name in ("nodes", "edges", "is_directed"))
+
+
+def read_networkx(graph: AttributedGraph, name: str) -> tuple[list, dict[str, list], dict[str, list], list | None]:
+    """Return rows of node features, by type the pairs of node numbers and rows of edge features, types of nodes.
+
+    The types of nodes are None where no node has one. ``name`` is how messages call the graph.
+    """
+    numbers: dict[Hashable, int] = {}
+    nodes = []
+    types: dict[Hashable, str] = {}
+    for number, (node, attributes) in enumerate(graph.nodes(data=True)):
+        numbers[node] = number
+        features = _features(attributes)
+        if features is None:
+            raise ValueError(
+                f"node {node!r} of {name} has no attribute 'x' or 'features': set "
+                f"graph.nodes[{node!r}]['x'] to its row of features"
+            )
+        nodes.append(features)
+        if "type" in attributes:
+            types[node] = attributes["type"]
+            if not isinstance(types[node], str):
+                raise _unnamed(types[node], f"node {node!r} of {name}")
+    if not nodes:
+        raise ValueError(f"{name} has no nodes: remove empty graphs from X and y")
+    if types and len(types) < len(nodes):
+        without = next(node for node in numbers if node not in types)
+        raise ValueError(
+            f"node {without!r} of {name} has no attribute 'type', but other nodes have one: set it for all "
+            "nodes or for none"
+        )
+    edges: dict[str, list] = {}
+    features_of: dict[str, list] = {}
+    for one, other, attributes in graph.edges(data=True):
+        kind = attributes.get("type", PLAIN)
+        if not isinstance(kind, str):
+            raise _unnamed(kind, f"the edge {one!r} - {other!r} of {name}")
+        pairs = edges.setdefault(kind, [])
+        rows = features_of.setdefault(kind, [])
+        features = _features(attributes)
+        if (features is not None) != (len(rows) == len(pairs)) and pairs:
+            has, lacks = ("has", "have none") if features is not None else ("lacks", "have them")
+            raise ValueError(
+                f"the edge {one!r} - {other!r} of {name} {has} features ('x' or 'features'), but edges of "
+                f"the type {kind!r} before it {lacks}: set them for all edges of a type or for none"
+            )
+        pairs.append((numbers[one], numbers[other]))
+        if features is not None:
+            rows.append(features)
+    with_features = {kind: rows for kind, rows in features_of.items() if rows}
+    return nodes, edges, with_features, list(types.values()) or None
+
+
+def _features(attributes: Mapping) -> Sequence | None:
+    """Return a row of features, one number made a row, or None."""
+    for name in _FEATURES:
+        if name in attributes:
+            value = attributes[name]
+            return value if is_sequence(value) and getattr(value, "ndim", 1) != 0 else [value]
+    return None

@@ -115,7 +115,7 @@ class Graphs(Packed):
         """Check and pack a list of graphs in the forms of graph_reading.py; return them and the sorted classes.
 
         ``y`` holds one array of labels per graph, in the order of its nodes; without it the labels are None and
-        ``classes`` comes back as it was given.
+        ``classes`` comes back as it was given, and labels among the attributes of a networkx graph are not looked at.
         ``types`` declares the types of edges and how many nodes each joins, in the order wanted, ``node_types`` those
         of nodes; None takes those that appear.
         """

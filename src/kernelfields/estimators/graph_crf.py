@@ -52,9 +52,10 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
 
     score(y | x) = sum_v f(x_v, y_v) + sum over edges f(x_e, y_v, y_w), larger cliques likewise, with Gaussian
     process priors on f, fitted to the maximum a posteriori. An entry of X is ``(node_features, edges)``,
-    ``(node_features, edges, edge_features)`` or a dict of these parts ("x", "edges", "edge_features"). Edges and their
-    features may be dicts by type, and a type of three or more columns joins that many nodes. The dict may
-    also have "node_types": then each type of nodes has a potential of its own. y holds one array of labels per graph.
+    ``(node_features, edges, edge_features)``, a dict of these parts ("x", "edges", "edge_features") or a networkx
+    graph. Edges and their features may be dicts by type, and a type of three or more columns joins that many
+    nodes. The dict may also have "node_types": then each type of nodes has a potential of its own. y holds one
+    array of labels per graph.
 
     Parameters
     ----------
@@ -270,7 +271,7 @@ def _node_kernels(given: KernelLike | Mapping[str, KernelLike], graphs: Graphs) 
         if isinstance(given, Mapping):
             raise ValueError(
                 "kernel is a dict by type of node, and the graphs have no types of nodes: pass dicts with 'x', "
-                "'edges' and 'node_types'"
+                "'edges' and 'node_types', or set the attribute 'type' of networkx nodes"
             )
         return [(None, given)]
     names = graphs.node_types.names

@@ -251,4 +251,12 @@ def _cut(rows: Matrix, offsets: np.ndarray) -> list:
 
 def _with_nodes(graph: Any, rows: np.ndarray) -> Any:
     """Return a graph with other features of its nodes."""
-    return {**graph, "x": rows} if isinstance(graph, Mapping) else (rows, *graph[1:])
+    if isinstance(graph, Mapping):
+        return {**graph, "x": rows}
+    if isinstance(graph, tuple):
+        return (rows, *graph[1:])
+    copy = graph.copy()
+    for node, row in zip(copy.nodes(), rows, strict=True):
+        copy.nodes[node].pop("features", None)
+        copy.nodes[node]["x"] = row
+    return copy

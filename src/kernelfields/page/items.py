@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
-from kernelfields.data.graph_reading import read_graphs
+from kernelfields.data.graph_reading import is_networkx, read_graphs
 from kernelfields.data.partial_labels import single_labels
 from kernelfields.data.readers import is_feature_sequences
 from kernelfields.data.reading import plain_label
@@ -101,7 +101,7 @@ class GraphItems(SequenceItems):
     def show(self, item: int, rows: slice) -> dict[str, Any]:
         """Return names, neighbours and inputs of nodes."""
         begin, end = self._offsets[item] + rows.start, self._offsets[item] + rows.stop
-        names = self.words[item] if self.words is not None else list(range(self.lengths[item]))
+        names = self.words[item] if self.words is not None else _node_names(self.X[item], self.lengths[item])
         beside: list[set[int]] = [set() for _ in range(begin, end)]
         for members in self._members:
             for own in members[((members >= begin) & (members < end)).any(axis=1)].tolist():
@@ -239,3 +239,7 @@ def _is_open(entry: Any) -> bool:
 def _cells(rows: Any) -> list[list[float | None]]:
     dense = rows[:, :_CELLS].toarray() if is_sparse(rows) else rows[:, :_CELLS]
     return [[finite(value) for value in row] for row in np.asarray(dense, dtype=np.float64).tolist()]
+
+
+def _node_names(graph: Any, count: int) -> list:
+    return [node for node, _ in graph.nodes(data=True)] if is_networkx(graph) else list(range(count))

@@ -305,7 +305,7 @@ class LocalDesign(Design):
     def squared_pull_back(self, variances: Array, workers: Workers) -> np.ndarray:
         """Return sum_t z_tf^2 variances_t A^2, (r, q), for variances (n, L^k) of a term with sparse features."""
         factor = self._factor_like(variances)
-        table: SparseTable | PairTable = self.table  # type: ignore[assignment]  # one with sparse features
+        table: SparseTable | PairTable = self.table  # one with sparse features
         return table.squared().transposed_product(variances if factor is None else variances @ factor**2, workers)
 
     def labels_like(self, rows: Array) -> Array:
