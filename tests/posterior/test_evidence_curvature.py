@@ -12,6 +12,7 @@ from kernelfields.objective.curvature import (
     BlockedChains,
     _slopes_one_by_one,
     likelihood_hessian,
+    pairs_are_cheap,
     trace_slopes,
     works_in_blocks,
 )
@@ -64,18 +65,22 @@ def half_trace(point, roots, signs, potentials):
 
 @pytest.mark.parametrize("name", FIELDS)
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_the_hessian_in_blocks_is_that_of_single_products(name, n_jobs):
+@pytest.mark.parametrize("from_pairs", [False, True])
+def test_the_hessian_in_blocks_is_that_of_single_products(name, n_jobs, from_pairs):
     point = point_of(FIELDS[name], n_jobs=n_jobs)
     assert works_in_blocks(point.posterior)
     expected, chains = by_single_products(point), BlockedChains(point)
+    chains.from_pairs = from_pairs
     np.testing.assert_allclose(chains.hessian(), expected, atol=1e-12 * np.abs(expected).max())
     np.testing.assert_allclose(likelihood_hessian(point), expected, atol=1e-12 * np.abs(expected).max())
 
 
-def test_labels_of_probability_zero_are_no_trouble():
+@pytest.mark.parametrize("from_pairs", [False, True])
+def test_labels_of_probability_zero_are_no_trouble(from_pairs):
     point = point_of(FIELDS["one kernel"], constraints={"transitions": [(0, 0), (3, 2)], "start": [3]})
     assert (point.evaluation.member.marginals("edge")[:, 0, 0] == 0.0).all()
     expected, chains = by_single_products(point), BlockedChains(point)
+    chains.from_pairs = from_pairs
     np.testing.assert_allclose(chains.hessian(), expected, atol=1e-12 * np.abs(expected).max())
     roots = np.random.default_rng(1).normal(size=(5, point.posterior.size))
     found = trace_slopes(point, roots, np.ones(5), [0])
@@ -105,3 +110,13 @@ def test_slopes_are_derivatives_of_the_trace(edge_kernel):
     move = point.posterior.potentials(random.normal(size=point.posterior.size))
     ahead, behind = (half_trace(point, roots, signs, point.potentials.moved(h, move)) for h in (1e-5, -1e-5))
     assert slopes.potentials.dot(move) == pytest.approx((ahead - behind) / 2e-5, rel=1e-6)
+
+
+def test_short_chains_are_taken_in_pairs_unless_factors_leave_few_labels():
+    chains = BlockedChains(point_of(FIELDS["one kernel"]))
+    assert chains.from_pairs  # 7 chains of at most nine positions, four labels
+    assert not pairs_are_cheap(np.array([30] * 10), 10, [10])
+    assert pairs_are_cheap(np.array([100] + [4] * 50_000), 26, [25])
+    assert not pairs_are_cheap(np.array([2000] + [4] * 50_000), 26, [25]), "one sequence would take 21 GB"
+    few = [NodeCliques("linear", label_kernel=np.ones((4, 4))), EdgeCliques()]
+    assert not BlockedChains(point_of(few)).from_pairs

@@ -8,10 +8,11 @@ Labels that stand alone and see dense features through one label factor have wit
 few products of features. Chains with one table of transitions are worked on by blocks of directions: a direction is
 a column of potentials, and inference/chain/moments_compiled.py turns a block of them into the responses of
 marginals, Cov times the block, and the sum of their third cumulants; runs of sequences are shared out among
-threads. Other fields take a Hessian product for each direction, and two more around the point for third derivatives.
+threads. Hessians of short chains come from covariances of all pairs of their positions instead (pairs_compiled.py).
+Other fields take a Hessian product for each direction, and two more around the point for third derivatives.
 
-Cost of a Hessian in blocks: O(N size L^2) for responses and N size^2 for pulling them back; of slopes for k roots:
-4 N size k. One by one: a Hessian product for each coefficient or root.
+Cost of a Hessian in blocks: O(N size L^2) for responses, or N T L (L + size) from pairs, and N size^2 for pulling them
+back; of slopes for k roots: 4 N size k. One by one: a Hessian product for each coefficient or root.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from kernelfields.objective.posterior import LogPosterior, Point
 
 # Directions of a run of sequences, in bytes: few runs, as each adds to a matrix of all coefficients.
 _RUN_BYTES = 64 * 2**20
+# Covariances of pairs of a run, in bytes: what the allocator keeps and hands out again.
+_PAIR_BYTES = 16 * 2**20
 # Length of a step along a direction, in nats of the largest potential, for fields without blocks of directions.
 _STEP = 1e-4
 
@@ -119,6 +122,16 @@ def works_in_blocks(posterior: LogPosterior) -> bool:
     )
 
 
+def pairs_are_cheap(lengths: np.ndarray, n_labels: int, outputs: Sequence[int]) -> bool:
+    """Whether pairs of positions cost less than directions, for sets of so many coefficients per feature.
+
+    A pair of positions costs a product with a table of steps, a direction two for every step; but pairs are of all
+    labels, whatever factors leave of them. Those of the longest sequence are held at once.
+    """
+    few = lengths @ lengths <= 2 * n_labels * lengths.sum() and all(2 * each > n_labels for each in outputs)
+    return bool(few and 8 * (n_labels * lengths.max(initial=0)) ** 2 <= _RUN_BYTES)
+
+
 class BlockedChains:
     """The beliefs at a point as packed chains, and the clique sets as tables of features and label factors."""
 
@@ -136,14 +149,17 @@ class BlockedChains:
         designs = list(enumerate(datafit.designs))
         self.nodes = [(index, design) for index, design in designs if design.labels_per_clique == 1]
         self.edges = [(index, design) for index, design in designs if design.labels_per_clique == 2]
+        outputs = [self.posterior.blocks[index].shape[1] for index, _ in self.nodes]
+        #: Whether Hessians come from covariances of pairs of positions.
+        self.from_pairs = pairs_are_cheap(np.diff(self.offsets), self.n_labels, outputs)
 
     def shares(self) -> list[tuple[int, int]]:
         """Return ranges of sequences with about equally many rows, one for each thread."""
         return even_runs(self.offsets, self.workers.n_threads)
 
-    def runs(self, first: int, last: int, n_columns: int) -> Iterator[tuple[slice, slice]]:
-        """Yield runs of sequences first..last-1 whose directions fit in ``_RUN_BYTES``, and their rows."""
-        most = max(1, _RUN_BYTES // (8 * self.n_labels * n_columns))
+    def runs(self, first: int, last: int, n_columns: int, n_bytes: int = _RUN_BYTES) -> Iterator[tuple[slice, slice]]:
+        """Yield runs of sequences first..last-1 whose directions, or pairs, fit in so many bytes, and their rows."""
+        most = max(1, n_bytes // (8 * self.n_labels * n_columns))
         while first < last:
             end = int(np.searchsorted(self.offsets, self.offsets[first] + most, side="right")) - 1
             end = min(max(end, first + 1), last)
@@ -187,6 +203,29 @@ class BlockedChains:
             steps[:, label] += joint[:, :, label].T @ after[:, label]
         steps.reshape(n_steps, n_steps)[np.diag_indices(n_steps)] += joint.sum(axis=0).ravel()
         return node, steps
+
+    def steps_in_pairs(self, run: slice, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same by covariances of labels with steps."""
+        from kernelfields.inference.chain.pairs_compiled import covariances_with_steps
+
+        n_labels, n_steps = self.n_labels, self.n_labels**2
+        past, both = (np.empty((rows.stop - rows.start, n_labels, n_labels, n_labels)) for _ in range(2))
+        marginals, weights = self.marginals[rows], self._row_weights(run)[:, None, None]
+        covariances_with_steps(self._offsets_of(run), marginals, self.steps[rows], past, both)
+        joint, both = self.steps[rows] * weights, both.reshape(len(both), n_labels, n_steps)
+        if (weights != 1.0).any():
+            both *= weights
+        certain = np.divide(1.0, marginals, out=np.zeros_like(marginals), where=marginals > 0.0)
+        # Given a step that leaves a, steps before it depend on a alone.
+        leaving, earlier = joint[1:] * certain[:-1, :, None], past.reshape(len(past), n_labels, n_steps)
+        steps = np.zeros((n_labels, n_labels, n_steps))
+        for label in range(n_labels):
+            steps[label] = leaving[:, label].T @ earlier[:-1, label]
+        matrix = steps.reshape(n_steps, n_steps)
+        matrix += matrix.T.copy()
+        matrix -= joint.reshape(-1, n_steps).T @ self.steps[rows].reshape(-1, n_steps)
+        matrix[np.diag_indices(n_steps)] += joint.sum(axis=0).ravel()
+        return both, steps
 
     def _row_weights(self, run: slice) -> np.ndarray:
         return np.repeat(self.weights[run], np.diff(self.offsets[run.start : run.stop + 1]))
@@ -240,10 +279,11 @@ class BlockedChains:
         blocks = self.posterior.blocks
         matrix = np.zeros((self.posterior.size, self.posterior.size))
         if self.nodes:
-            self._add_nodes(first, last, matrix)
-        for run, rows in self.runs(first, last, self.n_labels**2) if self.edges else ():
+            (self._add_nodes_in_pairs if self.from_pairs else self._add_nodes_by_direction)(first, last, matrix)
+        n_bytes = _PAIR_BYTES if self.from_pairs else _RUN_BYTES
+        for run, rows in self.runs(first, last, self.n_labels**2, n_bytes) if self.edges else ():
             tables = {index: self.table(design, rows) for index, design in self.nodes}
-            node, steps = self.steps_by_direction(run, rows)
+            node, steps = (self.steps_in_pairs if self.from_pairs else self.steps_by_direction)(run, rows)
             for number, (index, design) in enumerate(self.edges):
                 own = design.term.in_coordinates(node)
                 for other, beside in self.nodes:
@@ -254,7 +294,7 @@ class BlockedChains:
                     matrix[blocks[other].rows, blocks[index].rows] += beside.term.in_coordinates(own.T).T
         return matrix
 
-    def _add_nodes(self, first: int, last: int, matrix: np.ndarray) -> None:
+    def _add_nodes_by_direction(self, first: int, last: int, matrix: np.ndarray) -> None:
         """Add the products of sets of single labels: responses to each direction, pulled back."""
         blocks = self.posterior.blocks
         numbers = [np.arange(block.rows.start, block.rows.stop).reshape(block.shape) for block in blocks]
@@ -271,6 +311,32 @@ class BlockedChains:
                         pulled = _pull_back(tables[other], _factor(beside)[:, :outputs], node)
                         target = numbers[other][:, :outputs].ravel()
                         matrix[np.ix_(target, columns)] += pulled.reshape(len(target), len(columns))
+
+    def _add_nodes_in_pairs(self, first: int, last: int, matrix: np.ndarray) -> None:
+        """Add the same by covariances of all pairs of positions, for the features of all sets side by side."""
+        from kernelfields.inference.chain.pairs_compiled import covariances_with_features
+
+        blocks, n_labels = self.posterior.blocks, self.n_labels
+        ends = np.cumsum([0, *(blocks[index].shape[0] for index, _ in self.nodes)]).tolist()
+        # Label a and features of one position, label b >= a and features of the other.
+        sums = np.zeros((n_labels, ends[-1], n_labels, ends[-1]))
+        for run, rows in self.runs(first, last, n_labels * ends[-1], _PAIR_BYTES):
+            table = np.hstack([self.table(design, rows) for _, design in self.nodes])
+            seen = np.empty((len(table), n_labels, *sums.shape[2:]))
+            steps = self.steps[rows] if len(self.steps) > 1 else self.steps
+            covariances_with_features(self._offsets_of(run), self.marginals[rows], steps, table, seen)
+            weighted = table.T * self._row_weights(run)
+            for label in range(n_labels):
+                upper = seen[:, label].reshape(len(table), -1)[:, label * ends[-1] :]
+                sums[label, :, label:] += (weighted @ upper).reshape(ends[-1], -1, ends[-1])
+        for label in range(n_labels):
+            sums[label + 1 :, :, label] = sums[label, :, label + 1 :].transpose(1, 2, 0)
+        for number, (index, design) in enumerate(self.nodes):
+            for before, (other, beside) in enumerate(self.nodes[: number + 1]):
+                part = sums[:, ends[before] : ends[before + 1], :, ends[number] : ends[number + 1]]
+                part = np.einsum("aibj,ap,bq->ipjq", part, _factor(beside), _factor(design), optimize=True)
+                target = matrix[blocks[other].rows, blocks[index].rows]
+                target += part.reshape(target.shape)
 
     def slopes(self, roots: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
         """Return how (1/2) tr J R^T R moves for rows R of roots."""
