@@ -28,7 +28,7 @@ from experiments.pictures import gap_curves
 from experiments.result_pages import Drawing, duration, table, write_page
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF, Polynomial
-from kernelfields.solvers import SOLVERS, Iteration
+from kernelfields.solvers import SOLVERS, DirectionRule, Iteration
 
 KEYS = ("part", "problem", "solver", "tol")
 LIMIT = 30.0
@@ -78,27 +78,22 @@ def problems() -> dict[str, tuple[ChainCRF, tuple[list, list], tuple[str, ...], 
     }
 
 
-class Timed:
+class Timed(DirectionRule):
     """A rule that is timed: notes the processor seconds at every iteration and gives up after a limit."""
 
-    def __init__(self, rule: Any, limit: float):
+    def __init__(self, rule: DirectionRule, limit: float):
         self.rule = rule
         self.limit = limit
         self.name = rule.name
+        self.factors_matrices, self.slope_reduction = rule.factors_matrices, rule.slope_reduction
+        # All but the clock is the rule's own.
+        self.first_point, self.begin, self.direction = rule.first_point, rule.begin, rule.direction
+        self.advance, self.learn = rule.advance, rule.learn
         self.seconds: list[float] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.rule, name)
 
     def prepare(self, posterior: Any) -> None:
         self._begin = time.process_time()
         self.rule.prepare(posterior)
-
-    def direction(self, point: Any, relative_gap: float) -> Any:
-        return self.rule.direction(point, relative_gap)
-
-    def learn(self, before: Any, after: Any) -> None:
-        self.rule.learn(before, after)
 
     def watch(self, _: Iteration) -> bool:
         """Be called back after every iteration."""

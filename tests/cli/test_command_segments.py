@@ -52,7 +52,7 @@ def refused(*arguments):
 
 def test_options_become_parameters_and_the_settings_repeat_the_run(inside, tmp_path):
     first, second = tmp_path / "first.model", tmp_path / "second.model"
-    options = ("--max-duration", "4", "--repeats", "--duration-prior-variance", "0.5", "--l1", "0.1")
+    options = ("--max-duration", "4", "--repeats", "--duration-prior-variance", "0.5")
     run("train", "words.conll", "--segments", *options, "--dev", "words.conll", "--window", "2,0", "-m", first, *FIT)
     run("train", "--config", tmp_path / "first.toml", "-m", second, "-q")
     crf, again = SegmentCRF.load(first), SegmentCRF.load(second)

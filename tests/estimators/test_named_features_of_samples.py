@@ -1,3 +1,5 @@
+"""Samples as feature dicts, lists of feature strings or words: every estimator of tables refuses them."""
+
 import numpy as np
 import pytest
 
@@ -24,12 +26,7 @@ def test_rows_of_words_are_refused(estimator, y, rows):
         estimator.fit(rows, y)
 
 
-def test_rows_of_words_are_refused_after_a_fit_and_beside_one():
+def test_rows_of_words_are_refused_after_a_fit():
     numeric = KernelClassifier(prior_variance=1.0).fit(np.eye(4), [0, 1, 0, 1])
     with pytest.raises(ValueError, match=r"X must be a table \(n, d\) of numbers"):
         numeric.predict(DICTS)
-    with pytest.raises(ValueError, match=r"X must be a table \(n, d\) of numbers"):
-        KernelClassifier().fit(DICTS, LABELS, X_unlabelled=DICTS)
-
-
-"""Samples as feature dicts, lists of feature strings or words: every estimator of tables refuses them."""

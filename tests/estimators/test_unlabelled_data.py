@@ -179,6 +179,3 @@ def test_warm_starts_go_on_from_the_coefficients():
     value = crf.solution_.value
     crf.fit(X, SOME)
     assert crf.solution_.history[0].value == pytest.approx(value, rel=1e-6)
-
-
-"""Fits with entropies and expectations of data without labels: what they change, and bad input."""

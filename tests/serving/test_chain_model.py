@@ -77,9 +77,7 @@ def test_sequences_without_positions_have_empty_answers(name):
     assert len(served.predict([first[:0]])[0]) == 0
 
 
-@pytest.mark.parametrize(
-    "inputs", [np.concatenate(X[:2]), scipy.sparse.csr_array(np.concatenate(X[:2])), DICTS[0] + DICTS[1]]
-)
+@pytest.mark.parametrize("inputs", [np.concatenate(X[:2]), scipy.sparse.csr_array(np.concatenate(X[:2]))])
 @pytest.mark.parametrize("labels", [np.concatenate(Y[:2]), np.concatenate(WORDS[:2])])
 def test_a_classifier_answers_for_the_rows_of_a_table(inputs, labels, tmp_path):
     classifier = KernelClassifier("linear", prior_variance=1.0).fit(inputs, labels)

@@ -208,8 +208,7 @@ def build_estimator(settings: RunSettings, *, transitions: bool = True) -> Field
 
     nodes, edges, fit = _nodes_of(settings), _edges_of(settings), fit_parameters(settings)
     if settings.segments:
-        del nodes["support"]
-        nodes["l1"] = settings.l1 or 0.0
+        del nodes["support"], nodes["l1"]
         return SegmentCRF(**nodes, edges=edges, **fit, **_segments_of(settings, transitions))
     if transitions:
         return ChainCRF(**nodes, edges=edges, **fit)

@@ -228,7 +228,7 @@ class RunSettings:
     basis: str = _nodes("random-cholesky, greedy-cholesky, uniform, gradient or all.", "random-cholesky")
     support: str | None = _nodes("all, or observed: weights for pairs seen only. Else chosen.", only="chains")
     min_freq: float = _nodes("With --support observed: how often seen.", 0.0, only="chains")
-    l1: float | None = _nodes("Weight of absolute values. Else chosen.")
+    l1: float | None = _nodes("Weight of absolute values. Else chosen.", only="chains")
     prior_variance: float | list[float] | None = _nodes(
         "Of the Gaussian prior; larger fits closer. Or 1,0.1 for parts of a sum. Else chosen on held-out sequences."
     )
