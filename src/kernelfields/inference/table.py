@@ -1,8 +1,20 @@
 """Exact inference on many small graphs of one structure, by tables of all labellings and matrix products.
 
 Every graph has the same K nodes and the same factors, as the labels of an instance in a multi-label field have.
-Labellings y are numbered with the first node slowest. Where all factors are tied, a labelling (a, b) of the first
-half of the nodes and of the rest scores s_i(a) + r_i(b) + w(a, b), and w is the same for all graphs:
+Labellings are numbered with the first node slowest, so that a table (.., L^K) is also (.., A, B): the labellings a of
+the first K // 2 nodes by the labellings b of the rest. The indicators I_A (A, nodes L) and I_B (B, nodes L) say by 0
+or 1 which label each node has.
+
+Scores and sums. Let Q (.., K L, K L) hold the tables of pairs of nodes u < v, in parts by the halves of u and v, for
+all graphs or one per graph. Then
+
+    scores of pairs     = I_A Q_AB I_B^T + rowwise(I_A Q_AA, I_A) + rowwise(I_B Q_BB, I_B)
+    sums over masses M  = I_A^T M I_B,     I_A^T diag(M 1) I_A,     I_B^T diag(M^T 1) I_B
+
+Larger factors, and pairs that forbid something, go through an array with an axis for each node.
+
+Tied factors. Where all factors are tied, a labelling (a, b) of graph i scores s_i(a) + r_i(b) + w(a, b), and w is the
+same for all graphs:
 
     Z_i      = sum_ab E_i(a) W(a, b) F_i(b)              E = exp s, F = exp r, W = exp w
     p_i(a)   = E_i(a) (W F_i)(a) / Z_i                   and likewise p_i(b)
@@ -12,25 +24,15 @@ so that S graphs cost a few products of (S, L^(K/2)) with (L^(K/2), L^(K/2)) mat
 (S, L^K) table, and the joint marginals of tied factors are never held per graph. Derivatives of these equations
 along a direction give Hessian products, and the marginals of all pairs u < v of one graph are
 
-    I_A^T diag(E_i) W diag(F_i) I_B / Z_i,     I_A^T diag(p_i(a)) I_A,     I_B^T diag(p_i(b)) I_B     (I as below)
+    I_A^T diag(E_i) W diag(F_i) I_B / Z_i,     I_A^T diag(p_i(a)) I_A,     I_B^T diag(p_i(b)) I_B
 
 Where a factor has a table for each graph, where Z underflows, and for best labellings and samples, the (S, L^K)
-table is made, in blocks of graphs.
+table is made, in blocks of graphs of some millions of entries.
 
-Arrays as in inference/graphs.py. Time O(S L^K) multiplications where tied, O(S L^K K) otherwise; memory L^K and
-blocks. Fails: ValueError if the graphs differ in structure, MemoryError if there are too many labellings, and
-ValueError naming the graph where every labelling is forbidden.
-
-A labelling is numbered with the first node slowest, so that a table (.., L^K) is also (.., A, B), the labellings
-of the first K // 2 nodes by those of the rest. With I_A and I_B (labellings, nodes L), which say by 0 or 1 which
-label each node has, and Q (.., K L, K L) the tables of pairs of nodes u < v, in parts by the halves of u and v,
-
-    scores of pairs     = I_A Q_AB I_B^T + rowwise(I_A Q_AA, I_A) + rowwise(I_B Q_BB, I_B)
-    sums over masses M  = I_A^T M I_B,     I_A^T diag(M 1) I_A,     I_B^T diag(M^T 1) I_B
-
-for one table or for one per graph. Larger factors, and pairs that forbid something, go through an array with an
-axis for each node. Cost: O(S L^K K) for pairs, O(S L^K F) for F other factors of a graph; a block holds some
-millions of entries.
+Arrays as in inference/graphs.py. Time: O(S L^K) multiplications where all factors are tied; otherwise O(S L^K K) for
+pairs and O(S L^K F) for F larger factors of a graph. Memory: L^K and blocks. Fails: ValueError if the graphs differ in
+structure, MemoryError if there are too many labellings, and ValueError naming the graph where every labelling is
+forbidden.
 """
 
 from __future__ import annotations

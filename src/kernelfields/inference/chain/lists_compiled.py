@@ -6,22 +6,21 @@ The equations are those of scaled_compiled.py and decoding.py, with sums over th
     future_t(a) = sum over b in A_{t+1} of T_{t+1}(a, b) gamma_{t+1}(b)
     edge(a, b) += weight alpha_t(a) T_{t+1}(a, b) gamma_{t+1}(b)             one table, or one for each position
 
-Arrays: begin (N + 1,) and labels (A,) of data/allowed.py; scores, alpha, marginals and what else belongs to an
-allowed label of a position, (A,); transfer (E, L, L) with E = 1 or N. Cost: sum_t |A_{t-1}| |A_t|. A sequence is
-flagged as troubled where a probability that is not structurally zero leaves the range of doubles; the caller then
-recomputes it by dense passes.
-
-Steps with a score between neighbouring lists of allowed labels, found once and written down; compiled.
-
-Few pairs of labels have a score of their own, so that a table of all pairs is mostly one number, and passes over it
-miss the cache at every step. A bit for each pair marks which have one, 64 to a word, beside the number of pairs before
-each word:
+Where few pairs of labels have a score of their own, the table T is mostly one number, and passes over it miss the cache
+at every step. Passes then read *matches*: the places of the block A_{t-1} x A_t whose pair has a score, row by row,
+with the number of the pair. Matches starts[k] .. starts[k + 1] - 1 belong to block k. Pairs are found by a bit for
+each, 64 to a word, beside the number of pairs before each word:
 
     pair of (a, b) = ranks[a, b // 64] + bits set below b in bits[a, b // 64]
 
-A step has a block of |A_{t-1}| |A_t| places. Of block k, matches starts[k] .. starts[k + 1] - 1 say which of them, row
-by row, belong to which pair. Large blocks between equal lists, such as those of two unknown words, are one block; small
-ones are written down as often as they occur, because what passes read in order they need not wait for.
+Large blocks between equal lists, such as those of two unknown words, are one block; small ones are written down as
+often as they occur, because a pass does not wait for what it reads in order. Chains that are visited once have their
+matches found during the pass.
+
+Arrays: begin (N + 1,) and labels (A,) of data/allowed.py; scores, alpha, marginals and other values of an allowed label
+of a position, (A,); transfer (E, L, L) with E = 1 or N. Cost: sum_t |A_{t-1}| |A_t|. A sequence is flagged as troubled
+where a probability that is not structurally zero leaves the range of doubles; the caller then recomputes it by dense
+passes.
 """
 
 from __future__ import annotations

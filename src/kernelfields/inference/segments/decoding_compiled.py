@@ -1,18 +1,17 @@
-"""The most probable segmentations of packed chains, and some drawn from their distribution, compiled.
+"""Decoding of segmentations of packed chains, compiled: the most probable one, the k most probable ones, and draws.
 
     best_t(y)  = S_t(y) + max_d ( g_{t-d}(y) + h(d, y) )        g = max_a ( best_t(a) + w_t(a, y) ) - S
 
-Where the best segment that ends at t begins is looked for again on the way back, on the best path alone. Draws go
-forward: a label from exp(opened_0), a duration from exp(q_{t+d} + h), the next label from exp(w + opened), and so on.
+The best segmentation is traced back from its end: the beginning of the best segment that ends at t is looked for again,
+on the best path alone. The k best ones keep, for each position and label, the k best scores of a segment that ends
+there, falling, and their origins: a duration, and the rank of the segmentation before it; for beginnings of segments
+also the label before. Lists are merged one candidate after the other, and a list is left at its first candidate that is
+not among the k best. Draws go forward: a label from exp(opened_0), a duration from exp(q_{t+d} + h), the next label
+from exp(w + opened), and so on.
 
-A segmentation is written as labels (N,) and a mask of the positions where segments begin (N,).
-Cost O(N L^2 + N L D) for the best one; O(L + D) for each segment drawn.
-
-The k most probable ones are found with the k best scores of a segment that ends at each place, falling, and where they
-come from: a duration, and the rank of what came before it; so for beginnings with the label before. Lists are merged
-one candidate after the other, and a list is left at its first candidate that is not among the k best.
-
-Cost O(N L (L + D)) and as much again for each candidate that is kept; memory O(N L k).
+A segmentation is written as labels (N,) and a mask of the positions where segments begin (N,). Cost: O(N L^2 + N L D)
+for the best one; O(N L (L + D)) for the k best, as much again for each candidate that is kept, and memory O(N L k);
+O(L + D) for each segment drawn.
 """
 
 from __future__ import annotations
