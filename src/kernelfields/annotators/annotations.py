@@ -20,6 +20,7 @@ import numpy as np
 
 from kernelfields.data.partial_labels import LEAST_SHOWN, SoftTargets, certain, informative, read_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, check_number, is_sequence, label_offsets, listed
+from kernelfields.numerics.containers import entries_listed, has_array, n_dimensions
 from kernelfields.numerics.sparse_rows import offsets_of
 
 _FORMS = (
@@ -138,7 +139,7 @@ def are_annotations(y: object, *, single: bool = False) -> bool:
     if _names_annotators(y, single):
         return True
     first = y if single else next(iter(y), None) if is_sequence(y) else None
-    return getattr(first, "ndim", 1) == 2 or (is_sequence(first) and any(is_sequence(entry) for entry in first))
+    return n_dimensions(first) == 2 or (is_sequence(first) and any(is_sequence(entry) for entry in first))
 
 
 def _names_annotators(y: object, single: bool) -> bool:
@@ -180,7 +181,7 @@ def _by_annotator(y: object, single: bool) -> dict[Hashable, list]:
 
 
 def _table(item: object, where: str, single: bool) -> np.ndarray:
-    if not hasattr(item, "__array__"):
+    if not has_array(item):
         rows = list(item) if is_sequence(item) else [item]
         table = np.empty((len(rows), len(rows[0]) if rows and is_sequence(rows[0]) else 0), dtype=object)
         for index, row in enumerate(rows):
@@ -228,7 +229,7 @@ def _flat(labels: list, lengths: np.ndarray) -> list:
     """Return the labels of one annotator, all sequences one after the other."""
     flat: list[object] = []
     for item, length in zip(labels, lengths.tolist(), strict=True):
-        flat += [None] * length if item is None else item.tolist() if hasattr(item, "tolist") else list(item)
+        flat += [None] * length if item is None else entries_listed(item)
     # Tables of annotators have an empty cell where one said nothing.
     return [None if isinstance(label, str) and not label.strip() else label for label in flat]
 

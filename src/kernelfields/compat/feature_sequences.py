@@ -19,6 +19,7 @@ from kernelfields.data.chunks import described, is_feature_position
 from kernelfields.data.dicts import first_position
 from kernelfields.data.reading import is_listing
 from kernelfields.features import is_feature_sequences
+from kernelfields.numerics.containers import n_dimensions
 
 _EXPECTED = "must be a list of sequences of feature dicts or of lists of feature strings"
 _ARRAYS = "For arrays of numbers use kernelfields.ChainCRF('linear'), which takes a list with one array per sequence"
@@ -100,7 +101,7 @@ def _label_sequences(y: object, name: str) -> list:
         raise TypeError(f"{name} must be a list with one list of labels per sequence, got {described(y)}")
     listed = []
     for index, labels in enumerate(y):
-        if not _is_iterable(labels) or getattr(labels, "ndim", 1) != 1:
+        if not _is_iterable(labels) or n_dimensions(labels) != 1:
             raise ValueError(f"sequence {index} of {name} is {described(labels)}: each sequence needs a list of labels")
         listed.append(labels.tolist() if isinstance(labels, np.ndarray) else list(labels))
     return listed

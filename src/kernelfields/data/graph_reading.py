@@ -41,7 +41,7 @@ from kernelfields.data.reading import (
     refuse_tensor,
     stack_tables,
 )
-from kernelfields.numerics.containers import shape_of
+from kernelfields.numerics.containers import n_dimensions, shape_of
 from kernelfields.numerics.sparse_rows import offsets_of
 
 #: The type of edges that come without one.
@@ -493,5 +493,5 @@ def _features(attributes: Mapping) -> Sequence | None:
     for name in _FEATURES:
         if name in attributes:
             value = attributes[name]
-            return value if is_sequence(value) and getattr(value, "ndim", 1) != 0 else [value]
+            return value if is_sequence(value) and n_dimensions(value) != 0 else [value]
     return None

@@ -38,6 +38,7 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.fit import FitOptions, FittedField
+from kernelfields.numerics.containers import shape_of
 from kernelfields.numerics.parameters import check_tolerance, declares_parameters, is_auto, parameter, variances_or_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.posterior.laplace.samples import label_variances, probit_marginals
@@ -245,7 +246,7 @@ class KernelClassifier(TableField[Graphs]):
 
 def _refuse_rows(y: object) -> None:
     """Raise where samples have several columns of labels."""
-    shape: tuple[int, ...] = tuple(getattr(y, "shape", ()))
+    shape = shape_of(y) or ()
     if isinstance(y, list | tuple) and y and is_sequence(y[0]):
         shape = (len(y), len(y[0]))
     if len(shape) == 2 and shape[1] > 1:

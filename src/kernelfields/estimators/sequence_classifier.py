@@ -58,6 +58,7 @@ from kernelfields.models.documents import checked_classes, describe_parameters, 
 from kernelfields.models.model_file import Document
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.stored import Functions
+from kernelfields.numerics.containers import n_rows_of
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
@@ -405,4 +406,4 @@ def _read_classes(X: Any, y: Any) -> _Classes:
 
 def _lengths(X: Any) -> list[int]:
     """Return the lengths of the sequences."""
-    return [sequence.shape[0] if hasattr(sequence, "shape") else len(sequence) for sequence in X]
+    return [n_rows_of(sequence) for sequence in X]

@@ -18,6 +18,7 @@ import numpy as np
 
 from kernelfields.data.partial_labels import is_partial, single_labels
 from kernelfields.data.reading import is_sequence, locate, plain_label
+from kernelfields.numerics.containers import entries_listed, n_dimensions, shape_of
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
 NOTHING_KNOWN = "no label is known: there is no position to compare predictions with"
@@ -89,7 +90,7 @@ def pack_labels(**lists: object) -> PackedLabels:
 
 
 def _list_sequences(sequences: object, name: str) -> list[list]:
-    if not is_sequence(sequences) or getattr(sequences, "ndim", 1) == 0:
+    if not is_sequence(sequences) or n_dimensions(sequences) == 0:
         raise TypeError(f"{name} must be a list with one list of labels per sequence, got {type(sequences).__name__}")
     listed = [_list_labels(item, index, name) for index, item in enumerate(sequences)]
     if not listed:
@@ -106,9 +107,9 @@ def _list_labels(item: object, index: int, name: str) -> list:
             f"list of labels per sequence; for a single sequence write [{name}], and for samples with one label each, "
             f"as of a classifier, {name}[:, None]"
         )
-    if getattr(item, "ndim", 1) != 1:
+    if n_dimensions(item) != 1:
         raise ValueError(f"sequence {index} of {name} has shape {item.shape}, expected one label per position")
-    return item.tolist() if hasattr(item, "tolist") else list(item)
+    return entries_listed(item)
 
 
 def _check_sizes(own: np.ndarray, sizes: np.ndarray, name: str, first_name: str) -> None:
@@ -196,4 +197,4 @@ def taken(values: Any, places: Sequence[int] | np.ndarray) -> Any:
     """Return the entries at some places of a list, an array, or rows of a data frame."""
     if hasattr(values, "iloc"):
         return values.iloc[places]
-    return values[places] if hasattr(values, "shape") else [values[place] for place in places]
+    return [values[place] for place in places] if shape_of(values) is None else values[places]

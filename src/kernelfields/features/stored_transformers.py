@@ -15,6 +15,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from kernelfields.numerics.sparse_rows import is_sparse
+
 _PIPELINE = "Pipeline"
 _DECOMPOSED = ("components_", "explained_variance_", "explained_variance_ratio_", "singular_values_")
 #: Of each class the attributes of a fit.
@@ -103,4 +105,4 @@ def _is_plain(value: object) -> bool:
 
 
 def _dense(rows: Any) -> Any:
-    return rows.toarray() if hasattr(rows, "toarray") else rows
+    return rows.toarray() if is_sparse(rows) else rows

@@ -95,7 +95,7 @@ class CallableKernel(Kernel):
             rows = "sparse (CSR)" if is_sparse(X) or is_sparse(Z) else "dense"
             error.add_note(f"raised by the kernel function {self.label()!r}, which was called with {rows} rows")
             raise
-        dense = returned.toarray() if hasattr(returned, "toarray") else returned
+        dense = returned.toarray() if is_sparse(returned) else returned
         expected = (X.shape[0], Z.shape[0])
         # A copy: sums and products of kernels write into blocks, which may be an array the function keeps.
         try:

@@ -36,6 +36,7 @@ from kernelfields.labelling.hypotheses import (
     score,
     unsupported,
 )
+from kernelfields.numerics.containers import n_rows_of
 from kernelfields.numerics.parameters import check_count
 from kernelfields.reports.labelling import LabelError, LabelErrors
 from kernelfields.selection.held_out import (
@@ -43,7 +44,6 @@ from kernelfields.selection.held_out import (
     LabelledItems,
     answered,
     field_of,
-    n_items_of,
     refuse_items_of_fit,
     unframed,
 )
@@ -135,7 +135,7 @@ def _judged(
         strange.setdefault(item, {})[position] = label
     if unseen and not any(not is_unknown(label) for own in seen for label in ([own] if field.is_single else own or [])):
         raise ValueError(f"the estimator never saw a label of y: it saw {listed(field.classes_)}")
-    n_items = n_items_of(X)
+    n_items = n_rows_of(X)
     return n_items, answered(field, X, seen, np.arange(n_items))
 
 

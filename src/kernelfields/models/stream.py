@@ -37,6 +37,7 @@ from kernelfields.data.reading import Matrix
 from kernelfields.inference.chain.streaming import ChainStream
 from kernelfields.inference.family import Potentials
 from kernelfields.models.field import Field
+from kernelfields.numerics.containers import n_rows_of, shape_of
 from kernelfields.numerics.parameters import check_count, is_real, is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.windows import check_window, window_view
@@ -142,8 +143,7 @@ class LabelStream:
     def _read(self, x: object) -> Chains | None:
         """Return rows as one sequence, None for no row."""
         rows = _rows_of(x, named=self._reader.encoder is not None)
-        size = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        return self._reader.read([rows]) if size else None
+        return self._reader.read([rows]) if n_rows_of(rows) else None
 
     def _potentials(
         self, inputs: Matrix, barred: np.ndarray | None, begin: int, end: int
@@ -216,7 +216,7 @@ def _rows_of(x: object, *, named: bool) -> Any:
         return [x] if single else x
     if isinstance(x, scipy.sparse.sparray | scipy.sparse.spmatrix):
         return x if x.ndim == 2 else x.reshape(1, -1)
-    shape = getattr(x, "shape", None)
+    shape = shape_of(x)
     if shape is None:
         shape = (0, 0) if _holds(x) and any(hasattr(item, "__len__") for item in x) else np.asarray(x).shape
     several = len(shape) >= 2 or (len(shape) == 1 and not shape[0])

@@ -24,6 +24,12 @@ def n_dimensions(values: object) -> int:
     return 1 if shape is None else len(shape)
 
 
+def n_rows_of(values: Any) -> int:
+    """Return the number of rows of an array, a sparse matrix or a table, or the length of a list."""
+    shape = shape_of(values)
+    return int(shape[0]) if shape else len(values)
+
+
 def columns_of(table: object) -> list | None:
     """Return what a table calls its columns; None where it has no such attribute."""
     if type(table) is np.ndarray:

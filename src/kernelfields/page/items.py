@@ -19,10 +19,9 @@ from kernelfields.data.partial_labels import single_labels
 from kernelfields.data.readers import is_feature_sequences
 from kernelfields.data.reading import plain_label
 from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
-from kernelfields.numerics.containers import columns_of
+from kernelfields.numerics.containers import columns_of, n_dimensions, n_rows_of
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.wording import counted
-from kernelfields.selection.held_out import n_items_of
 
 #: Labels of which one is right at a position; None where nothing is known.
 Known = frozenset | None
@@ -124,7 +123,7 @@ class SampleItems(SequenceItems):
     drawn = "table"
 
     def _lengths(self) -> list[int]:
-        return [1] * n_items_of(self.X)
+        return [1] * n_rows_of(self.X)
 
     def by_position(self, y: Any) -> list[list[Known]]:
         """Return what is known of the one label of each input."""
@@ -148,7 +147,7 @@ class SampleItems(SequenceItems):
             own = self.words[item]
             return own if isinstance(own, str) else " ".join(map(str, own))
         row = self.part([item])
-        if not hasattr(row, "shape") or row.ndim != 2:
+        if n_dimensions(row) != 2:
             return counted(len(self.X[item]), "position")
         values = np.asarray(row.toarray() if is_sparse(row) else row).ravel()
         heads = columns_of(self.X) if self.columns is None else self.columns
@@ -165,7 +164,7 @@ class InstanceItems(SampleItems):
         super().__init__(X, words, columns)
 
     def _lengths(self) -> list[int]:
-        return [len(self.names)] * n_items_of(self.X)
+        return [len(self.names)] * n_rows_of(self.X)
 
     def by_position(self, y: Any) -> list[list[Known]]:
         """Return what is known of each label of each instance."""

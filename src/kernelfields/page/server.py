@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.base import BaseEstimator
 
+from kernelfields.numerics.containers import n_rows_of
 from kernelfields.page.journal import JournalError
 from kernelfields.page.session import Conflict, LabellingSession
-from kernelfields.selection.held_out import n_items_of
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -217,7 +217,7 @@ def serve(
 
     ``server.labelling.labels()`` are the labels, ``server.labelling.model`` the model, ``server.stop()`` ends it.
     """
-    if X is None or not n_items_of(X):
+    if X is None or not n_rows_of(X):
         raise ValueError("X holds no items to label")
     check_installed()
     labelling = LabellingSession(X, y, estimator, **settings)

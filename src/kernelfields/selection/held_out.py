@@ -25,6 +25,7 @@ from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.inference.answers import Answers
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.wrapped_field import field_inside
+from kernelfields.numerics.containers import n_dimensions, n_rows_of
 from kernelfields.selection.folds import Split, split_items
 
 #: Shares of items that were in the fit: more than chance would have, and too many.
@@ -77,11 +78,6 @@ def parameter_named(model: BaseEstimator, name: str) -> str:
     return min((own for own in model.get_params() if own.split("__")[-1] == name), key=len, default="")
 
 
-def n_items_of(X: Any) -> int:
-    """Return the number of sequences, graphs, instances or samples of X."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
 def taken(values: Any, items: np.ndarray) -> Any:
     """Return some items of X or y, in the form in which they were given."""
     return values.subset(items) if isinstance(values, SoftTargets) else _safe_indexing(values, items)
@@ -100,7 +96,7 @@ class LabelledItems:
     """Items with labels: X and y as a user has them, and the labels of each item."""
 
     def __init__(self, X: Any, y: Any):
-        self.n_items = n_items_of(X)
+        self.n_items = n_rows_of(X)
         if y is None or isinstance(y, SoftTargets):
             raise ValueError("y must hold labels, got " + ("None" if y is None else "SoftTargets"))
         if isinstance(y, Mapping) or any(isinstance(own, Mapping) and any(map(is_sequence, own.values())) for own in y):
@@ -108,11 +104,11 @@ class LabelledItems:
                 "y holds labels of several annotators: AnnotatedCRF finds how reliable each is; pass one label for "
                 "each position, such as its consensus_"
             )
-        if n_items_of(y) != self.n_items:
-            raise ValueError(f"X has {self.n_items} items and y has labels of {n_items_of(y)}")
+        if n_rows_of(y) != self.n_items:
+            raise ValueError(f"X has {self.n_items} items and y has labels of {n_rows_of(y)}")
         listed_y = read_segments(y)[0] if are_segments(y) else y
         # Without sequences of labels, y is a list of single ones, or a table of several.
-        self.table = len(getattr(y, "shape", ())) == 2
+        self.table = n_dimensions(y) == 2
         self.single = not self.table and not any(map(is_sequence, listed_y))
         if not self.single and any(own is None for own in listed_y):
             place = next(number for number, own in enumerate(listed_y) if own is None)

@@ -29,6 +29,7 @@ from kernelfields.kernels.kernel import KERNELS, Kernel
 from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.models.model_file import Document, ModelFileError, ModelFileMissing, read_model_of
 from kernelfields.models.model_text import COMMAND_NOTES, PIPELINE
+from kernelfields.numerics.containers import n_rows_of
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, entry_rows
 from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
 from kernelfields.numerics.windows import check_window, window_view
@@ -171,7 +172,7 @@ class ChainModel:
 
     def _chains(self, X: list) -> Iterator[tuple[Packed, plain.Chains]]:
         """Yield batches of sequences that have positions with their potentials."""
-        sequences, first = [x for x in X if _n_rows(x)], 0
+        sequences, first = [x for x in X if n_rows_of(x)], 0
         if not sequences:
             return
         packed = self.inputs.read(sequences)
@@ -227,14 +228,10 @@ def _inferred(chains: plain.Chains) -> plain.Beliefs:
     return beliefs
 
 
-def _n_rows(x: Any) -> int:
-    return x.shape[0] if hasattr(x, "shape") else len(x)
-
-
 def _in_place(answers: Iterable[Any], sequences: list, nothing: Any) -> list:
     """Return the answers of sequences that have positions in their places, ``nothing`` for others."""
     found = iter(answers)
-    return [next(found) if _n_rows(x) else nothing for x in sequences]
+    return [next(found) if n_rows_of(x) else nothing for x in sequences]
 
 
 def load_chain(path: str | os.PathLike[str]) -> ChainModel:

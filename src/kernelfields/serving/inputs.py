@@ -21,6 +21,7 @@ import numpy as np
 from kernelfields.data.chunks import features_of, number_word, word_at
 from kernelfields.data.scaling import Scaling
 from kernelfields.models.model_file import Document
+from kernelfields.numerics.containers import columns_of
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
 from kernelfields.numerics.stored_arrays import whole_array, whole_number
 
@@ -146,9 +147,9 @@ class Inputs:
     def _table(self, item: object, name: str) -> Rows:
         if is_sparse(item):
             item = item.tocsr()
-        if self.columns is not None and hasattr(item, "columns") and list(item.columns) != self.columns:
+        if self.columns is not None and columns_of(item) not in (None, self.columns):
             raise ValueError(f"{name} has other columns than the data of the fit: {', '.join(self.columns[:5])} ...")
-        if hasattr(item, "indptr"):
+        if is_sparse(item):
             table: Rows = SparseRows.of(cast(SparseRows, item))
         else:
             table = np.asarray(item)

@@ -44,6 +44,7 @@ from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
 from kernelfields.models.field import Field
+from kernelfields.numerics.containers import n_dimensions
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.wording import counted
@@ -548,7 +549,7 @@ def check_one_sequence(x: Any, caller: str) -> None:
     """Raise, in the caller's name, unless x can be one sequence; what is in it is checked where it is read."""
     first = x[0] if isinstance(x, list | tuple | np.ndarray) and len(x) else None
     row = first[0] if isinstance(first, list | tuple) and len(first) else None
-    table = scipy.sparse.issparse(first) or getattr(first, "ndim", 1) > 1 or isinstance(row, list | tuple | np.ndarray)
+    table = scipy.sparse.issparse(first) or n_dimensions(first) > 1 or isinstance(row, list | tuple | np.ndarray)
     if table or is_feature_sequences(x):
         raise ValueError(f"{caller} takes one sequence, got a list of {len(x)} of them: pass one, such as X[0]")
     if isinstance(x, np.ndarray) and x.dtype != object and x.ndim != 2:
