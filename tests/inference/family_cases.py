@@ -445,8 +445,8 @@ def far_reaching_family(items):
     placed = [
         Placement(1, None, None, tied_everywhere=False),
         Placement(2, EDGE, None, tied_everywhere=True),
-        Placement(2, "lag2", None, tied_everywhere=True),
-        Placement(3, "order2", None, tied_everywhere=False),
+        Placement(2, "lag2", None, tied_everywhere=True, reach=2),
+        Placement(3, "order2", None, tied_everywhere=False, reach=2),
     ]
     data = Chains(np.zeros((items.n_positions, 0)), items.offsets, allowed=items.allowed)
     family = family_of(data, placed, FamilySpec("chain", items.n_labels, items.masks))
@@ -469,7 +469,8 @@ def rings(items):
 
 
 def ring_family(items):
-    placed = [Placement(1, None, None, False), Placement(2, EDGE, None, True), Placement(2, "lag2", None, False)]
+    node, edge = Placement(1, None, None, False), Placement(2, EDGE, None, True)
+    placed = [node, edge, Placement(2, "lag2", None, False, reach=2)]
     data = Rings(np.zeros((items.n_positions, 0)), items.offsets, allowed=items.allowed)
     family = family_of(data, placed, FamilySpec("ring", items.n_labels, items.masks))
     return family if items.log_weights is None else family.given(items.log_weights)

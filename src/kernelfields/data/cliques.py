@@ -36,7 +36,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.data.chains import Packed
-from kernelfields.data.graphs import Factors, Graphs
+from kernelfields.data.graphs import Factors, Graphs, group_name
 from kernelfields.data.partial_labels import possible_labellings
 from kernelfields.data.reading import Matrix
 from kernelfields.data.ties import Permutations
@@ -173,6 +173,11 @@ class CliqueSet(BaseEstimator):
         """How many steps before its position each label of a clique stands, the earliest first."""
         return tuple(range(self.labels_per_clique - 1, -1, -1))
 
+    @property
+    def reach(self) -> int:
+        """How many steps lie between the first label of a clique and its last."""
+        return self.steps_back[0]
+
     def members(self, data: Packed) -> np.ndarray:
         """Return the rows whose labels meet in each clique, (n, k)."""
         positions = self.positions(data)
@@ -259,9 +264,9 @@ class _LongCliques(CliqueSet):
     """Labels of a chain that meet across more than one step; inference is a junction tree's."""
 
     @property
-    def reach(self) -> int:
-        """How many steps lie between the first label of a clique and its last."""
-        return self.steps_back[0]
+    def group(self) -> str:  # type: ignore[override]
+        """Name of the factors: one for each lag of pairs, one for each length of longer runs."""
+        return group_name(self.steps_back)
 
     def positions(self, data: Packed) -> np.ndarray | None:
         """Return the positions with enough others before them in their sequence."""
@@ -280,11 +285,6 @@ class SkipCliques(_LongCliques):
     def check_reach(self) -> None:
         """Raise ValueError unless ``lag`` is a whole number of steps."""
         check_count(self.lag, "lag", least=1)
-
-    @property
-    def group(self) -> str:  # type: ignore[override]
-        """Name of the factors: one for each lag."""
-        return "edge" if self.lag == 1 else f"lag{self.lag}"
 
     @property
     def steps_back(self) -> tuple[int, ...]:
@@ -307,11 +307,6 @@ class OrderCliques(_LongCliques):
     def labels_per_clique(self) -> int:  # type: ignore[override]
         """The label itself and ``order`` before it."""
         return self.order + 1
-
-    @property
-    def group(self) -> str:  # type: ignore[override]
-        """Name of the factors: one for each order."""
-        return f"order{self.order}"
 
     @property
     def lists_labellings(self) -> bool:
@@ -349,11 +344,6 @@ class LabelNgrams(_LongCliques):
     def labels_per_clique(self) -> int:  # type: ignore[override]
         """Labels of the longest n-grams."""
         return self.n
-
-    @property
-    def group(self) -> str:  # type: ignore[override]
-        """Name of the factors of the longest n-grams."""
-        return f"order{self.n - 1}"
 
     def parts(self) -> list[CliqueSet]:
         """Return a set for each length; ValueError unless there is a prior variance for each, or one for all."""

@@ -134,13 +134,14 @@ class Graphs(Packed):
         Lag k joins the positions (t - k, t) under the name ``"lag{k}"``, neighbours under ``"edge"``; order k joins
         (t - k, .., t), k + 1 labels, under the name ``"order{k}"``. A sequence too short for a clique simply has none.
         """
-        steps = {"edge" if lag == 1 else f"lag{lag}": np.array([_reach(lag, 1, "lags"), 0]) for lag in lags}
-        steps |= {f"order{order}": np.arange(_reach(order, 2, "orders"), -1, -1) for order in orders}
+        steps: list[tuple[int, ...]] = [(_reach(lag, 1, "lags"), 0) for lag in lags]
+        steps += [tuple(range(_reach(order, 2, "orders"), -1, -1)) for order in orders]
         factors = []
-        for name, back in steps.items():
-            ends = chains.following(int(back[0]))
+        for steps_back in dict.fromkeys(steps):
+            ends = chains.following(steps_back[0])
             offsets = np.searchsorted(ends, chains.offsets)
-            factors.append(Factors(name, chains.before(ends[:, None], back), offsets))
+            members = chains.before(ends[:, None], np.array(steps_back))
+            factors.append(Factors(group_name(steps_back), members, offsets))
         return cls(chains.inputs, chains.offsets, chains.labels, chains.weights, chains.partial, factors=tuple(factors))
 
     @property
@@ -175,6 +176,13 @@ class Graphs(Packed):
             members = group.members[kept] + np.repeat(shift, np.diff(after))[:, None]
             factors.append(Factors(group.name, members, after, None if group.inputs is None else group.inputs[kept]))
         return {"factors": tuple(factors)}
+
+
+def group_name(steps_back: Sequence[int]) -> str:
+    """Return the name of cliques of chains whose labels stand so many steps before the last one, the earliest first."""
+    if len(steps_back) > 2:
+        return f"order{steps_back[0]}"
+    return "edge" if steps_back[0] == 1 else f"lag{steps_back[0]}"
 
 
 def _reach(value: int, least: int, parameter: str) -> int:

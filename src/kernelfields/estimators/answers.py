@@ -241,19 +241,17 @@ class AnsweringField(KeptField[Data, Reader]):
             raise ValueError(f"{caller} takes a {self.item_names.whole} with {self.item_names.part}s, got an empty one")
         return data
 
-    def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
+    def _step_words(self, term: Term, nodes: list[int], place: int, compared: Compared) -> str:
         """Return how an explanation calls the other labels of a clique when the one at ``place`` is exchanged."""
-        from kernelfields.inference.family import EDGE
-
         classes, labels = compared.classes, compared.labels
         names = [
             f"[{classes[labels[v]]}]" if index == place else f"{classes[labels[v]]}" for index, v in enumerate(nodes)
         ]
-        if group == EDGE:
+        if term.reach == 1:
             return f"transition from {names[0]}" if place == 1 else f"transition to {names[1]}"
-        if group.startswith("order"):
+        if len(nodes) > 2:
             return f"{len(nodes)}-gram {' '.join(names)}"
-        return f"{names[1 - place]} {group.removeprefix('lag')} steps {'before' if place else 'after'}"
+        return f"{names[1 - place]} {term.reach} steps {'before' if place else 'after'}"
 
     def explain(
         self,
@@ -313,7 +311,7 @@ class AnsweringField(KeptField[Data, Reader]):
             answers,
             compared,
             lambda term: self._feature_names(term, feature_names),
-            lambda group, nodes, place: self._step_words(group, nodes, place, compared),
+            lambda term, nodes, place: self._step_words(term, nodes, place, compared),
             settings,
         )
 

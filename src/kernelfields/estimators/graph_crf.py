@@ -223,8 +223,8 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
     def _one_item(self, x: object, y: object, caller: str) -> Graphs:
         return self.read_data([x], None if y is None else [y])
 
-    def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
-        return f"{group} with {' and '.join(map(compared.beside, nodes[:place] + nodes[place + 1 :]))}"
+    def _step_words(self, term: Term, nodes: list[int], place: int, compared: Compared) -> str:
+        return f"{term.group} with {' and '.join(map(compared.beside, nodes[:place] + nodes[place + 1 :]))}"
 
     def _shown_transitions(self) -> np.ndarray | None:
         pairs = [table for table in self.edge_scores_.values() if table.ndim == 2]

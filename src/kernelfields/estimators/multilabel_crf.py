@@ -415,7 +415,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     def _one_item(self, x: object, y: object, caller: str) -> LabelledInstances:
         return super()._one_item(x, None if y is None else np.asarray(y).reshape(1, -1), caller)
 
-    def _step_words(self, group: str, nodes: list[int], place: int, compared: Compared) -> str:
+    def _step_words(self, term: Term, nodes: list[int], place: int, compared: Compared) -> str:
         other = nodes[1 - place]
         return f"{self.label_names_[other]} is {'there' if compared.labels[other] else 'not there'}"
 

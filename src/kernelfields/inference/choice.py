@@ -146,7 +146,7 @@ def _chain_family(
         from kernelfields.inference.ngrams.family import NgramFamily
 
         orders = sorted({term.labels_per_clique for term in placed if term.labels_per_clique > 2})
-        ngrams = [(length, _listed_labellings(f"order{length - 1}", placed)) for length in orders]
+        ngrams = [(length, _listed_labellings(length, placed)) for length in orders]
         return NgramFamily(chains.offsets, n_labels, ngrams, tied=_all_tied(placed, EDGE), base=base)
     if reaches_far(placed):
         return junction_of_chains(chains, placed, base)
@@ -162,18 +162,18 @@ def _chain_family(
 
 def only_ngrams(placed: Sequence[Grouped]) -> bool:
     """Whether labels that are not neighbours meet in n-grams alone, and those see no inputs."""
-    far = [term for term in placed if term.group not in (None, EDGE)]
-    return bool(far) and all(str(term.group).startswith("order") and term.tied_everywhere for term in far)
+    far = [term for term in placed if term.reach > 1]
+    return bool(far) and all(term.labels_per_clique > 2 and term.tied_everywhere for term in far)
 
 
 def reaches_far(placed: Sequence[Grouped]) -> bool:
     """Whether labels of a chain meet that are not neighbours."""
-    return any(term.group not in (None, EDGE) for term in placed)
+    return any(term.reach > 1 for term in placed)
 
 
-def _listed_labellings(group: str, placed: Sequence[Placed]) -> np.ndarray | None:
-    """Return the labellings that the sets of a group list, sorted; None if one of them has weights for all."""
-    lists = [term.outcomes for term in placed if term.group == group]
+def _listed_labellings(length: int, placed: Sequence[Placed]) -> np.ndarray | None:
+    """Return the labellings that the sets of n-grams of a length list, sorted; None if one has weights for all."""
+    lists = [term.outcomes for term in placed if term.labels_per_clique == length]
     known = [outcomes for outcomes in lists if outcomes is not None]
     if len(known) < len(lists):
         return None
@@ -190,11 +190,8 @@ def named_plan(
 
 def junction_of_chains(chains: Chains, placed: Sequence[Placed], base: BaseMeasure) -> GraphFamily:
     """Return chains as graphs with the groups of some clique sets, by junction trees; neighbours are among them."""
-    names = {term.group for term in placed if term.group not in (None, EDGE)}
-    lags, orders = (
-        sorted(int(str(name).removeprefix(kind)) for name in names if str(name).startswith(kind))
-        for kind in ("lag", "order")
-    )
+    lags = sorted({term.reach for term in placed if term.reach > 1 and term.labels_per_clique == 2})
+    orders = sorted({term.reach for term in placed if term.labels_per_clique > 2})
     graphs = Graphs.from_chains(chains, lags=[1, *lags], orders=orders)
     members = [factors.members for factors in graphs.factors]
     return named_plan(plan_inference(graphs.offsets, members, base.n_labels, "junction"), graphs, placed, base)

@@ -224,16 +224,20 @@ class Grouped(Protocol):
         """Name of the group that the set scores; None for single labels."""
 
     @property
+    def labels_per_clique(self) -> int:
+        """How many labels meet in a clique."""
+
+    @property
+    def reach(self) -> int:
+        """How many steps lie between the first label of a clique of a chain and its last."""
+
+    @property
     def tied_everywhere(self) -> bool:
         """Whether the potential is one and the same at all cliques."""
 
 
 class Placed(Grouped, Protocol):
     """Where the cliques of a set stand in some data, and what is scored there."""
-
-    @property
-    def labels_per_clique(self) -> int:
-        """How many labels meet in a clique."""
 
     @property
     def positions(self) -> np.ndarray | None:
@@ -246,13 +250,14 @@ class Placed(Grouped, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """The place of a fitted set in new data."""
+    """The place of a fitted set in new data; ``reach`` matters to chains alone."""
 
     labels_per_clique: int
     group: str | None
     positions: np.ndarray | None
     tied_everywhere: bool
     outcomes: np.ndarray | None = None
+    reach: int = 1
 
 
 class Potentials:

@@ -212,10 +212,10 @@ class Field:
 def _positions_of_chains(terms: Sequence[Term], n_labels: int) -> int:
     limit = max(1, min(_POSITIONS, _NODE_BYTES // (8 * n_labels)))
     terms = [term for term in terms if term.clique.group != DURATION]
-    reach = max((term.clique.steps_back[0] for term in terms if not term.tied_everywhere), default=0)
+    reach = max((term.reach for term in terms if not term.tied_everywhere), default=0)
     if reach or (reaches_far(terms) and not only_ngrams(terms)):
         # Beside n-grams, edges that see inputs are the largest tables; else those of the junction tree are.
-        reach = reach if only_ngrams(terms) else max(term.clique.steps_back[0] for term in terms)
+        reach = reach if only_ngrams(terms) else max(term.reach for term in terms)
         limit = max(1, min(limit, _EDGE_BYTES // (8 * n_labels ** (reach + 1))))
     return limit
 

@@ -183,7 +183,7 @@ def _check_neighbours(field: Field) -> None:
         if not term.clique.neighbours_only:
             raise ValueError(
                 f"a stream joins neighbouring labels alone, and the clique set {term.name!r} reaches "
-                f"{term.clique.steps_back[0]} steps: predict whole sequences, or fit a field without it"
+                f"{term.reach} steps: predict whole sequences, or fit a field without it"
             )
 
 

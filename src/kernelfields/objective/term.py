@@ -64,6 +64,11 @@ class Term:
         return self.clique.labels_per_clique
 
     @property
+    def reach(self) -> int:
+        """How many steps lie between the first label of a clique of a chain and its last."""
+        return self.clique.reach
+
+    @property
     def group(self) -> str | None:
         """Name of the factors it scores; None for single labels."""
         return self.clique.group
@@ -110,8 +115,14 @@ class Term:
     def placement(self, data: Data) -> Placement:
         """Return where the cliques of this term stand in data."""
         clique = self.clique
-        positions = clique.positions(data)
-        return Placement(clique.labels_per_clique, clique.group, positions, self.tied_everywhere, self.outcomes)
+        return Placement(
+            clique.labels_per_clique,
+            clique.group,
+            clique.positions(data),
+            self.tied_everywhere,
+            self.outcomes,
+            clique.reach,
+        )
 
     def in_labels(self, values: Array) -> Array:
         """Map (n, q) values in label coordinates to (n, L^k) values per labelling; tensors to tensors."""

@@ -57,7 +57,7 @@ Top = int | tuple[int, int] | None
 #: Weights (r, L^k) of a clique set, dense or CSR.
 Weights: TypeAlias = np.ndarray | scipy.sparse.csr_array
 #: Names the other labels of a clique: its group, its positions, and which of them is exchanged.
-StepWords = Callable[[str, list[int], int], str]
+StepWords = Callable[[Term, list[int], int], str]
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ def _exchanges(
         for place, v in enumerate(nodes):
             lost = [*kept[:place], int(others[v]), *kept[place + 1 :]]
             before, after = (int(np.ravel_multi_index(numbers, shape)) for numbers in (kept, lost))
-            yield Exchange(v, row, before, after, step_words(term.group, nodes, place))
+            yield Exchange(v, row, before, after, step_words(term, nodes, place))
 
 
 # ---- what they contribute

@@ -138,7 +138,7 @@ def tabulate_weights(
             listing.take(term, term.label_coefficients)
         else:
             many = term.clique.n_configurations(len(classes))
-            back = term.clique.steps_back[0]
+            back = term.reach
             apart = f"labels {back} steps apart" if _in_chains(spec) else f"{term.labels_per_clique} labels"
             listing.sets.append(SetWeights(term.name, note=f"{many:,} scores of {apart}; see coef_[{term.name!r}]"))
     if not _in_chains(spec):

@@ -31,6 +31,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
+from kernelfields.data.graphs import group_name
 from kernelfields.inference.family import EDGE, BaseMeasure, Observed, Placed, Potentials, RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.ngrams.automaton import NgramAutomaton, places_in
@@ -145,7 +146,7 @@ class NgramFamily(GraphFamily):
         self._ngrams = list(ngrams)
         self._sizes = [len(some) for _, some in self.automaton.ngrams]
         super().__init__(offsets, [_members(offsets, length) for length in lengths], n_labels)
-        self.names = (EDGE, *(f"order{length - 1}" for length in lengths[1:]))
+        self.names = tuple(group_name(range(length - 1, -1, -1)) for length in lengths)
         self._set_groups(self.names if tied else self.names[1:])
         self.base = None if base is None or base.trivial else base
         self._lanes = lanes

@@ -147,6 +147,11 @@ class Design:
         return self.term.labels_per_clique
 
     @property
+    def reach(self) -> int:
+        """How many steps lie between the first label of a clique of a chain and its last."""
+        return self.term.reach
+
+    @property
     def group(self) -> str | None:
         """Name of the factors it scores; None for single labels."""
         return self.term.group
