@@ -225,7 +225,7 @@ class GraphFamily(LabelFamily):
         return self._member(self.check_potentials(potentials, weights), workers)
 
     def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        # Ties have a fixed winner. A score of -inf says that an approximate method found no allowed labelling.
+        # Equal scores have a fixed winner. A score of -inf says that an approximate method found no allowed labelling.
         return self._decode(self.check_potentials(potentials), workers)
 
     def _sample(

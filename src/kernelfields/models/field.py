@@ -201,9 +201,7 @@ class Field:
             else:
                 slope = term.slope(data, residuals, likelihood.workers)
                 value += penalty(term.known, variance, term.l1)
-                known = term.known
-                if term.ties is not None:
-                    known, slope = term.ties.reduce(known), term.ties.reduce(slope)
+                known, slope = term.free_coefficients(term.known), term.free_coefficients(slope)
                 parts[term.name] = penalty_gap(known, slope, variance, term.l1)
         # The objective is never negative: all that is known where a prior is missing and the parts are infinite.
         return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts, completed)

@@ -82,8 +82,7 @@ def meets_no_others(posterior: LogPosterior) -> bool:
         return False
     first = datafit.designs[0].term.label_factor
     return first is not None and all(
-        design.term.support is None
-        and design.term.ties is None
+        design.term.weighs_all_pairs
         and design.positions is None
         and (design.features is None or isinstance(design.features, np.ndarray))
         and design.term.label_factor is not None
@@ -114,8 +113,7 @@ def works_in_blocks(posterior: LogPosterior) -> bool:
     if not isinstance(datafit.likelihood, Likelihood) or datafit.family.method not in ("chain", "single"):
         return False
     return all(
-        design.term.support is None
-        and design.term.ties is None
+        design.term.weighs_all_pairs
         and (design.features is None or isinstance(design.features, np.ndarray) or is_sparse(design.features))
         and (design.tied_everywhere if design.labels_per_clique == 2 else design.positions is None)
         for design in datafit.designs

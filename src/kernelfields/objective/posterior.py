@@ -72,6 +72,13 @@ class Block:
     #: How labels share coefficients, which are then one number for each orbit, (size, 1).
     ties: Ties | None = None
 
+    def tables(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows of theta (k, size) as tables (k, r, q); where labels are tied, over all features."""
+        own = rows[:, self.rows]
+        if self.ties is None:
+            return own.reshape(len(rows), *self.shape)
+        return np.reshape([self.ties.expand(row) for row in own], (len(rows), *self.ties.shape))
+
 
 @dataclass
 class Trial:

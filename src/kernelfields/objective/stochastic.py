@@ -200,7 +200,8 @@ def dual_ascent(likelihood: Objective, designs: Sequence[LocalDesign], passes: i
         return None
     for term in (design.term for design in designs):
         # Steps move the coefficients of each label by themselves.
-        if term.ties is not None or not np.isfinite(term.prior_variance) or (term.l1 and term.label_factor is not None):
+        in_contrasts = term.label_factor is not None
+        if term.shares_coefficients or not np.isfinite(term.prior_variance) or (term.l1 and in_contrasts):
             return None
     base, n_labels, n_tables = likelihood.family.base, likelihood.n_labels, 1
     allowed = None if base is None else base.allowed

@@ -59,6 +59,20 @@ class Term:
     ties: Ties | None = None
 
     @property
+    def shares_coefficients(self) -> bool:
+        """Whether labels share coefficients: fewer are free than the table V has entries."""
+        return self.ties is not None
+
+    @property
+    def weighs_all_pairs(self) -> bool:
+        """Whether every feature has a free coefficient in every label coordinate."""
+        return self.support is None and self.ties is None
+
+    def free_coefficients(self, table: np.ndarray) -> np.ndarray:
+        """Return the coefficients that are free of a table V, or the gradient in them of one in V."""
+        return table if self.ties is None else self.ties.reduce(table)
+
+    @property
     def labels_per_clique(self) -> int:
         """How many labels meet in a clique."""
         return self.clique.labels_per_clique

@@ -148,7 +148,7 @@ def power_of_two_above(X: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def round_to_tf32(X: torch.Tensor) -> torch.Tensor:
-    """Return float32 values rounded to 11 significant bits, ties to even: their last 13 bits are zero."""
+    """Return float32 values rounded to 11 significant bits, halves to even: their last 13 bits are zero."""
     bits = X.contiguous().view(torch.int32)
     bits = bits + 0xFFF + ((bits >> 13) & 1)
     return (bits & ~0x1FFF).view(torch.float32)

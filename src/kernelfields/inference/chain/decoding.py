@@ -25,7 +25,7 @@ from kernelfields.numerics.threads import Workers
 def viterbi(
     node: np.ndarray, edge: np.ndarray, offsets: np.ndarray, workers: Workers | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best labelling (N,) and its score per sequence (S,); ties go to the lowest label."""
+    """Return the best labelling (N,) and its score per sequence (S,); of equal scores the lowest label wins."""
     node, edge, offsets = check_potentials(node, edge, offsets)
     labels = np.zeros(len(node), dtype=np.int64)
     scores = np.zeros(len(offsets) - 1)

@@ -322,7 +322,7 @@ def likeliest(entries: np.ndarray, allowed: AllowedLabels) -> np.ndarray:
 def best_in_lists(
     scores: np.ndarray, edge: np.ndarray, offsets: np.ndarray, allowed: AllowedLabels, workers: Workers | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best labelling (N,) and its score per sequence (S,); ties go to the lowest label."""
+    """Return the best labelling (N,) and its score per sequence (S,); of equal scores the lowest label wins."""
     from kernelfields.inference.chain.lists_compiled import viterbi
 
     workers = workers or Workers(1)

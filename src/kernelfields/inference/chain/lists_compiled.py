@@ -306,7 +306,7 @@ def forward_backward_marked(
 
 @njit(nogil=True, cache=True)
 def largest_entries(allowed, entries, out):
-    """Fill out (N,) with the label of the largest entry of each position; ties go to the lowest label."""
+    """Fill out (N,) with the label of the largest entry of each position; of equal ones the lowest label wins."""
     begin, labels = allowed
     for t in range(len(out)):
         out[t] = labels[begin[t] + first_largest(entries[begin[t] : begin[t + 1]])]
@@ -336,7 +336,7 @@ def best_prefixes(s, offsets, allowed, scores, edge, best, sums):
 
 @njit(nogil=True, cache=True)
 def viterbi(first, last, offsets, allowed, scores, edge, best, best_labels, best_scores):
-    """Fill the best labels (N,) and scores (S,) of sequences first..last-1; ties go to the lowest label.
+    """Fill the best labels (N,) and scores (S,) of sequences first..last-1; of equal ones the lowest label wins.
 
     best (A,) is overwritten.
     """

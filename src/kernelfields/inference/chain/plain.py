@@ -6,7 +6,8 @@
     marginal  p_t(b) prop. to alpha_t(b) beta_t(b)
 
 Rows are shifted to a maximum of zero at every position, so that potentials of any size, minus infinity included, are
-safe. Ties go to the lowest label, as in decoding.py. A step is a few operations on all sequences that are long enough:
+safe. Of equal scores the lowest label wins, as in decoding.py. A step is a few operations on all sequences that are
+long enough:
 a served model needs no compiler.
 
 Arrays: node (N, L), edge (1, L, L) or (N, L, L), offsets (S + 1,). Cost: O(N L^2).

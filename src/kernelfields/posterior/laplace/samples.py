@@ -203,8 +203,8 @@ def draw_posterior(
 
 def _seen(design: Design) -> np.ndarray | None:
     """Return the features that some training input has; None for all."""
-    if design.term.ties is not None:
-        return None  # those that no input has are tied to others
+    if design.term.shares_coefficients:
+        return None  # features that no input has share the coefficients of others
     occupied = design.expand(np.ones(design.shape))[:, 0] != 0.0
     return None if occupied.all() else np.flatnonzero(occupied)
 
@@ -220,12 +220,7 @@ def _refuse_other_data(value: float, fitted: float | None) -> None:
 
 def _by_term(posterior: LogPosterior, rows: np.ndarray) -> list[np.ndarray]:
     """Return drawn coefficients (k, size) as (k, r, q) for each term."""
-    return [
-        rows[:, block.rows].reshape(len(rows), *block.shape)
-        if (ties := block.ties) is None
-        else np.reshape([ties.expand(row) for row in rows[:, block.rows]], (len(rows), *ties.shape))
-        for block in posterior.blocks
-    ]
+    return [block.tables(rows) for block in posterior.blocks]
 
 
 def _with_unseen(design: Design, drawn: np.ndarray, random: np.random.Generator) -> np.ndarray:
