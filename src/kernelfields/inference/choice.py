@@ -94,7 +94,7 @@ class FamilySpec:
         """Return the base measure of packed data: constraints and allowed labels."""
         masks = self.masks if self.constrained else None
         step = self.step_penalties if self.kind == "segments" and not self.repeats else None
-        return BaseMeasure(data.offsets, self.n_labels, masks, getattr(data, "allowed", None), step_penalties=step)
+        return BaseMeasure(data.offsets, self.n_labels, masks, data.allowed, step_penalties=step)
 
 
 #: Returns the family of data for clique sets and a spec. With ``lists`` node potentials may be those of allowed labels

@@ -124,6 +124,9 @@ class TorchLoopyMember(Member):
 class TorchLoopyFamily(HostedFamily, PropagationFamily):
     """Loopy belief propagation on packed graphs, all messages at once; with ``warm_start`` from the last ones."""
 
+    #: Messages at the last potentials, from which the next ones start.
+    _last_messages: torch.Tensor | None = None
+
     host_kind = PropagationFamily
 
     @property
@@ -200,7 +203,7 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
 
     def propagated(self, potentials: Potentials) -> tuple[torch.Tensor, float, float, bool]:
         """Return the messages, the sweeps that their rounds amount to, the last change, and whether it is small."""
-        options, messages = self.options, getattr(self, "_last_messages", None)
+        options, messages = self.options, self._last_messages
         if messages is None:
             messages = potentials.node.new_zeros(self.begins[-1], self.n_labels)
         kept, milestone, change, rounds = 0.0, np.inf, np.inf, 0
