@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields.data.segments import DURATION
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.family import EDGE, BaseMeasure, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.inference.packing import check_potentials
 from kernelfields.inference.segments.family import SegmentFamily
 

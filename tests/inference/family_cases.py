@@ -20,9 +20,10 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, plan_inference
-from kernelfields.inference.family import EDGE, BaseMeasure, Placement, Potentials
+from kernelfields.inference.family import EDGE, Placement, Potentials
 from kernelfields.inference.ngrams.family import NgramFamily
 from kernelfields.inference.ring import Rings
 from kernelfields.inference.segments.family import SegmentFamily

@@ -8,15 +8,8 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
-from kernelfields.inference.chain.lists import (
-    ScoredSteps,
-    StepBlocks,
-    StepTable,
-    best_in_lists,
-    infer_lists,
-    worth_listing,
-    worth_lists,
-)
+from kernelfields.inference.chain.lists import best_in_lists, infer_lists, worth_lists
+from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.numerics.threads import Workers

@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 from small_graphs import random_graphs
 
-from kernelfields.inference.junction.plan import (
-    eliminate,
-    later_neighbours,
-    min_degree_order,
-    plan_junction,
-)
+from kernelfields.inference.junction.elimination import eliminate, later_neighbours, min_degree_order
+from kernelfields.inference.junction.plan import plan_junction
 
 
 def neighbour_sets(n_nodes, members):

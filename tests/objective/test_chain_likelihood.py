@@ -5,8 +5,9 @@ import pytest
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import resolve_constraints
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily, ChainMember
-from kernelfields.inference.family import EDGE, BaseMeasure, Potentials
+from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
 
 OFFSETS = np.array([0, 4, 5, 9, 12])

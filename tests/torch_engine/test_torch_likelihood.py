@@ -12,13 +12,9 @@ torch = pytest.importorskip("torch")
 from kernelfields.data.chains import Chains  # noqa: E402
 from kernelfields.data.constraints import resolve_constraints  # noqa: E402
 from kernelfields.engines.torch.family import TorchChainFamily  # noqa: E402
+from kernelfields.inference.base_measure import BaseMeasure  # noqa: E402
 from kernelfields.inference.chain.family import ChainFamily  # noqa: E402
-from kernelfields.inference.family import (  # noqa: E402
-    EDGE,
-    BaseMeasure,
-    Placement,
-    Potentials,
-)
+from kernelfields.inference.family import EDGE, Placement, Potentials  # noqa: E402
 from kernelfields.objective.likelihoods.likelihood import labelled_objective  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]

@@ -17,8 +17,9 @@ from kernelfields.data.graphs import Graphs
 from kernelfields.data.partial_labels import LabelWeights, SoftRows, log_weights
 from kernelfields.data.reading import SEQUENCES, ItemNames, locate
 from kernelfields.data.segments import SegmentedChains
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.choice import Data, FamilySpec, family_of
-from kernelfields.inference.family import EDGE, BaseMeasure
+from kernelfields.inference.family import EDGE
 from kernelfields.inference.segments.family import check_possible
 from kernelfields.numerics.wording import counted
 

@@ -37,7 +37,8 @@ from kernelfields.data.graphs import Graphs
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.segments import SegmentedChains
 from kernelfields.inference.approximate.base import OPTIONS, MeanField
-from kernelfields.inference.family import EDGE, BaseMeasure, Grouped, LabelFamily, Placed
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.family import EDGE, Grouped, LabelFamily, Placed
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.packing import check_structure
 from kernelfields.numerics.parameters import check_declared
@@ -349,7 +350,8 @@ def labels_fit(
         return not _has_circle(np.array([0, n_names]), members)
     if method not in ("auto", "junction") or (method == "auto" and n_names <= _MOST_LABELS[tied]):
         return True
-    from kernelfields.inference.junction.plan import TooWide, available_memory, plan_junction
+    from kernelfields.inference.junction.elimination import TooWide
+    from kernelfields.inference.junction.plan import available_memory, plan_junction
 
     try:
         plan_junction(np.array([0, n_names]), members, 2, min(each, available_memory() / n_instances))

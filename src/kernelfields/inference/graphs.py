@@ -27,9 +27,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import (
     EDGE,
-    BaseMeasure,
     Group,
     LabelFamily,
     Member,

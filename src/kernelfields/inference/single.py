@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.inference.family import BaseMeasure, LabelFamily, Member, Potentials, RankedLabellings
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.family import LabelFamily, Member, Potentials, RankedLabellings
 from kernelfields.inference.packing import first_largest, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 

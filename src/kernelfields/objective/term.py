@@ -26,7 +26,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.inference.chain.lists import StepTable
+from kernelfields.inference.chain.scored_steps import StepTable
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import Array, Placement
 from kernelfields.kernels.labels import Delta, resolve_label_kernel

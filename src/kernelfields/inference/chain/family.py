@@ -27,25 +27,11 @@ from numpy.typing import ArrayLike
 from scipy.special import entr
 
 from kernelfields.data.allowed import AllowedLabels
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain import plain, step_passes
-from kernelfields.inference.chain.lists import (
-    ListedSums,
-    StepTable,
-    best_in_lists,
-    infer_lists,
-    likeliest,
-    worth_lists,
-)
-from kernelfields.inference.family import (
-    EDGE,
-    BaseMeasure,
-    Group,
-    LabelFamily,
-    Member,
-    Observed,
-    Potentials,
-    RankedLabellings,
-)
+from kernelfields.inference.chain.lists import ListedSums, best_in_lists, infer_lists, likeliest, worth_lists
+from kernelfields.inference.chain.scored_steps import StepTable
+from kernelfields.inference.family import EDGE, Group, LabelFamily, Member, Observed, Potentials, RankedLabellings
 from kernelfields.inference.graphs import GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, ScaledPasses, exponentials
 from kernelfields.inference.step_order import StepOrder

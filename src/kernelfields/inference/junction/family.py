@@ -32,7 +32,8 @@ import numpy as np
 
 from kernelfields.inference.family import LabelFamily, Potentials, RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
-from kernelfields.inference.junction.plan import Layout, TooWide, plan_junction
+from kernelfields.inference.junction.elimination import TooWide
+from kernelfields.inference.junction.plan import Layout, plan_junction
 from kernelfields.inference.packing import InfeasibleGraph, end_to_end, exponentials, raise_if_infeasible
 from kernelfields.numerics.threads import Workers
 

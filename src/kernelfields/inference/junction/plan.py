@@ -1,9 +1,8 @@
 """Plans for junction trees: cliques, their tree, where factors and messages go, and what it will cost.
 
-Nodes are eliminated one by one; clique i belongs to the i-th node eliminated and
-holds it and its later neighbours, sorted by position. So the separator to the parent clique, that of the first
-later neighbour, is the clique without its first axis, and a table (L, .., L) of a clique is laid out as (label
-of i, entry of separator).
+Nodes are eliminated one by one, see elimination.py; clique i belongs to the i-th node eliminated and holds it and its
+later neighbours, sorted by position. So the separator to the parent clique, that of the first later neighbour, is the
+clique without its first axis, and a table (L, .., L) of a clique is laid out as (label of i, entry of separator).
 
 The tables of clique parts (a factor, a child's separator) are read through *patterns*: for every entry of the
 clique the entry of the part. They depend on the clique's size and the positions of the part in it only, so a
@@ -12,211 +11,25 @@ ones, for the leading and for the trailing half of the axes.
 
 Cost: planning is linear in the cliques and compiled where the natural order does; else the search for an order
 is done once per distinct structure. Fails: :class:`TooWide`, before any table is made.
-
-Elimination orders of the nodes of graphs, and the cliques that they make.
-
-Eliminating a node v joins it with the neighbours that are still there, higher(v): the clique {v} + higher(v)
-needs a table of L^(1 + |higher(v)|) entries. The width of an order is the largest |higher(v)|; the smallest over
-all orders is the treewidth. Positions count nodes in the order of elimination. Two orders are tried, the cheap one
-first, once per distinct structure:
-
-    natural      the order of the rows: best for chains, also of higher order or with lags
-    min-degree   always the node with the fewest neighbours; leaves go first, so trees have width 1
-
-Cost: elimination is linear in the size of its result; the min-degree order takes about N log N for small widths. Both
-stop at the first clique that is too large. Fails: :class:`TooWide` where no order keeps the tables within memory.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.inference.junction.elimination import (
+    LARGEST_CLIQUE,
+    TooWide,
+    amount,
+    eliminate,
+    improve_order,
+    later_neighbours,
+)
 from kernelfields.inference.packing import grouped
-from kernelfields.inference.sums_compiled import copy_row
-from kernelfields.numerics.compiled import njit
-
-# No table of two labels per node is larger; also the digits that fit into an int64.
-LARGEST_CLIQUE = 60
-
-
-class TooWide(MemoryError):
-    """Exact inference does not fit; ``reason`` says how wide and how large in half a sentence."""
-
-    def __init__(self, reason: str):
-        self.reason = reason
-        super().__init__(
-            f'{reason}; use "trw", "loopy" or "mean-field", fewer labels or fewer factors, or allow more memory'
-        )
-
-
-@njit(nogil=True, cache=True)
-def eliminate(offsets, first_other, others, widest):
-    """Eliminate positions 0, 1, .. in order; return higher positions as (starts, flat, parents, cliques).
-
-    others[first_other[i]:first_other[i + 1]] are later positions that share a factor with i, repeats allowed. A
-    graph is left at the first clique of more than ``widest`` nodes; cliques (S,) holds the largest one seen in
-    each graph.
-    """
-    n_nodes = offsets[-1]
-    starts = np.zeros(n_nodes + 1, np.int64)
-    parents = np.full(n_nodes, -1, np.int64)
-    first_child = np.full(n_nodes, -1, np.int64)
-    next_child = np.full(n_nodes, -1, np.int64)
-    marked = np.full(n_nodes, -1, np.int64)
-    flat = np.empty(max(16, 4 * n_nodes), np.int64)
-    largest = np.zeros(len(offsets) - 1, np.int64)
-    filled = 0
-    for graph in range(len(offsets) - 1):
-        done = False
-        for i in range(offsets[graph], offsets[graph + 1]):
-            begin = filled
-            starts[i] = begin
-            if done:
-                continue
-            marked[i] = i
-            while len(flat) < filled + offsets[graph + 1] - i and len(flat) < filled + widest + 1:
-                grown = np.empty(2 * len(flat), np.int64)
-                copy_row(flat[:filled], grown)
-                flat = grown
-            child = -1
-            while not done:
-                if child == -1:
-                    low, high = first_other[i], first_other[i + 1]
-                else:
-                    low, high = starts[child], starts[child + 1]
-                for k in range(low, high):
-                    j = others[k] if child == -1 else flat[k]
-                    if marked[j] != i:
-                        marked[j] = i
-                        if filled - begin + 1 >= widest:
-                            done = True
-                            break
-                        flat[filled] = j
-                        filled += 1
-                child = first_child[i] if child == -1 else next_child[child]
-                if child == -1:
-                    break
-            largest[graph] = max(largest[graph], filled - begin + (2 if done else 1))
-            flat[begin:filled].sort()
-            if filled > begin:
-                parent = flat[begin]
-                parents[i] = parent
-                next_child[i] = first_child[parent]
-                first_child[parent] = i
-            starts[i + 1] = filled
-    starts[n_nodes] = filled
-    return starts, flat[:filled].copy(), parents, largest
-
-
-def later_neighbours(order: np.ndarray, members: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (starts, flat): for every position the later positions of the factors that it comes first in."""
-    position = np.empty_like(order)
-    position[order] = np.arange(len(order))
-    owners, others = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for nodes in members:
-        ranks = np.sort(position[nodes], axis=1)
-        owners.append(np.repeat(ranks[:, 0], ranks.shape[1] - 1))
-        others.append(ranks[:, 1:].ravel())
-    starts, indices = grouped(np.concatenate(owners), len(order))
-    return starts, np.concatenate(others)[indices]
-
-
-def improve_order(
-    order: np.ndarray,
-    wide: np.ndarray,
-    offsets: np.ndarray,
-    members: Sequence[np.ndarray],
-    n_labels: int,
-    memory: float,
-) -> None:
-    """Replace the order of the graphs listed by the best one found, once per distinct structure."""
-    lists = [grouped(np.searchsorted(offsets, each[:, 0], side="right") - 1, len(offsets) - 1) for each in members]
-    fits = LARGEST_CLIQUE
-    if n_labels > 1:
-        # A table and its derivative; the small number is for powers that come out a little low.
-        fits = int(min(fits, max(1.0, np.log(max(memory, 16.0) / 16.0) / np.log(n_labels) + 1e-9)))
-    known: dict[tuple[int, tuple[bytes, ...]], np.ndarray] = {}
-    for graph in wide.tolist():
-        size = int(offsets[graph + 1] - offsets[graph])
-        rows = [
-            each[indices[starts[graph] : starts[graph + 1]]] - offsets[graph]
-            for each, (starts, indices) in zip(members, lists, strict=True)
-        ]
-        key = size, tuple(each.tobytes() for each in rows)
-        if key not in known:
-            known[key] = _best_order(graph, size, rows, n_labels, fits)
-        order[offsets[graph] : offsets[graph + 1]] = offsets[graph] + known[key]
-
-
-def _best_order(graph: int, size: int, rows: list[np.ndarray], n_labels: int, fits: int) -> np.ndarray:
-    """Return the order whose tables have the fewest entries; TooWide if none stays within ``fits`` nodes."""
-    bounds = np.array([0, size])
-    narrow: list[tuple[float, np.ndarray]] = []  # entries of all tables, order
-
-    def consider(order: np.ndarray | None) -> None:
-        if order is not None:
-            starts, _, _, largest = eliminate(bounds, *later_neighbours(order, rows), fits)
-            if largest[0] <= fits:
-                narrow.append((float(np.sum(float(n_labels) ** (np.diff(starts) + 1))), order))
-
-    consider(np.arange(size))
-    consider(min_degree_order(size, rows, fits))
-    if not narrow:
-        raise TooWide(
-            f"exact inference needs tables over more than {fits} nodes at once (graph {graph}, width {fits} or "
-            f"more, {n_labels} labels), so {amount(16.0 * float(n_labels) ** (fits + 1))} or more"
-        )
-    return min(narrow, key=lambda each: each[0])[1]
-
-
-def min_degree_order(n_nodes: int, factors: Sequence[np.ndarray], widest: int) -> np.ndarray | None:
-    """Return the nodes, fewest neighbours first; None if a clique of more than ``widest`` nodes comes up.
-
-    ``factors`` are arrays (M, k) of nodes; of nodes with equally many neighbours the first one is taken.
-    """
-    neighbours: list[set[int]] = [set() for _ in range(n_nodes)]
-    for u, v in _joined_nodes(factors).tolist():
-        neighbours[u].add(v)
-        neighbours[v].add(u)
-    waiting = [(len(around), v) for v, around in enumerate(neighbours)]
-    heapq.heapify(waiting)
-    order: dict[int, None] = {}
-    while waiting:
-        degree, v = heapq.heappop(waiting)
-        around = neighbours[v]
-        if v in order or degree != len(around):
-            continue  # an entry from before the degree changed
-        if degree >= widest:
-            return None
-        order[v] = None
-        for u in around:
-            neighbours[u] |= around
-            neighbours[u] -= {u, v}
-            heapq.heappush(waiting, (len(neighbours[u]), u))
-    return np.array(list(order), dtype=np.int64)
-
-
-def _joined_nodes(factors: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the pairs of nodes (n, 2) that share a factor, repeats included."""
-    pairs = [
-        members[:, list(pair)] for members in factors for pair in itertools.combinations(range(members.shape[1]), 2)
-    ]
-    return np.concatenate([np.zeros((0, 2), np.int64), *pairs])
-
-
-def amount(n_bytes: float) -> str:
-    """Return a number of bytes in words."""
-    for unit, size in (("GiB", 1024.0**3), ("MiB", 1024.0**2), ("KiB", 1024.0)):
-        if n_bytes >= size:
-            return f"{n_bytes / size:.3g} {unit}"
-    return f"{n_bytes:.0f} bytes"
-
 
 # A natural order of cliques up to this size is kept without looking for a better one.
 NARROW = 3

@@ -21,16 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.data.segments import DURATION, Segmentation, begins_of, bounds_of
-from kernelfields.inference.family import (
-    EDGE,
-    BaseMeasure,
-    Group,
-    LabelFamily,
-    Member,
-    Observed,
-    Potentials,
-    RankedLabellings,
-)
+from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.family import EDGE, Group, LabelFamily, Member, Observed, Potentials, RankedLabellings
 from kernelfields.numerics.threads import Workers
 
 

@@ -152,7 +152,7 @@ class PairLayout:
     @cached_property
     def marks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows of bits for features with pairs that are many, but no full row: their numbers (r,), bits and ranks."""
-        from kernelfields.inference.chain.lists import marked
+        from kernelfields.inference.chain.scored_steps import marked
 
         support = self.support
         # No more memory than twelve bytes for each pair; fewer pairs are found by walking along them.

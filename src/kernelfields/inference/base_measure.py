@@ -1,0 +1,154 @@
+"""Base measures p0(y): what labels may be, and how much each counts, before any potential.
+
+    log p0(y) = sum_t position_t(y_t) + sum_{t not a start} step(y_{t-1}, y_t)
+
+One place holds all of it: constraints (labels that may not begin, end, occur or follow each other), lists of allowed
+labels, known labels and weights of labels, messages of annotators. Minus infinity forbids. A base measure is multiplied
+into a family of labellings; :meth:`BaseMeasure.times` multiplies it by further weights.
+
+Arrays: position (N, L), step (L, L), offsets (S + 1,).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.constraints import ConstraintMasks
+
+
+@dataclass(frozen=True, eq=False)
+class BaseMeasure:
+    """Constraints, lists of allowed labels (None: all) and log-weights of labels (N, L) (None: zero) of packed items.
+
+    ``step`` are penalties of neighbouring labels; None for those of the constraints.
+    """
+
+    offsets: np.ndarray
+    n_labels: int
+    masks: ConstraintMasks | None = None
+    allowed: AllowedLabels | None = None
+    log_weights: np.ndarray | None = None
+    step_penalties: np.ndarray | None = None
+
+    def times(self, log_weights: np.ndarray) -> BaseMeasure:
+        """Return the measure multiplied by weights of single labels, exp log_weights (N, L)."""
+        both = log_weights if self.log_weights is None else self.log_weights + log_weights
+        return replace(self, log_weights=both)
+
+    def part(self, first: int, last: int) -> BaseMeasure:
+        """Return the measure of items first..last-1."""
+        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
+        return replace(
+            self,
+            offsets=self.offsets[first : last + 1] - rows.start,
+            allowed=None if self.allowed is None else self.allowed[rows],
+            log_weights=None if self.log_weights is None else self.log_weights[rows],
+        )
+
+    def taken(self, rows: np.ndarray, offsets: np.ndarray) -> BaseMeasure:
+        """Return the measure of items that consist of some rows (n,), with the offsets that they have there."""
+        return replace(
+            self,
+            offsets=offsets,
+            allowed=None if self.allowed is None else self.allowed[rows],
+            log_weights=None if self.log_weights is None else self.log_weights[rows],
+        )
+
+    @cached_property
+    def step(self) -> np.ndarray | None:
+        """Penalties of neighbouring labels, (L, L); None where all may follow each other."""
+        if self.step_penalties is not None:
+            return self.step_penalties
+        return self.masks.edge if self.masks is not None and self.masks.edge.any() else None
+
+    @property
+    def _bars_positions(self) -> bool:
+        """Whether constraints forbid labels at all positions, the first or the last."""
+        masks = self.masks
+        return masks is not None and bool(masks.label.any() or masks.start.any() or masks.end.any())
+
+    @property
+    def trivial(self) -> bool:
+        """Whether all labellings count alike."""
+        plain = self.allowed is None and self.log_weights is None and self.step is None
+        return plain and not self._bars_positions
+
+    @property
+    def forbids(self) -> bool:
+        """Whether some labellings are forbidden."""
+        if self.allowed is not None or self.step is not None or self._bars_positions:
+            return True
+        return self.log_weights is not None and bool(np.isneginf(self.log_weights.min(initial=0.0)))
+
+    @cached_property
+    def position(self) -> np.ndarray | None:
+        """Log-weights of the labels of every position, (N, L); None where all count alike."""
+        weights = self.log_weights
+        if self.allowed is not None:
+            weights = self.allowed.penalties() if weights is None else weights + self.allowed.penalties()
+        elif weights is not None:
+            weights = weights.copy() if self._bars_positions else weights
+        if not self._bars_positions:
+            return weights
+        assert self.masks is not None
+        if weights is None:
+            weights = np.zeros((int(self.offsets[-1]), self.n_labels))
+        return self.masks.apply(weights, self.offsets)
+
+    @cached_property
+    def lists(self) -> AllowedLabels | None:
+        """The labels that each position may have, where that is known position by position; else None."""
+        allowed, weights = self.allowed, self.log_weights
+        if allowed is None:
+            if weights is None or not np.isneginf(weights.min(initial=0.0)):
+                return None
+            allowed = AllowedLabels.of_mask(weights > -np.inf)
+        elif weights is not None:
+            allowed = allowed.kept(allowed.taken(weights) > -np.inf)
+        return self._without_barred(allowed)
+
+    def _without_barred(self, allowed: AllowedLabels) -> AllowedLabels:
+        """Return lists of allowed labels without those that constraints forbid everywhere, first or last."""
+        masks = self.masks
+        if masks is None or not self._bars_positions:
+            return allowed
+        rows, labels = allowed.rows, allowed.labels
+        is_start, is_end = np.zeros((2, allowed.n_positions), dtype=bool)
+        is_start[self.offsets[:-1]] = is_end[self.offsets[1:] - 1] = True
+        barred = masks.label[labels] < 0
+        barred |= is_start[rows] & (masks.start[labels] < 0)
+        barred |= is_end[rows] & (masks.end[labels] < 0)
+        return allowed.kept(~barred) if barred.any() else allowed
+
+    def entries(self, lists: AllowedLabels) -> np.ndarray | None:
+        """Return the log-weights of the labels in lists, (A,); None where all are zero."""
+        return None if self.log_weights is None else lists.taken(self.log_weights)
+
+    def dead_rows(self) -> np.ndarray:
+        """Return for each item the row up to which every labelling is forbidden, (S,); -1 where one is possible."""
+        lists, none = self.lists, np.full(len(self.offsets) - 1, -1)
+        if lists is None:
+            if self.masks is None or not self.forbids:
+                return none
+            barred = np.isneginf(self.masks.log_labellings(np.diff(self.offsets)))
+            return np.where(barred, self.offsets[1:] - 1, -1)
+        if self.step is None and np.diff(lists.begin).all():
+            return none
+        from kernelfields.inference.chain.lists_compiled import lost_rows
+
+        steps = np.ones((self.n_labels, self.n_labels), dtype=bool) if self.step is None else self.step == 0
+        return lost_rows(self.offsets, (lists.begin, lists.labels.view(np.uint32)), steps)
+
+    def label_scores(self, labels: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return log p0 of a labelling (N,) of each item, (S,); ``steps`` (M, 2) are rows and the rows after them."""
+        scores = np.zeros(len(labels))
+        if self.position is not None:
+            scores += self.position[np.arange(len(labels)), labels]
+        if self.step is not None:
+            # Several steps may lead to one row.
+            np.add.at(scores, steps[:, 1], self.step[labels[steps[:, 0]], labels[steps[:, 1]]])
+        return np.add.reduceat(scores, self.offsets[:-1])
