@@ -1,19 +1,20 @@
-"""Families of labellings on a torch device: potentials, statistics and inference on tensors; chains.
+"""Families of labellings on a torch device: potentials, statistics and inference on tensors.
 
-:class:`TorchFamily` is what they share, graphs.py has those of one graph for all items. Chains are the twin of
-inference/chain/family.py. Potentials, means, marginals and weights are float64 tensors, with rows in the
-order of the chains; only the value and which sequences left the range of doubles are read back to the host.
-
-New chains: their potentials stay on the device, and labels come back instead of scores.
+:class:`TorchFamily` holds what all of them share. Families of chains are here, the twins of inference/chain/family.py;
+families of one graph for all items are in graphs.py. Potentials, means, marginals and weights are float64 tensors, with
+rows in the order of the chains. In a fit only the value, and which sequences left the range of doubles, are read back
+to the host. The potentials of new chains stay on the device as well, and labels come back instead of scores:
 
     best labelling    d_t(b) = u_t(b) + max_a (d_{t-1}(a) + w_t(a, b)), then the arg max is followed backwards
     single labels     arg max of the marginals, by the passes of chains.py
 
-The twin of viterbi in inference/chain/decoding.py, for all sequences at once: every step is a few operations on n_t
-rows. Scores are shifted to a maximum of zero at every position, so that potentials of any size, minus infinity
-included, are safe. Cost: O(N L^2) time, O(N L) memory and tables of some rows against all pairs of labels. Other
-answers, such as draws and entropies, are computed on the host, to which the potentials are copied.
-Fails: ValueError naming the sequence when every labelling is forbidden.
+The best labelling is the twin of viterbi in inference/chain/decoding.py, for all sequences at once: every step is a few
+operations on n_t rows. Scores are shifted to a maximum of zero at every position, so that potentials of any size, minus
+infinity included, are safe. Other answers, such as draws and entropies, are computed on the host, to which the
+potentials are copied.
+
+Cost: O(N L^2) time, O(N L) memory and tables of some rows against all pairs of labels. Fails: ValueError naming the
+sequence when every labelling is forbidden.
 """
 
 from __future__ import annotations
