@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -150,7 +150,7 @@ class Inputs:
         if self.columns is not None and columns_of(item) not in (None, self.columns):
             raise ValueError(f"{name} has other columns than the data of the fit: {', '.join(self.columns[:5])} ...")
         if is_sparse(item):
-            table: Rows = SparseRows.of(cast(SparseRows, item))
+            table: Rows = SparseRows.of(item)
         else:
             table = np.asarray(item)
             if table.dtype.kind not in "biuf":
