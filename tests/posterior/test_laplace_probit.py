@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris, make_moons
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.kernels import RBF
-from kernelfields.posterior.laplace.samples import probit_marginals
+from kernelfields.posterior.laplace.probit import probit_marginals
 from tests.samples import labelled_instances, labelled_sequences
 
 

@@ -164,7 +164,7 @@ class AnsweringField(KeptField[Data, Reader]):
 
     def _doubting(self, answers: Answers) -> np.ndarray:
         """Return marginals (n, L) that allow for doubt about the coefficients."""
-        from kernelfields.posterior.laplace.samples import doubting_marginals
+        from kernelfields.posterior.laplace.probit import doubting_marginals
 
         return doubting_marginals(self._field(), answers, self._drawn(), Workers(self.n_jobs))
 

@@ -41,7 +41,8 @@ from kernelfields.models.fit import FitOptions, FittedField
 from kernelfields.numerics.containers import shape_of
 from kernelfields.numerics.parameters import check_tolerance, declares_parameters, is_auto, parameter, variances_or_auto
 from kernelfields.objective.designs.design import Design
-from kernelfields.posterior.laplace.samples import label_variances, probit_marginals
+from kernelfields.posterior.laplace.probit import probit_marginals
+from kernelfields.posterior.laplace.samples import label_variances
 
 # Problems with this few feature values are solved as exactly as doubles allow: it takes hundredths of a second.
 _SMALL = 100_000

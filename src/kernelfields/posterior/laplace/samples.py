@@ -1,29 +1,15 @@
-"""The posterior around a fit: drawn coefficients, variances of potentials, and marginals that allow for doubt.
+"""The posterior around a fit: drawn coefficients and variances of potentials.
 
     theta       ~ N(mode, H^-1)
     Var f(x, y) = sum_k <phi(x, y), d_k>^2 + max(s (k(x, x) - ||z(x)||^2) - left_out, 0) k_y(y, y)
 
 for deviations d_k with sum_k d_k d_k^T the covariance of the coefficients: rows of a root of H^-1, or samples less
 their mean. A fit ends within its tolerance of the mode; the Gaussian is put at the mode itself, found by a few more
-Newton steps.
-The last term is for what the basis cannot express of an input, beyond the most that it leaves out of any training
-input: a low rank leaves out what the data determine.
-Warns where the Gaussian is no good description of the posterior, or Lanczos steps were too few for samples.
+Newton steps. The last term is for what the basis cannot express of an input, beyond the most that it leaves out of any
+training input: a low rank leaves out what the data determine.
 
-Probabilities that allow for doubt have log-odds shrunk as much as they are uncertain:
-
-    q_t(b) proportional to p_t(b)^(1 / T_t),    T_t = sqrt(1 + (pi / 8) v_t)
-    v_t = sum_{b != a} p_t(b) Var log(p_t(a) / p_t(b)) / sum_{b != a} p_t(b),    a = argmax_b p_t(b)
-
-For two labels and a Gaussian log-odds m with variance v, the mean of the logistic function is close to its value at
-m / sqrt(1 + pi v / 8), as it is close to a probit (MacKay 1992); marginals p (n, L) of the fitted field get a
-temperature T_t at each position in this way. With more labels v is that of the most probable label against the others,
-by their weight; it stays the most probable.
-Variances are those of log-marginals to first order in the coefficients, so that the evidence of neighbours and its
-uncertainty are in them: derivatives along drawn deviations by central differences. Scaling node potentials instead
-would hand the decision to the transitions.
-Cost: features of new inputs once; a product and two passes of inference for each draw. Labels that meet no others need
-no passes. Fails: ValueError with fewer than two draws.
+Cost: features of new inputs once. Warns where the Gaussian is no good description of the posterior, or Lanczos steps
+were too few for samples. Fails: ValueError with fewer than two draws.
 """
 
 from __future__ import annotations
@@ -36,14 +22,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from kernelfields.engines.engine import Sample
-from kernelfields.inference.answers import Answers
-from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.family import LabelFamily, Potentials
 from kernelfields.models.field import Field
 from kernelfields.models.stored_values import record
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
-from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Data, Term, shared_features
@@ -59,10 +42,6 @@ LARGEST_TRUNCATION = 0.1
 _OTHER_DATA = 1e-3
 # What older model files hold beside these entries.
 _RETIRED = "beyond_basis"
-# Nudges along deviations are this long: derivatives by central differences, their error its square.
-_NUDGE = 1e-3
-# A probability of zero counts as this small one: the logarithm must exist.
-_SMALLEST = np.finfo(np.float64).tiny
 
 
 @dataclass
@@ -333,38 +312,3 @@ def _unseen(term: Term, features: csr_array, seen: np.ndarray) -> np.ndarray:
     """Return the prior deviation that features bring which no training input had, (n,)."""
     rows = features[:, np.setdiff1d(np.arange(features.shape[1]), seen)]
     return np.sqrt(term.prior_variance * np.asarray((rows * rows).sum(axis=1), dtype=np.float64).ravel())
-
-
-def doubting_marginals(field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers) -> np.ndarray:
-    """Return marginals (n, L) whose log-odds are shrunk by their variance in the posterior around the fit."""
-    refuse_approximate(answers.family, "uncertainty=True")
-    marginals, data = answers.marginals, answers.data
-    if not data.n_positions:
-        return marginals
-    family = field.family(data)
-    centre, best = field.potentials(data, family, workers), marginals.argmax(axis=1)[:, None]
-
-    def logs(step: float, direction: Potentials) -> np.ndarray:
-        moved = Answers(data, family, centre.moved(step, direction), workers)
-        return _logs(moved.given(answers.known).marginals)
-
-    variances = np.zeros_like(marginals)
-    for direction in deviating_potentials(field.terms, data, family, samples):
-        slopes = (logs(_NUDGE, direction) - logs(-_NUDGE, direction)) / (2.0 * _NUDGE)
-        variances += np.square(slopes - np.take_along_axis(slopes, best, axis=1))
-    return probit_marginals(marginals, variances)
-
-
-def probit_marginals(marginals: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Return marginals (n, L) shrunk by the variances (n, L) of log-odds of the most probable label to others."""
-    others = marginals.copy()
-    np.put_along_axis(others, marginals.argmax(axis=1)[:, None], 0.0, axis=1)
-    weights = others.sum(axis=1)
-    doubt = np.einsum("ij,ij->i", others, variances) / np.maximum(weights, _SMALLEST)
-    logs = _logs(marginals) / np.sqrt(1.0 + np.pi / 8.0 * doubt)[:, None]
-    powers = np.where(marginals > 0.0, np.exp(logs - logs.max(axis=1, keepdims=True)), 0.0)
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
-def _logs(marginals: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(marginals, _SMALLEST))
