@@ -281,9 +281,8 @@ def test_what_partitions_hold_is_checked_before_a_fit(collections_here):
         parts_of_fit(FIELDS["instances"][0], cut(X), [*cut(Y)[:3], cut(Y[:, :2])[3]], None, DaskHere())
 
 
-@pytest.mark.parametrize("cv", [None, 3])
 @pytest.mark.parametrize("kind", ["chains", "samples"])
-def test_labels_of_annotators_are_completed_in_shards(kind, cv):
+def test_labels_of_annotators_are_completed_in_shards(kind):
     """Shards in which annotators agree on every label have nothing to complete at first, and something later."""
     random = np.random.default_rng(0)
     if kind == "chains":
@@ -297,7 +296,7 @@ def test_labels_of_annotators_are_completed_in_shards(kind, cv):
         field = KernelClassifier("rbf", tol=1e-8, **SHARED)
     fits = []
     for engine in ("threads", DaskHere()):
-        annotated = AnnotatedCRF(field.set_params(engine=engine), cv=cv, max_steps=3)
+        annotated = AnnotatedCRF(field.set_params(engine=engine), cv=3, max_steps=3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             fits.append(annotated.fit(X, said))
