@@ -73,6 +73,7 @@ def without(name):
         (changed(offsets=np.array([0, 2, 2, 6])), None, "leaves sequence 1 without rows"),
         (changed(offsets=np.array([0, 5, 2, 6], dtype=np.uint8)), None, "leaves sequence 1 without rows"),
         (changed(y=np.arange(5)), None, "array 'y' has shape (5,), expected (6,), one label per position"),
+        (changed(y=np.full(6, 2**30, dtype=np.uint32).view("U1")), None, "array 'y' holds texts with characters"),
         (changed(weights=np.ones(3)), None, "array 'weights' has 3 entries, but there are 2 sequences"),
         (changed(weights=np.array(["a", "b"])), None, "array 'weights' is <U1"),
         (SPARSE | {"offsets": OFFSETS, "X": DENSE}, None, "holds both X and the parts of a CSR"),

@@ -17,6 +17,7 @@ import io
 import math
 import struct
 import zipfile
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -298,6 +299,8 @@ class _Archive:
             self.fail("y", f"has shape {labels.shape}, expected ({n_rows},), one label per position")
         if labels.dtype.kind not in _LABEL_KINDS:
             self.fail("y", f"is {labels.dtype}, expected numbers or texts")
+        if labels.dtype.kind == "U" and np.ascontiguousarray(labels).view(np.uint32).max(initial=0) > sys.maxunicode:
+            self.fail("y", "holds texts with characters beyond Unicode: the file is damaged")
         return labels
 
     def weights(self, n_sequences: int) -> np.ndarray:
