@@ -16,8 +16,8 @@ from __future__ import annotations
 import io
 import math
 import struct
-import zipfile
 import sys
+import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
