@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from kernelfields.data.reading import is_sequence, listed, n_rows_of, plain_label
+from kernelfields.data.reading import is_sequence, listed, plain_label, rows_if_any
 from kernelfields.numerics.containers import entries_listed, n_dimensions
 from kernelfields.numerics.sparse_rows import offsets_of
 
@@ -300,7 +300,7 @@ def split_lengths(rows: Any, lengths: object) -> list:
     sizes = np.asarray(lengths)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes <= 0).any():
         raise ValueError(f"lengths must be a list of positive whole numbers, one per sequence, got {lengths!r:.60}")
-    n_rows = n_rows_of(rows)
+    n_rows = rows_if_any(rows)
     if int(sizes.sum()) != n_rows:
         raise ValueError(f"lengths add up to {int(sizes.sum())}, but there are {n_rows} positions")
     rows = rows.tocsr() if scipy.sparse.issparse(rows) else rows

@@ -37,8 +37,8 @@ from kernelfields.data.reading import (
     list_wholes,
     listed,
     locate,
-    n_rows_of,
     refuse_tensor,
+    rows_if_any,
     stack_tables,
 )
 from kernelfields.numerics.containers import n_dimensions, shape_of
@@ -218,7 +218,7 @@ def _stack_features(features: list, counts: np.ndarray, kind: str) -> Matrix | N
                     "for all graphs or for none"
                 )
             continue
-        if (rows := n_rows_of(table) or 0) != count:
+        if (rows := rows_if_any(table) or 0) != count:
             raise ValueError(
                 f"{table_name} of graph {index} has {rows} rows but {edges} has {count}: each edge needs "
                 "one row of features"

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.numerics.containers import column_types, has_array, n_dimensions, shape_of
+from kernelfields.numerics.containers import column_types, has_array, n_dimensions, n_rows_of, shape_of
 from kernelfields.numerics.parameters import is_real, is_sequence
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.threads import Workers
@@ -162,17 +162,15 @@ def pack_inputs(X: object, *, finite: bool = True, width: int | None = None) -> 
     return rows, offsets_of(lengths)
 
 
-def n_rows_of(item: object) -> int | None:
+def rows_if_any(item: object) -> int | None:
     """Return the number of rows of an array, a table or a list; None for what has none."""
-    shape = shape_of(item)
-    if shape is None:
-        return len(item) if is_sequence(item) else None
-    return shape[0] if shape else None
+    has_rows = is_sequence(item) if shape_of(item) is None else bool(shape_of(item))
+    return n_rows_of(item) if has_rows else None
 
 
 def has_no_rows(item: object) -> bool:
     """Whether a sequence has no positions."""
-    return n_rows_of(item) == 0
+    return rows_if_any(item) == 0
 
 
 # Bytes of tables that are not copied where they lie one behind the other.

@@ -41,7 +41,7 @@ class _OfSquaredDistances(_Stationary):
 
     def _of_distances(self, distances: np.ndarray) -> np.ndarray:
         """Return the values for squared distances, which may be overwritten."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define _of_distances(distances).")
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         return self._of_distances(arrays.squared_distances(X, Z))
