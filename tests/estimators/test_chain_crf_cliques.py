@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
+from kernelfields import ChainCRF, EdgeCliques, EndCliques, GraphCRF, NodeCliques, SkipCliques, StartCliques
 from kernelfields.data import OrderCliques
 from kernelfields.kernels import RBF, Constant
 from tests.samples import labelled_sequences
@@ -150,3 +150,11 @@ def test_an_edge_kernel_needs_edges():
     message = r"no 'edge' cliques, all sequences have length one.*Leave out the edge kernel"
     with pytest.raises(ValueError, match=message):
         ChainCRF(edges=EdgeCliques("rbf")).fit([x[:1] for x in X], [labels[:1] for labels in y])
+
+
+def test_one_clique_set_needs_no_list():
+    X, y = labelled_sequences(n_sequences=6, seed=0)
+    for estimator, data in ((ChainCRF, X), (GraphCRF, [(x, []) for x in X])):
+        alone = estimator(cliques=NodeCliques("linear"), random_state=0).fit(data, y)
+        listed = estimator(cliques=[NodeCliques("linear")], random_state=0).fit(data, y)
+        assert alone.solution_.value == listed.solution_.value

@@ -251,7 +251,7 @@ class ChainCRF(SequenceField):
         from kernelfields.models.structure import StructureSearch
 
         if self.cliques is not None and not isinstance(self.cliques, StructureSearch):
-            return self.cliques
+            return [self.cliques] if isinstance(self.cliques, CliqueSet) else self.cliques
         support, l1 = "all" if is_auto(self.support) else self.support, 0.0 if is_auto(self.l1) else self.l1
         return self._nodes_and_edges(basis=self.basis, rank=self.rank, window=self.window, support=support, l1=l1)
 
