@@ -27,7 +27,7 @@ from benchmarks.result_files import CAMPAIGNS, merge_results
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF
 from kernelfields.engines import Dask
 from kernelfields.kernels import RBF
-from kernelfields.objective.posterior import LogPosterior
+from kernelfields.objective import LogPosterior
 from kernelfields.solvers import Solution, minimize, resolve_solver
 
 TOLERANCE = 1e-6

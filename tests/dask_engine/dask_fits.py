@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.fit_parts import parts_of_fit
 from kernelfields.engines import Dask
 from kernelfields.models.fit import fit_field
-from kernelfields.objective.posterior import LogPosterior
+from kernelfields.objective import LogPosterior
 
 
 def sequences(n_sequences=40, n_features=4, n_labels=3, longest=9, seed=0):

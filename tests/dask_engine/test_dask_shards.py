@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
 from kernelfields.engines.dask.shards import SHARD, Shard, ShardGroup, Taken, answer
 
 

@@ -25,11 +25,10 @@ from kernelfields import (
 )
 from kernelfields.data import DurationCliques
 from kernelfields.engines import Dask, Torch
-from kernelfields.estimators import LabelledFeature, LabelShares
-from kernelfields.inference.approximate.base import TreeReweighted
+from kernelfields.estimators import Checkpoint, LabelledFeature, LabelShares
+from kernelfields.inference import TreeReweighted
 from kernelfields.kernels import RBF
-from kernelfields.models.callbacks import Checkpoint
-from kernelfields.objective.posterior import LogPosterior
+from kernelfields.objective import LogPosterior
 
 pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")

@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.data import EdgeCliques, NodeCliques
-from kernelfields.data.chains import Chains
+from kernelfields.basis import PanelCholesky, PivotSubspace
+from kernelfields.data import Chains, EdgeCliques, NodeCliques
 from kernelfields.engines import SampleSettings, Threads
-from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference import FamilySpec
 from kernelfields.kernels import RBF, Polynomial
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.term import Term
+from kernelfields.numerics import Workers
+from kernelfields.objective import Term
 
 pytest.importorskip("distributed")
 panel_of_shards = pytest.importorskip("kernelfields.engines.dask.shard_panel")

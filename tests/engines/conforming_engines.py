@@ -23,7 +23,7 @@ from kernelfields import (
 )
 from kernelfields.engines import Threads
 from kernelfields.kernels import RBF
-from kernelfields.objective.posterior import LogPosterior
+from kernelfields.objective import LogPosterior
 
 ENGINES = [
     "threads",

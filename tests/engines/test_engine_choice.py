@@ -11,8 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.data import OrderCliques, SkipCliques
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains, OrderCliques, SkipCliques
 from kernelfields.engines import Threads, Torch, choice
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.estimators import StructureSearch

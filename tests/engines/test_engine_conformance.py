@@ -17,7 +17,7 @@ from sklearn.base import clone
 from kernelfields import AnnotatedCRF, ChainCRF, EdgeCliques, NodeCliques, PartialLabels, SequenceClassifier
 from kernelfields.estimators import LabelShares
 from kernelfields.kernels import RBF, Linear, Polynomial
-from kernelfields.objective.posterior import Direction
+from kernelfields.objective import Direction
 
 FIELDS = {
     "kernel": [NodeCliques(RBF(0.3), rank=12), EdgeCliques()],

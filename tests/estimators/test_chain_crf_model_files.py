@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF
+from kernelfields.formats import ModelFileError, read_model, write_model
 from kernelfields.kernels import RBF, CallableKernel
-from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()

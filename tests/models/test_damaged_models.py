@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, ExponentialFamilyDensity, KernelClassifier
+from kernelfields.formats import ModelFileError, read_model, write_model
 from kernelfields.kernels.registry import kernel_from_spec
-from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.campaigns.fuzz import make_target
 from tests.campaigns.fuzzing.campaign import make_case
 from tests.campaigns.fuzzing.model_files import KINDS

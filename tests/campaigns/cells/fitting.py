@@ -11,9 +11,8 @@ import numpy as np
 
 from kernelfields import SkipCliques
 from kernelfields.engines import Dask, Threads, Torch
-from kernelfields.estimators import StructureSearch
+from kernelfields.estimators import Checkpoint, StructureSearch
 from kernelfields.kernels import RBF, Forest
-from kernelfields.models.callbacks import Checkpoint
 from tests.campaigns.cells.data_forms import agree, answers
 from tests.campaigns.cells.features import feature
 from tests.campaigns.cells.subjects import Points, Searched, Subject, as_array
