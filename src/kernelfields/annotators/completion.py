@@ -35,7 +35,6 @@ import numpy as np
 
 from kernelfields.annotators.confusions import Confusions
 from kernelfields.inference.family import Potentials
-from kernelfields.kernels.arrays import on_host
 from kernelfields.models.partial import FitOptions, FittingSteps, PartialLabels
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior, Point
@@ -85,7 +84,7 @@ class AnnotatedLabels(PartialLabels):
         """Return the lowest of the minima that were found, and keep the confusions that belong to it."""
         if keep is not None:
             raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
-        if posterior.datafit.family.n_positions != len(self.confusions.annotations.codes):
+        if posterior.datafit.n_positions != len(self.confusions.annotations.codes):
             raise ValueError("annotators need every position in the fit: leave out weights of zero, StructureSearch")
         self.path = []
         return super().minimize(posterior, replace(options, tol=max(options.tol, _FINEST)), start, monitor)
@@ -103,7 +102,7 @@ class AnnotatedLabels(PartialLabels):
         found = self._fit_in_steps(posterior, options, start, monitor, keep)
         if not self.path or found.value < self.path[-1]:
             self._lowest, self.path = self.confusions.matrices, [step.value for step in found.history]
-            self._complete(posterior, [found.theta], np.zeros(posterior.datafit.family.n_items, dtype=np.int64))
+            self._complete(posterior, [found.theta], np.zeros(posterior.datafit.n_items, dtype=np.int64))
         self.confusions.matrices = self._lowest
         self._set_evidence(posterior)
         return found
@@ -119,7 +118,8 @@ class AnnotatedLabels(PartialLabels):
         posterior = steps.posterior
         potentials = posterior.potentials(theta)
         for _ in range(self.updates):
-            self.confusions.update(on_host(posterior.datafit.completed(potentials).node))
+            completed = posterior.datafit.completed(potentials)
+            self.confusions.update(posterior.datafit.label_rows(completed))
             self._set_evidence(posterior)
         return posterior.at(theta)
 
@@ -189,8 +189,8 @@ class CrossFittedLabels(AnnotatedLabels):
                     datafit.completed(posterior.potentials(theta), weights)
                     for theta, weights in zip(fields, own, strict=True)
                 ]
-                before, targets = on_host(targets.node), _total(completed)
-                after = on_host(targets.node)
+                before, targets = datafit.label_rows(targets), _total(completed)
+                after = datafit.label_rows(targets)
                 self.confusions.update(after)
                 self.changes.append(float(np.mean(after.argmax(axis=1) != before.argmax(axis=1))))
                 if self.changes[-1] <= self.tol or len(self.changes) >= self.max_steps:

@@ -16,7 +16,7 @@ Gram matrices therefore just end with fewer columns. The floor follows the input
     outside = {j : d_j > floor_j}
 
 A basis refers to inputs by number and never reads all residuals at once, so that a panel whose rows are spread over
-machines has the same interface (engines/dask/panel.py). Cost: O(N) each.
+processes has the same interface (engines/together/panel.py). Cost: O(N) each.
 
 Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot suggests, so float32
 columns would leave residual blocks that are rounding only. With them the pivots' own rows R of Z, (r, r), are
@@ -310,7 +310,7 @@ class PanelCholesky(PivotGrowth):
             return
         begin = self.rank
         wide_features = self._wide_features(pivots)
-        self._add_columns(self.inputs[pivots], wide_features, local_factor)
+        self.add_columns(self.inputs[pivots], wide_features, local_factor)
         if self._keeps_factor:
             for row, values in enumerate(np.hstack([wide_features, local_factor]), begin):
                 # One by one, so that pages behind the diagonal stay untouched.
@@ -324,8 +324,8 @@ class PanelCholesky(PivotGrowth):
         np.maximum(self.residual, 0.0, out=self.residual)
         self.residual[pivots] = 0.0
 
-    def _add_columns(self, pivot_inputs: Rows, wide_features: np.ndarray, local_factor: np.ndarray) -> None:
-        """Fill the columns of pivots with the given inputs and features, and lower the residuals."""
+    def add_columns(self, pivot_inputs: Rows, wide_features: np.ndarray, local_factor: np.ndarray) -> None:
+        """Fill the columns of pivots with the given inputs and features, of these rows or not, and lower residuals."""
         multiplied = self._columns.multiplier(self, wide_features)
         inverse = scipy.linalg.solve_triangular(
             local_factor, np.eye(len(local_factor)), lower=True, check_finite=False

@@ -246,6 +246,7 @@ def minimize(
 
     def record(point: Point, step: float) -> bool:
         """Note a point; True when a callback wants to stop."""
+        posterior.datafit.group.reached(point.theta)
         history.append(
             Iteration(
                 iteration=len(history),
@@ -293,6 +294,7 @@ def minimize(
         )
 
     try:
+        start = posterior.datafit.group.start(start, posterior.size)
         point = posterior.at(_first_point(posterior, rule) if start is None else start)
         stop_asked, stalled = visit(point, 0.0)
         if hasattr(rule, "begin"):

@@ -178,7 +178,7 @@ def draw_posterior(
     ``fitted_value`` is that of the objective at the end of the fit; ValueError where the sample gives another one.
     """
     designs = [sample.design(term) for term in terms]
-    frames = RowSpans(designs)
+    frames = RowSpans(designs, sample.settings.group.size == 1)
     posterior = LogPosterior(sample.datafit(frames.designs))
     known = [term.known for term in terms]
     start = posterior.flatten(frames.inside(known)) if frames.any else posterior.compressed(known)
@@ -218,16 +218,17 @@ class RowSpans:
     """Designs whose inputs span less than their explicit features, in coordinates of that span; others as they are.
 
     With Z (n, r) the features and n < r, Z = Z Q Q^T for orthonormal columns Q (r, n) (QR of Z^T). The likelihood
-    depends on Q^T V alone, and what V has outside of the span keeps its prior: the evidence is the same.
+    depends on Q^T V alone, and what V has outside of the span keeps its prior: the evidence is the same. Where several
+    processes share the inputs, and they are not ``all_here``, designs stay as they are.
     """
 
-    def __init__(self, designs: Sequence[Design]):
+    def __init__(self, designs: Sequence[Design], all_here: bool = True):
         self._given = list(designs)
         known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._frames: list[np.ndarray | None] = []
         self.designs: list[Design] = []
         for design in designs:
-            rows = _wide_rows(design)
+            rows = _wide_rows(design) if all_here else None
             if rows is None:
                 self._frames.append(None)
                 self.designs.append(design)
