@@ -22,6 +22,10 @@ class Together(Engine):
     def __init__(self, workers=None):
         self.workers = workers
 
+    def same_random(self, random):
+        """Return the generator of the first process."""
+        return running().same_random(random)
+
     def place(self, data, spec, settings):
         """Return the part of this process."""
         return place_part(self.workers or Threads(), data, spec, settings, running())
@@ -39,7 +43,7 @@ def _serve(pipe, rank, size, port):
             own = distributed.PrefixStore(str(number), store)
             with joined(Collective(own, rank, size, timeout=60.0)) as collective:
                 answer = function(collective)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is raised where the test is
             error.add_note(traceback.format_exc())
             answer = error
         pipe.send(cloudpickle.dumps(answer))

@@ -30,7 +30,6 @@ def launched(cluster: Dask, estimator: Any, method: str, arguments: tuple, setti
     """Run a method of an estimator on all workers; take over what it has set, and return what it returns."""
     if hasattr(estimator, "check_parameters"):
         estimator.check_parameters()
-    cluster.check()
     watchers = [watcher for each in _nested(estimator) for watcher in check_callbacks(each.callbacks)]
     checkpoints = [watcher for watcher in watchers if isinstance(watcher, Checkpoint)]
     for checkpoint in checkpoints:
@@ -88,10 +87,11 @@ def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[t
 
     table = issubclass(estimator._reads, TableReader)
     names = ("X", "y", "sample_weight")
-    found = [None if value is None else partitions(value, name, table) for name, value in zip(names, arguments)]
+    named = zip(names, arguments, strict=False)  # sample_weight may be left out
+    found = [None if value is None else partitions(value, name, table) for name, value in named]
     lengths = [len(each) for each in found if each is not None]
     if len(set(lengths)) > 1:
-        counts = ", ".join(f"{name} has {len(each or ())}" for name, each in zip(names, found))
+        counts = ", ".join(f"{name} has {len(each or ())}" for name, each in zip(names, found, strict=False))
         raise ValueError(f"{PAIRED}: {counts}")
     places = tuple(None if each is None else _Place(number) for number, each in enumerate(found))
     return (places, settings), [[None] * lengths[0] if each is None else each for each in found]

@@ -116,9 +116,11 @@ class Collective(Group):
         if self.size == 1:
             return values
         parts: Any = values if isinstance(values, list) else [values]
+        if not parts:
+            return values
         narrow = all(isinstance(part, np.ndarray) and part.dtype == np.float32 for part in parts)
         arrays = [np.asarray(part, dtype=np.float32 if narrow else np.float64) for part in parts]
-        flat = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]) if arrays else np.zeros(0))
+        flat = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]))
         with self._partings():
             if self._sums is not None and len(flat) > 1:
                 there = flat.to(self._device)
