@@ -20,7 +20,8 @@ SCRIPTS = [
     ["benchmarks.search_speed"],
     ["benchmarks.production"],
     ["benchmarks.out_of_core"],
-    ["benchmarks.dask_passes", "--share", "0.1"],
+    ["benchmarks.cluster", "processes"],
+    ["benchmarks.cluster", "communication"],
 ]
 
 

@@ -55,7 +55,10 @@ MAY_IMPORT = {
 }
 #: Packages that may be imported below some folders, or in some files, only.
 GUESTS = {
-    "torch": ("engines/torch", "layers", "kernels/tensors.py", "features/encoders.py", "features/encoder_tuning.py"),
+    "torch": (
+        *("engines/torch", "engines/together", "engines/dask/launch.py", "layers", "kernels/tensors.py"),
+        *("features/encoders.py", "features/encoder_tuning.py"),
+    ),
     "transformers": ("features/encoders.py",),
     "sentence_transformers": ("features/encoders.py",),
     "triton": ("engines/torch",),
