@@ -110,7 +110,7 @@ def test_what_comes_after_a_fit_runs_on_workers_too(client):
     assert crf.certify(X, y).lower_bound <= crf.solution_.value
     crf.fit(X[:10], y[:10])
     assert not hasattr(crf, "laplace_")
-    batches = [ChainCRF("linear", engine=engine, **SHARED) for engine in ("threads", Dask(client))]
+    batches = [ChainCRF("rbf", engine=engine, **SHARED) for engine in ("threads", Dask(client))]
     for each in batches:
         each.partial_fit(X[:10], y[:10]).partial_fit(X[10:], y[10:])
     assert batches[1].solution_.value == pytest.approx(batches[0].solution_.value, rel=1e-3)

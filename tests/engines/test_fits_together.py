@@ -30,7 +30,7 @@ def same(found, expected, tolerance=1e-8):
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         if isinstance(value, float | np.ndarray):
-            scale = max(1e-9, float(np.abs(value).max(initial=0.0))) if np.size(value) else 1.0
+            scale = max(1e-4, float(np.abs(value).max(initial=0.0))) if np.size(value) else 1.0
             np.testing.assert_allclose(found[name], value, rtol=0, atol=tolerance * scale, err_msg=name)
         elif name == "pivots":
             for mine, theirs in zip(found[name], value, strict=True):

@@ -15,8 +15,7 @@ Gram matrices therefore just end with fewer columns. The floor follows the input
 
     outside = {j : d_j > floor_j}
 
-A basis refers to inputs by number and never reads all residuals at once, so that a panel whose rows are spread over
-processes has the same interface (engines/together/panel.py). Cost: O(N) each.
+A basis refers to inputs by number and never reads all residuals at once: they may be on a device. Cost: O(N) each.
 
 Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot suggests, so float32
 columns would leave residual blocks that are rounding only. With them the pivots' own rows R of Z, (r, r), are
@@ -191,6 +190,9 @@ class PanelCholesky(PivotGrowth):
     ``columns`` keeps Z, and then ``capacity`` and ``dtype`` are those of ``columns``; None keeps it in memory.
     """
 
+    #: The numbers of the inputs among more of them; None where these are all.
+    numbers: np.ndarray | None = None
+
     def __init__(
         self,
         kernel: Kernel,
@@ -310,7 +312,7 @@ class PanelCholesky(PivotGrowth):
             return
         begin = self.rank
         wide_features = self._wide_features(pivots)
-        self.add_columns(self.inputs[pivots], wide_features, local_factor)
+        self._add_columns(self.inputs[pivots], wide_features, local_factor)
         if self._keeps_factor:
             for row, values in enumerate(np.hstack([wide_features, local_factor]), begin):
                 # One by one, so that pages behind the diagonal stay untouched.
@@ -324,8 +326,8 @@ class PanelCholesky(PivotGrowth):
         np.maximum(self.residual, 0.0, out=self.residual)
         self.residual[pivots] = 0.0
 
-    def add_columns(self, pivot_inputs: Rows, wide_features: np.ndarray, local_factor: np.ndarray) -> None:
-        """Fill the columns of pivots with the given inputs and features, of these rows or not, and lower residuals."""
+    def _add_columns(self, pivot_inputs: Rows, wide_features: np.ndarray, local_factor: np.ndarray) -> None:
+        """Fill the columns of pivots with the given inputs and features, and lower the residuals."""
         multiplied = self._columns.multiplier(self, wide_features)
         inverse = scipy.linalg.solve_triangular(
             local_factor, np.eye(len(local_factor)), lower=True, check_finite=False
@@ -357,4 +359,8 @@ class PanelCholesky(PivotGrowth):
             factor = np.tril(self.features[self.pivots])
         else:
             factor = self._columns.leading(self._factor, self.rank)
-        return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.pivots.copy())
+        return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.numbered(self.pivots))
+
+    def numbered(self, rows: np.ndarray) -> np.ndarray:
+        """Return the numbers that some rows have among all inputs."""
+        return rows.copy() if self.numbers is None else self.numbers[rows]

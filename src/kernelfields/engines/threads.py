@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from kernelfields.basis.panel import MemoryColumns, PanelCholesky
+from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import AllPoints, Basis, Gradient
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.chains import Chains
@@ -178,7 +179,7 @@ class LocalSample:
             term = replace(term, support=self._support(term, None))
             return LocalDesign.of_features(term, None, n_labels, positions=positions)
         if self._is_part:
-            return self._part_of_design(term, view, panel)
+            return self._part_of_design(term, view, chosen_here=panel is not None)
         features: Features
         if panel is not None:
             features = self._features_of(panel)
@@ -190,17 +191,21 @@ class LocalSample:
         self._designs[id(term.subspace)] = design
         return design
 
-    def _part_of_design(self, term: Term, view: LocalView | None, panel: PanelCholesky | None) -> LocalDesign:
-        """Return the same of the rows of this process, with sizes and columns that are those of all of them."""
+    def _part_of_design(self, term: Term, view: Any, *, chosen_here: bool) -> LocalDesign:
+        """Return the same of the rows of this process, with sizes and columns that are those of all of them.
+
+        Pivots that were ``chosen_here`` are among the rows.
+        """
         group = self.settings.group
         view = view or self.view(term.name, term.clique)
-        self.rows_of_all, origin, occupied = view.n_rows, None, None
-        features: Features
-        if panel is not None:
-            features = self._features_of(panel)
-            origin = FeatureOrigin(panel.kernel, panel.pivot_inputs, panel.inputs, panel.residual)
-        else:
-            features, origin = self._features(term, view.inputs)
+        self.rows_of_all, occupied = view.n_rows, None
+        if term.has_pivots:
+            from kernelfields.engines.together.view import agreed_subspace
+
+            term = replace(term, subspace=agreed_subspace(group, term.span))
+        features, origin = self._features(term, view.inputs)
+        if origin is not None and chosen_here and term.clique.sees_data:
+            origin.residual_diagonal[view.own_rows(term.span.indices)] = 0.0
         term, n_columns = replace(term, support=self._support(term, features)), features.shape[1]
         if is_sparse(features) and term.support is None:
             # A feature that no training input has keeps the coefficient zero: leave its column out.
@@ -272,8 +277,7 @@ class LocalSample:
         plan = self.memory_plan(name, clique, inputs.shape[0], capacity, precision)
         if plan is None or plan.keep == "memory":
             check_features_fit(name, inputs.shape[0], capacity, precision)
-        columns = MemoryColumns(inputs.shape[0], capacity, precision) if plan is None else plan.columns()
-        return PanelCholesky(kernel, inputs, capacity, precision, columns)
+        return PanelCholesky(kernel, inputs, capacity, precision, None if plan is None else plan.columns())
 
     def memory_plan(
         self, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype, known: bool = False

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def launched(cluster: Dask, estimator: Any, method: str, arguments: tuple, settings: dict[str, Any]) -> Any:
     """Run a method of an estimator on all workers; take over what it has set, and return what it returns."""
-    if hasattr(estimator, "check_parameters"):
+    if "callbacks" in estimator.get_params(deep=False):
         estimator.check_parameters()
     watchers = [watcher for each in _nested(estimator) for watcher in check_callbacks(each.callbacks)]
     checkpoints = [watcher for watcher in watchers if isinstance(watcher, Checkpoint)]

@@ -225,7 +225,7 @@ def _check_workers(client: Client, engine: Engine | None) -> None:
         if isinstance(worker, OSError):
             continue  # one that has just died, which other workers outlive
         if isinstance(worker, Exception):
-            missing = "kernelfields" in str(worker) and isinstance(worker, ImportError)
+            missing = "No module named 'kernelfields" in str(worker)
             what = "has no kernelfields" if missing else f"cannot take part in a fit: {worker}"
             raise RuntimeError(f"Dask worker {address} {what}")
         if worker.package != own:

@@ -21,6 +21,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 # Seconds between looks at a fit: at first, or where it waits for what its callbacks say, and later.
 _SHORTLY, _PATIENCE = 0.01, 0.25
+# Seconds until a worker must have reached the meeting point, which is there before.
+_LONGEST_CONNECTION = 10.0
 # Seconds until workers that fit together with one that has gone must have ended.
 _LONGEST_END = 20.0
 # Seconds to wait for a worker to come back when none is left.
@@ -82,12 +85,13 @@ def open_meeting(name: str, host: str) -> int:
     return store.port
 
 
-def look(name: str, seen: int) -> tuple[list[Any], dict[int, np.ndarray]]:
-    """Return the reports of a program since some number of them, and where its solvers are."""
+def look(name: str, seen: int, solver: int) -> tuple[list[Any], dict[int, np.ndarray]]:
+    """Return the reports of a program since some number of them, and where its solvers are since some number."""
     run = _RUNS.get(name)
     if run is None or run.collective is None:
         return [], {}
-    return run.reports[seen:], dict(run.collective.journal.known)
+    known = dict(run.collective.journal.known)
+    return run.reports[seen:], {number: theta for number, theta in known.items() if number >= solver}
 
 
 def answer(name: str, seen: int, wish: str) -> None:
@@ -99,6 +103,8 @@ def answer(name: str, seen: int, wish: str) -> None:
 def leave(name: str) -> None:
     """Take a process out of a program that has ended elsewhere."""
     run = _RUNS.pop(name, None)
+    if run is not None and run.store is not None:
+        run.store.set("left", "")
     if run is not None and run.collective is not None:
         run.collective.close()
 
@@ -121,19 +127,16 @@ def take_part(
     if not _BUSY.acquire(timeout=LONGEST_START):
         raise RuntimeError("this process takes part in another fit: workers need a process each, and a fit at a time")
     try:
-        limit = timedelta(seconds=LONGEST_START)
-        store = distributed.TCPStore(hosts[0], port, is_master=False, timeout=limit)
+        store = distributed.TCPStore(hosts[0], port, is_master=False, timeout=timedelta(seconds=_LONGEST_CONNECTION))
+        store.set_timeout(timedelta(seconds=LONGEST_START))
         device = engine.resolved_device() if isinstance(engine, Torch) else None
-        # Those that come late are waited for, not longer than a minute.
-        store.set(f"{name}-{rank}", "here")
-        store.wait([f"{name}-{other}" for other in range(len(hosts))], limit)
         group = Collective(store, rank, len(hosts), device=device, host=hosts[rank], journal=Journal(starts))
         run = _RUNS.setdefault(name, Run())
         run.collective = group
         with joined(group):
             result = program(run, *part)
         return result if rank == 0 else None
-    except Parted as error:
+    except (Parted, distributed.DistNetworkError) as error:
         return Lost(str(error))
     finally:
         _BUSY.release()
@@ -205,13 +208,14 @@ class _Attempt:
         waits: bool,
     ):
         self.client, self.watch = client, watch
-        self.name, self.starts, self.n_reports, self._waits = uuid.uuid4().hex, starts, 0, waits
+        self.name, self.starts, self.n_reports, self._waits = uuid.uuid4().hex, dict(starts), 0, waits
         self._wish = ""
         self.futures: list[Future] = []
         self.addresses = self._present()[: max(1, n_most)]
         hosts = [host_of(address) for address in self.addresses]
         port = self._ask(open_meeting, self.name, hosts[0])
         own = parts(len(hosts), self.addresses)
+        self._wait_for([value for part in own for values in part if isinstance(values, list) for value in values])
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             self.futures = [
@@ -226,10 +230,26 @@ class _Attempt:
                 for rank, (address, part) in enumerate(zip(self.addresses, own, strict=True))
             ]
 
+    def _wait_for(self, values: list[Any]) -> None:
+        """Wait until partitions are there, however long that takes: then all workers begin at the same time."""
+        from distributed import Future
+
+        waiting = [value for value in values if isinstance(value, Future)]
+        while waiting := [future for future in waiting if not future.done()]:
+            self._present()
+            time.sleep(_SHORTLY)
+
+    def _addresses(self) -> list[str]:
+        """Return the addresses of the workers, in order."""
+        try:
+            return sorted(self.client.nthreads())
+        except (OSError, TimeoutError) as error:
+            raise RuntimeError(f"the scheduler of the Dask cluster does not answer: {error}") from error
+
     def _present(self) -> list[str]:
-        """Return the addresses of the workers, in order; RuntimeError where none comes back."""
+        """Return the same once there are some; RuntimeError where none comes back."""
         end = time.monotonic() + _LONGEST_ABSENCE
-        while not (addresses := sorted(self.client.nthreads())):
+        while not (addresses := self._addresses()):
             if time.monotonic() > end:
                 raise RuntimeError(
                     "no worker of the Dask cluster is left, and none came back within "
@@ -260,7 +280,7 @@ class _Attempt:
                 self._pass_on()
                 if any(future.status == "error" for future in self.futures):
                     self._raise_error()
-                if lost := set(self.addresses) - set(self.client.nthreads()):
+                if lost := set(self.addresses) - set(self._addresses()):
                     raise Lost(f"worker {min(lost)}")
                 time.sleep(pause)
                 pause = pause if self._waits else min(1.3 * pause, _PATIENCE)
@@ -275,14 +295,15 @@ class _Attempt:
             results = self.client.gather(self.futures)
         except (CancelledError, TimeoutError, OSError) as error:
             raise Lost(str(error)) from error
-        if lost := next((result for result in results if isinstance(result, Lost)), None):
-            raise lost
+        for result in results:
+            if isinstance(result, Lost):
+                raise result
         return results[0]
 
     def _pass_on(self) -> None:
         """Show new reports, and tell the program what is wanted of it."""
-        reports, starts = self._ask(look, self.name, self.n_reports)
-        self.starts = starts or self.starts
+        reports, starts = self._ask(look, self.name, self.n_reports, max(self.starts, default=0))
+        self.starts.update(starts)
         for report in reports:
             self.n_reports += 1
             self._wish = self.watch(report) or self._wish
@@ -295,7 +316,7 @@ class _Attempt:
 
         end = time.monotonic() + _LONGEST_END
         while time.monotonic() < end and not all(future.done() for future in self.futures):
-            if set(self.addresses) - set(self.client.nthreads()):
+            if set(self.addresses) - set(self._addresses()):
                 break
             time.sleep(_PATIENCE / 5)
         for address, future in zip(self.addresses, self.futures, strict=True):
@@ -310,7 +331,7 @@ class _Attempt:
 
     def end(self) -> None:
         """Let go of the program, wherever it still runs."""
-        self.client.cancel([future for future in self.futures if not future.done()], force=True)
-        present = [address for address in self.addresses if address in self.client.nthreads()]
-        if present:
-            self.client.run(leave, self.name, workers=present, on_error="ignore")
+        with suppress(OSError, TimeoutError, RuntimeError):  # a cluster that has gone has nothing left to let go
+            self.client.cancel([future for future in self.futures if not future.done()], force=True)
+            if present := sorted(set(self.addresses) & set(self._addresses())):
+                self.client.run(leave, self.name, workers=present, on_error="ignore")

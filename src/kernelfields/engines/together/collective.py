@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,11 +35,15 @@ from kernelfields.objective.group import Group, Value
 #: Seconds that a process waits for the others: as long as the slowest of them may take for its part of a pass.
 LONGEST_WAIT = 600.0
 #: Seconds until all processes of a group must be there.
-LONGEST_START = 60.0
+LONGEST_START = 120.0
 
 
 class Parted(RuntimeError):
     """Another process of the group has gone, or does not answer."""
+
+
+class LateError(RuntimeError):
+    """Other processes did not come to a fit in time."""
 
 
 class Journal:
@@ -84,32 +89,34 @@ class Collective(Group):
         if size == 1:
             return
         limit = timedelta(seconds=timeout)
-        with self._partings("the others did not come to the fit: are their workers busy?"):
+        with self._partings():
+            _meet(store, rank, size)
             here = distributed.ProcessGroupGloo._Options()
             here._devices, here._timeout = [distributed.ProcessGroupGloo.create_device(hostname=host)], limit
             self._group = distributed.ProcessGroupGloo(distributed.PrefixStore("gloo", store), rank, size, here)
             devices = self.gathered(None if device is None or device.type != "cuda" else _identity(device))
         if None not in devices and len(set(devices)) == size:
-            names = sorted({name for name, _ in devices})
+            names = sorted({own[0] for own in devices if own is not None})
             if len(names) > 1:
                 raise RuntimeError(
                     f"devices that fit together must be of one kind, so that all compute the same: {', '.join(names)}"
                 )
             self._device = device
-            with self._partings("NCCL did not connect the devices"):
+            with self._partings():
                 options = distributed.ProcessGroupNCCL.Options()
                 options._timeout = limit
                 nccl = distributed.PrefixStore("nccl", store)
                 self._sums = distributed.ProcessGroupNCCL(nccl, rank, size, options)
 
     @contextmanager
-    def _partings(self, what: str = "a process that fits together with this one has gone") -> Iterator[None]:
+    def _partings(self) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:
-            if isinstance(error, Parted):
+            if isinstance(error, Parted | LateError):
                 raise
-            raise Parted(f"{what} ({str(error).splitlines()[0]:.200})") from error
+            said = str(error).splitlines()[0]
+            raise Parted(f"a process that fits together with this one has gone ({said:.200})") from error
 
     def total(self, values: Value) -> Value:
         """Return the sum over all processes."""
@@ -180,6 +187,20 @@ class Collective(Group):
             if group is not None:
                 group.abort()
         self._sums = self._group = None  # connections end with the last reference
+
+
+def _meet(store: distributed.Store, rank: int, size: int) -> None:
+    """Wait until all processes are there, but not for ever, and not where the fit has been left."""
+    store.set(f"here-{rank}", "")
+    end = time.monotonic() + LONGEST_START
+    while not store.check([f"here-{other}" for other in range(size)]):
+        if store.check(["left"]):
+            raise Parted("the fit was left before all processes were there")
+        if time.monotonic() > end:
+            raise LateError(
+                f"process {rank} of a fit waited {LONGEST_START:.0f} seconds for the others: are their workers busy?"
+            )
+        time.sleep(0.01)
 
 
 def _identity(device: torch.device) -> tuple[str, str]:

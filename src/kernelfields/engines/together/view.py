@@ -2,28 +2,32 @@
 
 Rules such as gamma="scale" read the variance of the inputs. It is added up over the processes, column by column, and
 the kernel is resolved on two rows that have the same means and variances; where every process has all data, as with
-lists, it is resolved on these. Cost: two exchanges for the moments, one for a sample of rows that shows whether the
-kernel is one.
+lists, it is resolved on these. Pivots are chosen by every process alike, among all inputs or, where these are many,
+among 20,000 of them or four times the rank, drawn at random: small data have the pivots of one process. Cost: two
+exchanges for the moments, one of a sample of rows that shows whether the kernel is one, one of the candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from zlib import crc32
 
 import numpy as np
 import scipy.sparse
 
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.threads import LocalSample, LocalView
-from kernelfields.engines.together.panel import SharedPanel, stacked_rows
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.group import Group
 
 # As many as check_positive_semidefinite looks at.
 _SAMPLE = 200
+# Inputs among which pivots are chosen, at least; all, where there are no more.
+_MOST_CANDIDATES = 20_000
 
 
 class SharedView(LocalView):
@@ -62,7 +66,8 @@ class SharedView(LocalView):
         weights = np.ones(inputs.shape[0]) if weights is None else weights
         lows, highs = zip(*group.gathered(_range(inputs)), strict=True)
         low, high = np.min(lows, axis=0), np.max(highs, axis=0)
-        weight, sums = group.total([float(weights.sum()), np.asarray(inputs.T.astype(np.float64) @ weights)])
+        sums = group.total(np.append(np.asarray(inputs.T.astype(np.float64) @ weights), weights.sum()))
+        sums, weight = sums[:-1], sums[-1]
         means = np.where(low == high, low, sums / weight)
         squares = group.total(_squares(inputs, weights, means))
         return means, np.where(low == high, 0.0, np.sqrt(squares / weight))
@@ -70,16 +75,35 @@ class SharedView(LocalView):
     def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
         """Raise if the kernel is not positive semi-definite on a sample; ``random`` moves on as in one process."""
         rows = np.sort(random.permutation(self.n_rows)[:_SAMPLE])
-        own = self._group.share_of(self._counts)
-        mine = self.inputs[rows[(rows >= own.start) & (rows < own.stop)] - own.start]
-        check_positive_semidefinite(
-            kernel, stacked_rows([part for part in self._group.gathered(mine) if part.shape[0]])
-        )
+        check_positive_semidefinite(kernel, self._rows_of_all(rows))
 
-    def panel(self, kernel: Kernel, capacity: int) -> Any:
-        """Return an empty panel for the columns of a basis; MemoryError if its rows here cannot fit."""
+    def panel(self, kernel: Kernel, capacity: int) -> PanelCholesky:
+        """Return an empty panel of candidates for a basis, the same in all processes: all inputs, if they are few."""
+        numbers, most = np.arange(self.n_rows), max(_MOST_CANDIDATES, 4 * capacity)
+        if self.n_rows > most:
+            numbers = np.sort(np.random.default_rng(0).choice(self.n_rows, most, replace=False))
         self._sample.rows_of_all = self.n_rows
-        return SharedPanel(super().panel(kernel, capacity), capacity, self._group)
+        panel = self._sample.panel(self._name, self._clique, kernel, self._rows_of_all(numbers), capacity)
+        panel.numbers = numbers
+        return panel
+
+    def _rows_of_all(self, numbers: np.ndarray) -> Matrix:
+        """Return inputs by their numbers, which rise, wherever they are."""
+        parts = [part for part in self._group.gathered(self.inputs[self.own_rows(numbers)]) if part.shape[0]]
+        if scipy.sparse.issparse(parts[0]):
+            return scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr"))
+        return np.concatenate(parts)
+
+    def own_rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the rows of this process among those of all, given by their numbers."""
+        own = self._group.share_of(self._counts)
+        return numbers[(numbers >= own.start) & (numbers < own.stop)] - own.start
+
+
+def agreed_subspace(group: Group, subspace: PivotSubspace) -> PivotSubspace:
+    """Return the subspace of the first process where rounding has led others to other pivots."""
+    mark = crc32(np.ascontiguousarray(np.diagonal(subspace.factor)).tobytes(), crc32(subspace.indices.tobytes()))
+    return subspace if len(set(group.gathered(mark))) == 1 else group.gathered(subspace)[0]
 
 
 def _check_rules(parts: Sequence[Kernel]) -> None:

@@ -78,7 +78,7 @@ class TorchPanel(PanelCholesky):
         self._keeps_factor = self.dtype != np.float64
         self._block_bytes = block_bytes
         self._step = inputs.shape[0]
-        self._allocate(capacity)
+        self._allocate(min(capacity, inputs.shape[0]))
         self._begin(self._kernel_diagonal(), self.rows[:1])
 
     def _allocate(self, capacity: int) -> None:
@@ -186,12 +186,6 @@ class TorchPanel(PanelCholesky):
         self.residual -= decrease
         self._add(pivots)
 
-    def add_columns(self, pivot_inputs: Any, wide_features: np.ndarray, local_factor: np.ndarray) -> None:
-        """Fill the columns of pivots with the given inputs and features, of these rows or not, and lower residuals."""
-        rows = DeviceRows(pivot_inputs, self.device)[:]
-        wide = (tensor_from(each, self.device, torch.float64) for each in (wide_features, local_factor))
-        self.residual -= self._fill_columns(rows, *wide)
-
     def _fill_columns(
         self, inputs: torch.Tensor, wide_features: torch.Tensor, local_factor: torch.Tensor
     ) -> np.ndarray:
@@ -224,7 +218,7 @@ class TorchPanel(PanelCholesky):
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, in arrays of NumPy, able to score new inputs."""
         pivots = as_rows(self.inputs)[self.pivots]
-        return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.pivots.copy())
+        return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.numbered(self.pivots))
 
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray | torch.Tensor) -> np.ndarray:
         """Return ||(K - Z Z^T)_j R||^2 / d_j, see basis/selection.py, for residuals R (N, q), an array or a tensor."""

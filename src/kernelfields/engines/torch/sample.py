@@ -32,7 +32,6 @@ from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.evidence import SoftRows
 from kernelfields.engines.engine import PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample, LocalView
-from kernelfields.engines.together.panel import SharedPanel
 from kernelfields.engines.torch.family import TorchChainFamily, TorchFamily
 from kernelfields.engines.torch.graphs import ONE_GRAPH, OneGraphFamily
 from kernelfields.engines.torch.loopy import TorchLoopyFamily
@@ -116,11 +115,8 @@ class TorchSample(LocalSample):
 
     def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
         """Return a term on the data, its table on the device unless it has a support."""
-        if isinstance(panel, PartPanel):
+        if isinstance(panel, PartPanel) and not self._is_part:
             return self._design_of_part(term, view, panel)
-        if isinstance(panel, SharedPanel) and isinstance(panel.own, PartPanel):
-            panel.own.release()
-            panel = None
         design = super().design(term, view, panel)
         own: TorchTable | TorchSparseTable | None = None
         if isinstance(design.table, SparseTable):
