@@ -122,10 +122,11 @@ def test_no_module_can_reach_itself():
 
 
 #: Private names of other packages that have no public ones: scikit-learn's fitted parts, Dask's example of a partition,
-#: spaCy's extensions, what notebooks show, and the fields of named tuples.
+#: spaCy's extensions, what notebooks show, the fields of named tuples, and the options of torch's process groups.
 FOREIGN = {
     *("_predictors", "_preprocessor", "_baseline_prediction", "_fit_dtype", "_fill_dtype", "_sklearn_output_config"),
     *("_meta_nonempty", "_", "_repr_html_", "_replace", "_asdict", "_fields", "_parameters_declared"),
+    *("_Options", "_devices", "_timeout"),
 }
 
 

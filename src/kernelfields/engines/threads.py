@@ -21,9 +21,11 @@ from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
+from kernelfields.engines.together.view import SharedView, agreed_subspace, shared_support
+from kernelfields.engines.view import LocalView
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily
-from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
+from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.sparse_rows import entries_of, is_sparse
 from kernelfields.objective.datafit import Datafit
@@ -111,8 +113,6 @@ class LocalSample:
         """Return what the cliques of a set see."""
         if not self._is_part or not clique.sees_data:
             return LocalView(self, name, clique)
-        from kernelfields.engines.together.view import SharedView
-
         return SharedView(self, name, clique)
 
     def datafit(self, designs: Sequence[Design]) -> Datafit:
@@ -200,8 +200,6 @@ class LocalSample:
         view = view or self.view(term.name, term.clique)
         self.rows_of_all, occupied = view.n_rows, None
         if term.has_pivots:
-            from kernelfields.engines.together.view import agreed_subspace
-
             term = replace(term, subspace=agreed_subspace(group, term.span))
         features, origin = self._features(term, view.inputs)
         if origin is not None and chosen_here and term.clique.sees_data:
@@ -262,8 +260,6 @@ class LocalSample:
         if rows is not None and features is not None:
             features = features[rows]
         if self._is_part:
-            from kernelfields.engines.together.view import shared_support
-
             n_outcomes, listed = clique.n_configurations(n_labels), clique.lists_labellings
             group, features = self.settings.group, None if listed else features
             return shared_support(group, features, labellings, n_outcomes, clique.least_weight, listed=listed)
@@ -308,30 +304,3 @@ class LocalSample:
             folder=self._folder,
             n_threads=n_threads,
         )
-
-
-class LocalView:
-    """Rows of inputs (n, d) that the cliques of a set see, and their weights (n,), None where all are one."""
-
-    def __init__(self, sample: LocalSample, name: str, clique: CliqueSet):
-        self._sample, self._name, self._clique = sample, name, clique
-        self.inputs = clique.view(sample.data)
-        self.n_rows = self.inputs.shape[0]
-        self.first_row = self.inputs[:1]
-
-    def resolved(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with rules that read the data turned into numbers."""
-        data, clique = self._sample.data, self._clique
-        labels = data.known_labels if clique.labels_per_clique == 1 else None
-        # Sets at some positions only, and those of segments, see other rows than labels have.
-        if labels is not None and len(labels) != self.n_rows:
-            labels = None
-        return kernel.resolve(self.inputs, clique.weights(data), labels)
-
-    def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
-        """Raise if the kernel is not positive semi-definite on a random sample of rows."""
-        check_positive_semidefinite(kernel, self.inputs, random)
-
-    def panel(self, kernel: Kernel, capacity: int) -> PanelCholesky:
-        """Return an empty panel for the columns of a basis; MemoryError if it cannot fit."""
-        return self._sample.panel(self._name, self._clique, kernel, self.inputs, capacity)

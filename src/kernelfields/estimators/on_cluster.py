@@ -65,12 +65,8 @@ def _nested(estimator: Any) -> Iterator[Any]:
     """Return the fields that a fit of an estimator fits: itself, or the one inside."""
     if "callbacks" in estimator.get_params(deep=False):
         yield estimator
-    elif (inside := getattr(estimator, "estimator", None)) is not None:
-        yield from _nested(inside)
     else:
-        from kernelfields.estimators.chain_crf import ChainCRF
-
-        yield ChainCRF()
+        yield from _nested(estimator.estimator)
 
 
 def _n_items(X: Any) -> int:

@@ -10,6 +10,7 @@ exchanges for the moments, one of a sample of rows that shows whether the kernel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -19,7 +20,7 @@ from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix
-from kernelfields.engines.threads import LocalSample, LocalView
+from kernelfields.engines.view import LocalView
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.group import Group
@@ -33,7 +34,7 @@ _MOST_CANDIDATES = 20_000
 class SharedView(LocalView):
     """Rows of this process that the cliques of a set see; their number is that of all processes."""
 
-    def __init__(self, sample: LocalSample, name: str, clique: CliqueSet):
+    def __init__(self, sample: Any, name: str, clique: CliqueSet):
         super().__init__(sample, name, clique)
         self._group = sample.settings.group
         firsts = self._group.gathered((self.inputs.shape[0], self.inputs[:1]))

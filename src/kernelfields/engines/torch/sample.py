@@ -31,7 +31,7 @@ from kernelfields.basis.panel import PanelCholesky
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.evidence import SoftRows
 from kernelfields.engines.engine import PackedData, SampleSettings
-from kernelfields.engines.threads import LocalSample, LocalView
+from kernelfields.engines.threads import LocalSample
 from kernelfields.engines.torch.family import TorchChainFamily, TorchFamily
 from kernelfields.engines.torch.graphs import ONE_GRAPH, OneGraphFamily
 from kernelfields.engines.torch.loopy import TorchLoopyFamily
@@ -48,6 +48,7 @@ from kernelfields.engines.torch.tables import (
     TorchSparseTable,
     TorchTable,
 )
+from kernelfields.engines.view import LocalView
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
 from kernelfields.inference.family import EDGE, Potentials
