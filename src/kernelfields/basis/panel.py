@@ -86,41 +86,6 @@ def select_rows(block: np.ndarray, accept: Callable[[int, float], bool]) -> tupl
     return positions, np.tril(columns[positions, : len(kept)])
 
 
-class PivotGrowth:
-    """Growth of a panel by candidates, with its ``residual_block``, ``append`` and other methods; a mixin."""
-
-    kernel: Kernel
-    pivots: np.ndarray
-
-    @property
-    def rank(self) -> int:
-        """Number of columns so far."""
-        return len(self.pivots)
-
-    @property
-    def exhausted(self: Any) -> bool:
-        """Whether no input is left whose residual is above its floor."""
-        return self.n_outside == 0
-
-    def extend(self: Any, candidates: np.ndarray) -> int:
-        """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
-        candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
-        if len(candidates) == 0:
-            return 0
-        accepted, local = independent_rows(self.residual_block(candidates), self.residuals_of(candidates)[1])
-        self.append(candidates[accepted], local)
-        self.set_aside(np.setdiff1d(candidates, self.pivots))
-        return len(accepted)
-
-    def check_lowest(self, lowest: float, highest_floor: float) -> None:
-        """Raise if a residual variance is so far below zero that the kernel can be no inner product."""
-        if lowest < -1e3 * highest_floor * np.sqrt(self.rank):
-            raise ValueError(
-                f"{self.kernel!r} is not positive semi-definite on the training inputs: after {self.rank} pivots a "
-                f"residual variance is {lowest:.3g} and should not be negative. Check the kernel function or matrix."
-            )
-
-
 class Columns(ABC):
     """Storage of the columns of a :class:`PanelCholesky`: room for ``capacity`` of them in ``dtype``."""
 
@@ -184,7 +149,7 @@ class MemoryColumns(Columns):
         return self._array[:, : panel.rank]
 
 
-class PanelCholesky(PivotGrowth):
+class PanelCholesky:
     """A growing factor Z of the Gram matrix of ``inputs`` (N, d) with room for ``capacity`` columns.
 
     ``columns`` keeps Z, and then ``capacity`` and ``dtype`` are those of ``columns``; None keeps it in memory.
@@ -340,6 +305,34 @@ class PanelCholesky(PivotGrowth):
             columns = block @ inverse
             self._columns.write(rows, self.rank, columns)
             self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
+
+    @property
+    def rank(self) -> int:
+        """Number of columns so far."""
+        return len(self.pivots)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no input is left whose residual is above its floor."""
+        return self.n_outside == 0
+
+    def extend(self, candidates: np.ndarray) -> int:
+        """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
+        candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
+        if len(candidates) == 0:
+            return 0
+        accepted, local = independent_rows(self.residual_block(candidates), self.residuals_of(candidates)[1])
+        self.append(candidates[accepted], local)
+        self.set_aside(np.setdiff1d(candidates, self.pivots))
+        return len(accepted)
+
+    def check_lowest(self, lowest: float, highest_floor: float) -> None:
+        """Raise if a residual variance is so far below zero that the kernel can be no inner product."""
+        if lowest < -1e3 * highest_floor * np.sqrt(self.rank):
+            raise ValueError(
+                f"{self.kernel!r} is not positive semi-definite on the training inputs: after {self.rank} pivots a "
+                f"residual variance is {lowest:.3g} and should not be negative. Check the kernel function or matrix."
+            )
 
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return ||(K - Z Z^T)_j R||^2 / d_j for each candidate j and residuals R (N, q), streaming kernel blocks."""
