@@ -65,7 +65,6 @@ class Summary(NamedTuple):
 
     convex: bool
     approximation: str | None
-    value_at_zero: float
     n_items: int
     n_positions: int
 
@@ -284,9 +283,7 @@ class Datafit:
             # Labels that meet no others are items of their own where some are not known.
             items = family if own.whole is None else own.whole.family
             sizes = items.n_items, family.n_positions
-            self._parts = self.group.gathered(
-                Summary(bool(own.convex), own.approximation, float(own.value_at_zero), *sizes)
-            )
+            self._parts = self.group.gathered(Summary(bool(own.convex), own.approximation, *sizes))
         return self._parts
 
     @property
@@ -302,7 +299,7 @@ class Datafit:
     @property
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all labellings that are allowed equally likely."""
-        return sum(part.value_at_zero for part in self.summaries)
+        return self.group.total(float(self.likelihood.value_at_zero))
 
     @property
     def n_items(self) -> int:
