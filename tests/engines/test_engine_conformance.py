@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from conforming_engines import DEVICES, ENGINES, ESTIMATORS, EXACT, close, engine_named, problem, problem_of, sequences
+from conforming_engines import DEVICES, ENGINES, ESTIMATORS, EXACT, engine_named, problem, problem_of, sequences
 from sklearn.base import clone
 
 from kernelfields import AnnotatedCRF, ChainCRF, EdgeCliques, NodeCliques, PartialLabels, SequenceClassifier
@@ -32,9 +32,7 @@ FIELDS = {
 
 @pytest.fixture(scope="module", params=ENGINES)
 def engine(request):
-    engine = engine_named(request.param)
-    yield engine
-    close(engine)
+    return engine_named(request.param)
 
 
 @pytest.fixture(params=FIELDS)
