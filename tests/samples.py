@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PivotSubspace
@@ -35,12 +33,6 @@ def chain_potentials(rng, n_labels, spread=1.0, forbidden=0.0, tied=True, length
     node = on_a_grid(rng, (offsets[-1], n_labels), spread, forbidden)
     edge = on_a_grid(rng, (1 if tied else offsets[-1], n_labels, n_labels), spread, forbidden)
     return node, edge, offsets
-
-
-def any_chain_potentials(rng, n_labels, spread, forbidden):
-    """Potentials of three short chains of random lengths, tied or not."""
-    lengths = rng.integers(1, 6, size=3)
-    return chain_potentials(rng, n_labels, spread, forbidden, tied=rng.random() < 0.5, lengths=lengths)
 
 
 def faint_chain(nats, backwards=False):
@@ -94,17 +86,6 @@ def labelled_instances(n=80, seed=0):
     Y[:, 1] = Y[:, 0] ^ (rng.random(n) < 0.15)
     Y[:, 3] = (1 - Y[:, 2]) ^ (rng.random(n) < 0.2)
     return X, Y
-
-
-def joint_probabilities(log_odds, ratios):
-    """p(y | x), (n, 2^K), for log odds (n, K) and log odds ratios {(j, k): w}, and all labellings (2^K, K)."""
-    labellings = np.array(list(itertools.product([0, 1], repeat=log_odds.shape[1])))
-    signs = labellings - 0.5
-    scores = log_odds @ signs.T
-    for (j, k), ratio in ratios.items():
-        scores += np.reshape(ratio, (-1, 1)) * signs[:, j] * signs[:, k]
-    table = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return table / table.sum(axis=1, keepdims=True), labellings
 
 
 class SomeCliques(CliqueSet):

@@ -358,7 +358,8 @@ def ngrams(*, tied, listed):
 def ngram_family(*, tied, listed):
     def family(items):
         some = [(length, _listed(items.n_labels, length) if listed else None) for length in (3, 4)]
-        return NgramFamily(items.offsets, items.n_labels, some, tied=tied, base=items.base)
+        narrow = {} if tied else {"lanes": 1, "panel_bytes": 1}
+        return NgramFamily(items.offsets, items.n_labels, some, tied=tied, base=items.base, **narrow)
 
     return family
 
