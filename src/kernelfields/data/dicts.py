@@ -96,6 +96,12 @@ class FeatureDictEncoder:
             raise ValueError(f"{len(given) - len(encoder._table)} feature names are there twice")
         return encoder
 
+    def keep(self, kept: np.ndarray) -> FeatureDictEncoder:
+        """Return an encoder of the columns marked in ``kept``, in the same order."""
+        encoder = FeatureDictEncoder()
+        encoder._set_table(self._table.keep(kept))
+        return encoder
+
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "vocabulary_"}
 

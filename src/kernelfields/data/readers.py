@@ -160,6 +160,11 @@ class InputReader:
         """Return a copy that leaves columns on the scale they come in."""
         return replace(self, scaling=None)
 
+    def with_features(self, kept: np.ndarray) -> Self:
+        """Return a copy that knows the named features marked in ``kept`` alone, in the same order."""
+        assert self.encoder is not None
+        return replace(self, n_features=int(np.count_nonzero(kept)), encoder=self.encoder.keep(kept))
+
     def width(self, clique: CliqueSet) -> int | None:
         """Return how many columns the cliques of a set see; None for factors without features."""
         return clique.width(self.n_features)

@@ -314,13 +314,13 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         from kernelfields.models.documents import describe_parameters, describe_solution, describe_terms
 
         check_is_fitted(self, "field_")
-        certificates = self._certificates
+        certificates, (reader, terms) = self._certificates, self._without_idle_features()
         document = {
             "parameters": describe_parameters(self),
             "classes": self._described_classes(),
-            "inputs": self._reader.describe(),
+            "inputs": reader.describe(),
             "structure": self._describe_spec(),
-            **describe_terms(self.field_.terms),
+            **describe_terms(terms),
             "solution": describe_solution(self.solution_),
             "certificates": None if certificates is None else [asdict(certificate) for certificate in certificates],
         }
@@ -336,6 +336,21 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         if self.evidence_path_ is not None:
             document["evidence_path"] = [asdict(step) for step in self.evidence_path_.steps]
         return document
+
+    def _without_idle_features(self) -> tuple[Reader, Sequence[Term]]:
+        """Return the reader and the terms without named features that l1 has left no weight: answers stay the same."""
+        from kernelfields.models.documents import idle_features, without_features
+
+        reader, terms = self._reader, self.field_.terms
+        followed = self.laplace_ is not None or self.continuation_ is not None  # they hold numbers of all weights
+        if reader.encoder is None or followed or self.allowed is not None:
+            return reader, terms
+        idle = idle_features(terms, reader.n_features)
+        if idle is None:
+            return reader, terms
+        if idle.all():
+            idle[0] = False  # a reader without any name would not know what it reads
+        return reader.with_features(~idle), [without_features(term, idle) for term in terms]
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
