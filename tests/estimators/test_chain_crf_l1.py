@@ -216,10 +216,10 @@ def test_a_file_keeps_weights_that_are_not_zero_and_their_names(settings, tmp_pa
     assert (tmp_path / "again.safetensors").stat().st_size == (tmp_path / "sparse.safetensors").stat().st_size
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"l1": 1.5, "window": 1}, {"cliques": [NodeCliques("linear", l1=1.5), NodeCliques(RBF(0.1), name="r")]}],
-)
+BESIDE = NodeCliques(RBF(gamma=0.1), name="all features")
+
+
+@pytest.mark.parametrize("settings", [{"l1": 1.5, "window": 3}, {"cliques": [NodeCliques("linear", l1=1.5), BESIDE]}])
 def test_a_file_keeps_all_names_where_a_function_of_all_features_needs_them(settings, tmp_path):
     crf = fit(**settings)
     crf.save(tmp_path / "whole.safetensors")
