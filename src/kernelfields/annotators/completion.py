@@ -24,8 +24,6 @@ import numpy as np
 
 from kernelfields.annotators.confusions import Confusions
 from kernelfields.inference.family import Potentials
-from kernelfields.models.partial import FitOptions, PartialLabels
-from kernelfields.kernels.arrays import on_host
 from kernelfields.models.partial import PartialLabels
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior

@@ -350,7 +350,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
             return reader, terms
         if idle.all():
             idle[0] = False  # a reader without any name would not know what it reads
-        return reader.with_features(~idle), [without_features(term, idle) for term in terms]
+        return reader.with_features(~idle), [without_features(term, idle) for term in terms]  # type: ignore[return-value]
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
