@@ -24,6 +24,7 @@ from kernelfields.data.reading import (
     balanced_weights,
     place_of,
 )
+from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.windows import window_view
 
@@ -125,7 +126,7 @@ class Packed:
 
     def windows(self, window: int | tuple[int, int]) -> Matrix:
         """Return the inputs around each position side by side, zeros beyond the ends of its sequence."""
-        return window_view(self.inputs, self.offsets, window)
+        return self.inputs if check_window(window) == (0, 0) else window_view(self.inputs, self.offsets, window)
 
     def split(self, array: Matrix) -> list:
         """Cut an array with N rows into one view per sequence or graph."""

@@ -25,6 +25,7 @@ from kernelfields.numerics.parameters import (
     attribute,
     check_penalty,
     check_support,
+    check_window,
     declares_parameters,
     is_auto,
     one_of,
@@ -33,7 +34,6 @@ from kernelfields.numerics.parameters import (
     parameter,
     variances_or_auto,
 )
-from kernelfields.numerics.windows import window_of_inputs
 from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
     _reads = ChainReader
 
     kernel: KernelLike = parameter("auto", first=True)
-    window: int | tuple[int, int] = parameter(1, window_of_inputs)
+    window: int | tuple[int, int] = parameter(1, check_window)
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
     constraints: object = parameter(None)

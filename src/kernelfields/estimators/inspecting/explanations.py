@@ -138,7 +138,7 @@ class TrainingInputs:
 
     def _check_pivots(self, term: Term) -> None:
         """Raise unless the pivots of a term are at their places in the training data."""
-        if term.ties is not None:
+        if term.shares_coefficients:
             raise ValueError("training inputs have parts of their own in fields without ties: leave out training")
         inputs, subspace = term.clique.view(self._data), term.span
         known = int(subspace.indices.max(initial=0)) < inputs.shape[0]
