@@ -29,15 +29,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 
 from kernelfields.inference.family import Potentials
 from kernelfields.numerics.vectors import dot
+from kernelfields.objective.blocks import Block, block_after
 from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
 from kernelfields.objective.datafit import Datafit, StepMemory
-from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 from kernelfields.objective.term import Term
 
@@ -60,67 +59,6 @@ def penalty_gap(term: Term, coefficients: np.ndarray, slope: np.ndarray) -> floa
     else:
         conjugate = np.inf if np.any(excess > 0) else 0.0
     return max(0.0, penalty(term, coefficients) + float(np.vdot(coefficients, slope)) + conjugate)
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """The coefficients of one clique set within theta: its ``rows``, as a table of ``shape`` (r, q)."""
-
-    design: Design
-    rows: slice
-    shape: tuple[int, int]
-
-    @classmethod
-    def after(cls, begin: int, design: Design) -> Self:
-        """Return the block of a design that begins at a place of theta."""
-        return cls(design, slice(begin, begin + design.shape[0] * design.shape[1]), design.shape)
-
-    @property
-    def name(self) -> str:
-        """Name of the clique set."""
-        return self.design.name
-
-    @property
-    def prior_variance(self) -> float:
-        """Variance of the Gaussian prior."""
-        return self.design.term.prior_variance
-
-    def split(self, theta: np.ndarray) -> np.ndarray:
-        """Return the coefficients (r, q) of the design."""
-        return theta[self.rows].reshape(self.shape)
-
-    def reduced(self, gradient: np.ndarray) -> np.ndarray:
-        """Return a gradient (r, q) in the coefficients of the design as one in this part of theta."""
-        return gradient.ravel()
-
-    def expanded(self, theta: np.ndarray) -> np.ndarray:
-        """Return the coefficients over all features, seen in training or not."""
-        return self.design.expand(self.split(theta))
-
-    def compressed(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return this part of theta from coefficients over all features."""
-        return self.design.compress(coefficients).ravel()
-
-    def diagonal(self, diagonal: np.ndarray) -> np.ndarray:
-        """Return about the diagonal of a matrix in this part of theta from that (r, q) of one in coefficients."""
-        return diagonal.ravel()
-
-    def reduced_matrix(self, matrix: np.ndarray) -> np.ndarray:
-        """Return a matrix in the coefficients of the design as one in this part of theta."""
-        return matrix
-
-    def tables(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows of theta (k, size) as tables (k, r, q)."""
-        return rows[:, self.rows].reshape(len(rows), *self.shape)
-
-
-def block_after(begin: int, design: Design) -> Block:
-    """Return the block of a design that begins at a place of theta."""
-    if not design.term.shares_coefficients:
-        return Block.after(begin, design)
-    from kernelfields.objective.tied_coefficients import TiedBlock
-
-    return TiedBlock.after(begin, design)
 
 
 @dataclass

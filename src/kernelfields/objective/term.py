@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -34,9 +34,7 @@ from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
-
-if TYPE_CHECKING:
-    from kernelfields.objective.tied_coefficients import Ties
+from kernelfields.objective.tied_coefficients import Ties, tied_quadratic_form, ties_of
 
 #: Labelled or new data: packed sequences or graphs, or instances with several labels.
 Data: TypeAlias = Chains | Graphs | LabelledInstances
@@ -73,11 +71,7 @@ class Term:
         coefficients: np.ndarray | None = None,
     ) -> Self:
         """Return a term of a field with so many labels, tied if its clique set is."""
-        ties = None
-        if clique.ties is not None:
-            from kernelfields.objective.tied_coefficients import ties_of
-
-            ties = ties_of(clique, subspace, n_labels)
+        ties = None if clique.ties is None else ties_of(clique, subspace, n_labels)
         return cls(clique, name, subspace, label_factor, support, coefficients, ties)
 
     @property
@@ -104,8 +98,6 @@ class Term:
         kernel = self.subspace.kernel
         if self.ties is None:
             return untied(kernel, inputs, residuals)
-        from kernelfields.objective.tied_coefficients import tied_quadratic_form
-
         return tied_quadratic_form(kernel, inputs, residuals, self.clique)
 
     @property

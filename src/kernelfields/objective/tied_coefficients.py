@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 import scipy.sparse
@@ -26,8 +25,6 @@ from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.ties import moved_labellings, orbits_of
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.sparse_rows import Rows
-from kernelfields.objective.designs.design import Design
-from kernelfields.objective.posterior import Block
 
 
 @dataclass(eq=False)
@@ -71,52 +68,6 @@ class Ties:
         if rows is None:
             return matrix
         return matrix[np.arange(rank * outputs).reshape(rank, outputs)[rows].ravel()]
-
-
-class TiedBlock(Block):
-    """The coefficients of a tied set within theta, one number for each orbit, (size, 1)."""
-
-    @classmethod
-    def after(cls, begin: int, design: Design) -> Self:
-        """Return the block of a design that begins at a place of theta."""
-        assert design.term.ties is not None
-        size = design.term.ties.size
-        return cls(design, slice(begin, begin + size), (size, 1))
-
-    @property
-    def ties(self) -> Ties:
-        """How labels share coefficients."""
-        assert self.design.term.ties is not None
-        return self.design.term.ties
-
-    def split(self, theta: np.ndarray) -> np.ndarray:
-        """Return the coefficients (r, q) of the design."""
-        return self.design.compress(self.expanded(theta))
-
-    def reduced(self, gradient: np.ndarray) -> np.ndarray:
-        """Return a gradient (r, q) in the coefficients of the design as one in the orbits."""
-        return self.ties.reduce(self.design.expand(gradient))
-
-    def expanded(self, theta: np.ndarray) -> np.ndarray:
-        """Return V over all features, seen in training or not."""
-        return self.ties.expand(theta[self.rows])
-
-    def compressed(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return this part of theta from a tied V."""
-        return self.ties.reduce(coefficients)
-
-    def diagonal(self, diagonal: np.ndarray) -> np.ndarray:
-        """Return the means of a diagonal (r, q) over the orbits."""
-        return self.ties.means(self.design.expand(diagonal))
-
-    def reduced_matrix(self, matrix: np.ndarray) -> np.ndarray:
-        """Return a matrix in the coefficients of the design as one in the orbits."""
-        tied = self.ties.matrix(self.design.occupied)
-        return tied.T @ (tied.T @ matrix).T
-
-    def tables(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows of theta (k, size) as tables V (k, r, q) over all features."""
-        return np.reshape([self.expanded(row) for row in rows], (len(rows), *self.ties.shape))
 
 
 def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
