@@ -224,7 +224,7 @@ def test_gradients_are_added_up_in_a_tree(monkeypatch):
 
 def test_graphs_that_need_approximate_inference_have_it_in_every_shard(monkeypatch):
     """A dense graph is too wide for a junction tree: as on one machine, graphs of other shards are inferred alike."""
-    monkeypatch.setattr("kernelfields.inference.junction.plan.available_memory", lambda: 1e4)
+    monkeypatch.setattr("kernelfields.inference.junction.plan.usual_table_memory", lambda: 1e4)
     random = np.random.default_rng(0)
     X, y = graphs(random)
     dense = np.argwhere(np.triu(np.ones((12, 12)), 1))

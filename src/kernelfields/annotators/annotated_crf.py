@@ -31,7 +31,7 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.documents import NotData, describe_parameters, describe_value, rebuild_estimator, rebuild_value
 from kernelfields.models.model_file import Document
-from kernelfields.models.partial import resolve_partial_labels
+from kernelfields.models.partial import PartialLabels, check_partial_labels
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.numerics.parameters import (
@@ -132,7 +132,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         field = self._checked_field()
         if is_collection(X) or is_collection(y):
             raise ValueError("labels of annotators are read in this process: pass lists; engine='dask' cuts them up")
-        usual = resolve_partial_labels(field.partial_labels)
+        usual = PartialLabels() if field.partial_labels is None else check_partial_labels(field.partial_labels)
         if usual.expects_shares:
             raise ValueError("annotators are fitted without expectations: leave them out")
         single = is_classifier(field)

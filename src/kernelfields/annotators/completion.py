@@ -25,9 +25,10 @@ import numpy as np
 from kernelfields.annotators.confusions import Confusions
 from kernelfields.inference.family import Potentials
 from kernelfields.kernels.arrays import on_host
-from kernelfields.models.partial import FitOptions, PartialLabels
+from kernelfields.models.partial import PartialLabels
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution
 
 # Fields that complete labels need not be finer than this.
@@ -53,6 +54,11 @@ class CrossFittedLabels(PartialLabels):
         self.folds = folds
         self.tol = tol
         self.changes: list[float] = []
+
+    @property
+    def completion(self) -> CrossFittedLabels:
+        """These settings, which complete labels by fits of their own."""
+        return self
 
     def minimize(
         self,

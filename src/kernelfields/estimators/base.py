@@ -13,7 +13,6 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -41,10 +40,11 @@ if TYPE_CHECKING:
     from kernelfields.models.build import NamedCliques
     from kernelfields.models.callbacks import Checkpoint
     from kernelfields.models.field import Field
-    from kernelfields.models.fit import FieldKeeper, FitOptions, FittedField
+    from kernelfields.models.fit import FieldKeeper, FittedField
     from kernelfields.models.pilot_fit import Choices, Settings
     from kernelfields.objective.designs.design import Design
     from kernelfields.reports.progress import FitProgress
+    from kernelfields.solvers.choice import FitOptions
     from kernelfields.solvers.loop import Iteration
 
 #: Terms on a sample, and the coefficients to start from, None for zero.
@@ -116,7 +116,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         if search is not None:
             if self.ties is not None:
                 raise ValueError("optimize moves kernels and pivots of labels that share no weights: leave out ties")
-            self._partial_settings().refuse_expectations("optimize", "choose prior variances by cross-validation")
+            self._refuse_expectations("optimize", "choose prior variances by cross-validation")
         with self._checkpoints() as checkpoints, self._progress() as progress:
             training = self.fit_state(X, y, sample_weight, progress)
             training.optimize = search
@@ -171,8 +171,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
         spec, engine = self._family_spec(classes, data), self._engine(data)
-        partial = self._partial_settings()
-        criteria = partial.criteria(data, reader, classes)
         scaling: Reader | None = None
         if self._scales(data):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
@@ -182,7 +180,12 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                     scaling = scaling.scaling_alike(self.ties)  # type: ignore[assignment]
         else:
             warn_of_uneven_columns(self, data)
-        options = replace(self._fit_options(data, progress, random), partial=partial, criteria=criteria)
+        options, partial = self._fit_options(data, progress, random), self._partial_settings()
+        if partial is not None or (data.lie_with is None and data.partial is not None):
+            from kernelfields.models.partial import PartialLabels
+
+            partial = PartialLabels() if partial is None else partial
+            options.criteria, options.completion = partial.criteria(data, reader, classes), partial.completion
         settings = self._sample_settings()
         training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, scaling=scaling)
         if self.scale is True:
@@ -201,7 +204,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the sorted labels that y names, however many, and what the positions of each weigh."""
         y = self._position_labels(self.training_labels(y, warn=True))
-        named: Any = self._partial_settings().classes
+        named: Any = self._declared_classes
         if named is None:
             # Given as known, so that a part of the data may hold one class only.
             named = seen_labels(y, lengths, self.item_names)
@@ -234,8 +237,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _fit_options(self, data: Data, progress: FitProgress | NoProgress, random: np.random.Generator) -> FitOptions:
         """Return how data are fitted: the solver, when it ends, and who sees its iterations."""
-        from kernelfields.models.fit import FitOptions
-        from kernelfields.models.partial import NATS_PER_POSITION
+        from kernelfields.solvers.choice import NATS_PER_POSITION, FitOptions
 
         enough = 0.0
         if isinstance(self.tol, str):

@@ -278,7 +278,7 @@ class ChainCRF(SequenceField):
         else:
             reader = self._reads()
             seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
-            known = self._partial_settings().classes if part_of is None else part_of[1]
+            known = self._declared_classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
         check_labels(chains, self._family_spec(classes, chains), classes)
         return reader, chains, classes

@@ -14,12 +14,13 @@ from kernelfields.estimators.questions import Data, Reader
 from kernelfields.features.leakage import RepeatedLabels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques
-from kernelfields.models.fit import DevelopmentSet, FitOptions
+from kernelfields.models.fit import DevelopmentSet
 from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.structure import StructurePath
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearch
+from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration
 
 #: Data that are learnt from and data to judge by.

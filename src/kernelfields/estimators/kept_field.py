@@ -95,7 +95,7 @@ class FieldParameters(StoredEstimator):
     @property
     def relative_tolerance(self) -> float:
         """The relative gap at which a fit ends, at the latest where ``tol`` is "auto"."""
-        from kernelfields.models.partial import USUAL_TOLERANCE
+        from kernelfields.solvers.choice import USUAL_TOLERANCE
 
         return USUAL_TOLERANCE if isinstance(self.tol, str) else self.tol
 
@@ -179,11 +179,25 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         if self.ties is not None:
             read_ties(self.ties)
 
-    def _partial_settings(self) -> PartialLabels:
-        """Return how to fit to labels that are partly known; raise if the settings cannot be used."""
-        from kernelfields.models.partial import resolve_partial_labels
+    def _partial_settings(self) -> PartialLabels | None:
+        """Return what is said of labels that are partly known, None for nothing; raise if it cannot be used."""
+        if self.partial_labels is None:
+            return None
+        from kernelfields.models.partial import check_partial_labels
 
-        return resolve_partial_labels(self.partial_labels)
+        return check_partial_labels(self.partial_labels)
+
+    @property
+    def _declared_classes(self) -> Any:
+        """All labels there are, where ``partial_labels`` names them."""
+        partial = self._partial_settings()
+        return None if partial is None else partial.classes
+
+    def _refuse_expectations(self, method: str, advice: str) -> None:
+        """Raise if a fit has expectations, which a method does not support."""
+        partial = self._partial_settings()
+        if partial is not None and partial.expects_shares:
+            raise ValueError(f"{method} takes labels only, and this field has expectations: {advice}")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -272,7 +286,8 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _engine(self, data: Data) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
-        local = self._partial_settings().expects_shares
+        partial = self._partial_settings()
+        local = partial is not None and partial.expects_shares
         return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
 
     def _travelling(self) -> Self:

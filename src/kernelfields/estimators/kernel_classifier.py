@@ -37,12 +37,13 @@ from kernelfields.inference.single import softmax
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.fit import FitOptions, FittedField
+from kernelfields.models.fit import FittedField
 from kernelfields.numerics.containers import shape_of
 from kernelfields.numerics.parameters import check_tolerance, declares_parameters, is_auto, parameter, variances_or_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.posterior.laplace.probit import probit_marginals
 from kernelfields.posterior.laplace.samples import label_variances
+from kernelfields.solvers.choice import FitOptions
 
 # Problems with this few feature values are solved as exactly as doubles allow: it takes hundredths of a second.
 _SMALL = 100_000
@@ -136,7 +137,7 @@ class KernelClassifier(TableField[Graphs]):
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
     ) -> tuple[TableReader, Graphs, np.ndarray]:
         reader = TableReader()
-        known = self._partial_settings().classes if part_of is None else part_of[1]
+        known = self._declared_classes if part_of is None else part_of[1]
         if tells_partly(y) or (y is not None and known is not None and part_of is None):
             data, classes = partly_labelled(reader.learn(self, X)[0], y, sample_weight, known)
         else:

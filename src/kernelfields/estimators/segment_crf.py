@@ -156,7 +156,7 @@ class SegmentCRF(SequenceField):
         y, begins = _plain_labels(self.training_labels(y, warn=part_of is None))
         reader = ChainReader()
         known = None if part_of is None else part_of[1]
-        known = self._partial_settings().classes if known is None else known
+        known = self._declared_classes if known is None else known
         chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.allowed)
         if chains.partial is not None and self.max_duration is None:
             raise ValueError("some labels of y are not known, nor how long segments are: give max_duration")

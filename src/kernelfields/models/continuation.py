@@ -35,12 +35,12 @@ from kernelfields.data.partial_labels import SoftTargets, is_partial
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.models.field import Field
-from kernelfields.models.fit import FitOptions
 from kernelfields.models.model_file import Document
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.posterior import ContinuedPosterior
 from kernelfields.objective.term import Term, label_factor
+from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Solution
 
 # The share of k(x, x) that may be left outside of the span before an input becomes a pivot.

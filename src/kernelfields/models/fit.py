@@ -24,14 +24,13 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.family import LabelFamily
-from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
 from kernelfields.numerics.wording import counted
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
-from kernelfields.solvers.choice import choose
+from kernelfields.solvers.choice import FitOptions, choose, needs_hessian
 from kernelfields.solvers.lbfgs import LBFGS
 from kernelfields.solvers.loop import Iteration, Solution, counted_on, ends, watched_on
 
@@ -219,7 +218,7 @@ def _with_criteria(
     if not criteria.labelled:
         return whole, whole.expanded(np.zeros(whole.size)), options
     options.report("fitting to the labels alone, then to the expected shares as well")
-    supervised = _solve(posterior, sample, replace(options, partial=PartialLabels()), None, None, None)
+    supervised = _solve(posterior, sample, replace(options, completion=None), None, None, None)
     if supervised.reason in ("interrupted", "callback"):
         options = replace(options, watch=_interrupt if supervised.reason == "interrupted" else _stop)
     return whole, posterior.expanded(supervised.theta), options
@@ -262,9 +261,9 @@ def _solve(
             found = _start_without_ngrams(posterior, sample, options) or _start_on_share(posterior, sample, options)
             if found is not None:
                 return found
-    if posterior.convex:
-        return options.minimize(posterior, theta, monitor, keeper)
-    return options.partial.minimize(posterior, options, theta, monitor, keeper)
+    if options.completion is not None and not posterior.convex:
+        return options.completion.minimize(posterior, options, theta, monitor, keeper)
+    return options.minimize(posterior, theta, monitor, keeper)
 
 
 def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution | None:

@@ -33,11 +33,12 @@ import numpy as np
 from kernelfields.data.chains import Chains
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.engines.engine import PackedData, Sample
-from kernelfields.models.fit import FitOptions, FittedField, data_value, fit_field
+from kernelfields.models.fit import FittedField, data_value, fit_field
 from kernelfields.models.stored_values import record
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
+from kernelfields.solvers.choice import FitOptions
 
 #: The variance where it cannot be chosen.
 FALLBACK = 1.0

@@ -31,12 +31,13 @@ from kernelfields.engines.engine import Sample
 from kernelfields.inference.choice import FamilySpec, refuse_approximate
 from kernelfields.models.build import NamedCliques, build_designs, name_cliques
 from kernelfields.models.field import Field
-from kernelfields.models.fit import FitOptions, FittedField, fit_field
+from kernelfields.models.fit import FittedField, fit_field
 from kernelfields.numerics.parameters import check_count, check_declared, declares_parameters, or_none, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import penalty_gap
+from kernelfields.solvers.choice import FitOptions
 
 #: Whether some designs can be part of one field, or be judged by one pass of inference.
 Predicate = Callable[[Sequence[Design]], bool]

@@ -24,13 +24,13 @@ from dataclasses import replace
 import numpy as np
 
 from kernelfields.engines.engine import Sample
-from kernelfields.models.partial import FitOptions
 from kernelfields.objective.bounds import MixedBound
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior, Point
+from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration, Solution, Watcher, counted_on, ends, has_settled
 
 # From so many coefficients on, rounds are worth their bookkeeping.
