@@ -176,19 +176,19 @@ class Line(AnyLine):
 
         Beyond some five hundred, probabilities underflow and inference in logarithms is far slower.
         """
-        furthest = self._potentials.largest
+        furthest = self.posterior.datafit.largest(self._potentials)
         return FAR / furthest if furthest > 0 else np.inf
 
     def __call__(self, step: float) -> tuple[float, float]:
         """Return value and slope at a step."""
         self._last = None
         potentials = self.origin.potentials.moved(step, self._potentials)
-        if not potentials.finite:
+        evaluation, slope = self.posterior.datafit.evaluate_along(potentials, self._potentials)
+        if evaluation is None:
             return np.inf, np.inf
-        evaluation = self.posterior.datafit.evaluate(potentials)
         constant, linear, quadratic = self._prior
         value = evaluation.value + constant + step * (linear + step * quadratic)
-        slope = evaluation.residual.dot(self._potentials) + linear + 2.0 * step * quadratic
+        slope += linear + 2.0 * step * quadratic
         theta = self.origin.theta + step * self.direction
         self._last = (step, Trial(theta, value, potentials, evaluation))
         return value, slope
@@ -295,7 +295,7 @@ class LogPosterior:
     @property
     def convex(self) -> bool:
         """Whether the objective is convex, so that lower bounds hold everywhere."""
-        return self.datafit.likelihood.convex
+        return self.datafit.convex
 
     def frozen(self, theta: np.ndarray) -> LogPosterior:
         """Return the convex objective of the labels as they are completed at theta; same value of gradients there."""
@@ -306,7 +306,7 @@ class LogPosterior:
     @property
     def approximation(self) -> str | None:
         """How approximate inference is called; None where it is exact, and values, gradients and bounds are."""
-        return self.datafit.likelihood.approximation
+        return self.datafit.approximation
 
     @property
     def raw(self) -> bool:
@@ -404,7 +404,7 @@ class LogPosterior:
         if self.fused:
             return self._fused_trial(theta)
         potentials = self.potentials(theta, only=None if np.any(theta) else ())
-        if near is not None and potentials.moved(-1.0, near.potentials).largest > FAR:
+        if near is not None and self.datafit.largest(potentials.moved(-1.0, near.potentials)) > FAR:
             return None
         evaluation = self.datafit.evaluate(potentials)
         return Trial(theta, evaluation.value + self.penalty(theta), potentials, evaluation)
@@ -412,7 +412,7 @@ class LogPosterior:
     @property
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
-        return self.datafit.likelihood.value_at_zero
+        return self.datafit.value_at_zero
 
     def _fused_trial(self, theta: np.ndarray) -> Trial | None:
         if not np.isfinite(theta.sum()):

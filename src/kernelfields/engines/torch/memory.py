@@ -91,7 +91,8 @@ class PartPanel(TorchPanel):
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, numbered among all inputs."""
         numbers = self.candidates[self.pivots]
-        return PivotSubspace(self.kernel, on_host(as_rows(self._all_inputs)[numbers]), self.factor, numbers)
+        pivots = on_host(as_rows(self._all_inputs)[numbers])
+        return PivotSubspace(self.kernel, pivots, self.factor, self.numbered(numbers))
 
     def release(self) -> None:
         """Give the columns back: only the pivots are needed."""
