@@ -22,7 +22,7 @@ columns would leave residual blocks that are rounding only. With them the pivots
 kept in float64 beside Z, and the rows of candidates come from R by forward substitution: O(r^3) more in all.
 
 Z is one array, allocated once at full width: growing never copies it. Where memory is short, the array is mapped to a
-file (objective/designs/files.py).
+file (objective/designs/budget.py).
 
 Fails: ValueError where the kernel is not positive semi-definite on the inputs, or returns what is not finite.
 """
