@@ -11,7 +11,7 @@ from kernelfields.inference import EDGE, FamilySpec, Potentials
 from kernelfields.kernels import RBF, Constant, Linear
 from kernelfields.numerics import Workers
 from kernelfields.objective import Term
-from kernelfields.objective.designs.memory import solver_bytes
+from kernelfields.objective.designs.budget import solver_bytes
 from tests.samples import chain_datafit, chain_sample, design_of
 
 N_LABELS = 3

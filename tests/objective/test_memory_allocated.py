@@ -9,7 +9,7 @@ from kernelfields.basis import PanelCholesky, RandomCholesky
 from kernelfields.kernels import RBF
 from kernelfields.numerics import Workers
 from kernelfields.objective import LogPosterior
-from kernelfields.objective.designs.memory import plan_features, potential_bytes, solver_bytes
+from kernelfields.objective.designs.budget import plan_features, potential_bytes, solver_bytes
 from kernelfields.solvers import LBFGS, minimize
 from tests.samples import chain_datafit, design_of, random_chains, steps_of
 

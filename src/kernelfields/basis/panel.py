@@ -22,7 +22,7 @@ columns would leave residual blocks that are rounding only. With them the pivots
 kept in float64 beside Z, and the rows of candidates come from R by forward substitution: O(r^3) more in all.
 
 Z is one array, allocated once at full width: growing never copies it. Where memory is short, the array is mapped to a
-file (objective/designs/files.py).
+file (objective/designs/budget.py).
 
 Fails: ValueError where the kernel is not positive semi-definite on the inputs, or returns what is not finite.
 """
@@ -108,8 +108,8 @@ class PanelCholesky:
         n_rows = inputs.shape[0]
         self._begin(np.asarray(kernel.diag(inputs), dtype=np.float64), inputs[:1])
         self._columns = np.empty((n_rows, min(capacity, n_rows)), dtype=self.dtype) if room is None else room
-        self._keeps_factor = self.dtype != np.float64
-        self._factor = room_for_factor(self.capacity if self._keeps_factor else 0)
+        #: The pivots' own rows of Z in float64, lower, at full width; None where Z itself is in float64.
+        self._factor = None if self.dtype == np.float64 else room_for_factor(self.capacity)
 
     def _begin(self, diagonal: np.ndarray, first_row: object) -> None:
         """Set residual and floor of each input from k(x, x) and the precision of the kernel value of an input."""
@@ -142,11 +142,6 @@ class PanelCholesky:
     def features(self) -> Any:
         """The (N, rank) whitened features of the inputs: a view of the array, or of a tensor on a device."""
         return self._columns[:, : self.rank]
-
-    @property
-    def factor(self) -> np.ndarray:
-        """The pivots' own rows of Z in float64, lower, at full width, where they are kept beside it."""
-        return self._factor
 
     @property
     def relative_residual(self) -> float:
@@ -195,12 +190,12 @@ class PanelCholesky:
 
     def _wide_features(self, rows: np.ndarray) -> np.ndarray:
         """Return z(x) of a few inputs in float64, (n, rank)."""
-        if not self._keeps_factor:
+        if self._factor is None:
             return self.features[rows]
         if self.rank == 0:
             return np.empty((len(rows), 0))
         block = self.kernel(self._wide_inputs(self.pivots), self._wide_inputs(rows)).astype(np.float64)
-        return forward_substitution(self.factor, block).T
+        return forward_substitution(self._factor, block).T
 
     def set_aside(self, refused: np.ndarray) -> None:
         """Never propose inputs again that lie in the span up to rounding."""
@@ -214,7 +209,7 @@ class PanelCholesky:
         begin = self.rank
         wide_features = self._wide_features(pivots)
         self._add_columns(self.inputs[pivots], wide_features, local_factor)
-        if self._keeps_factor:
+        if self._factor is not None:
             for row, values in enumerate(np.hstack([wide_features, local_factor]), begin):
                 # One by one, so that pages behind the diagonal stay untouched.
                 self._factor[row : row + 1, : row + 1] = values[: row + 1]
@@ -284,7 +279,7 @@ class PanelCholesky:
 
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, able to score new inputs."""
-        if not self._keeps_factor:
+        if self._factor is None:
             factor = np.tril(self.features[self.pivots])
         else:
             # Shared where it is all: it can be most of the memory.

@@ -29,16 +29,15 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.sparse_rows import Rows, entries_of, is_sparse
 from kernelfields.objective.datafit import Datafit
-from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
-from kernelfields.objective.designs.memory import (
+from kernelfields.objective.designs.budget import (
     FeaturePlan,
-    check_features_fit,
-    feature_dtype,
     parse_memory,
     plan_features,
     potential_bytes,
     solver_bytes,
 )
+from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
+from kernelfields.objective.designs.memory import check_features_fit, feature_dtype
 from kernelfields.objective.designs.pairs import Support, listed_support, observed_support
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
@@ -50,7 +49,7 @@ class Threads(Engine):
 
     ``memory``, a number of bytes or text such as "8GB", is what a fit may add to the memory of the process, inputs
     aside; features that do not fit are kept in a file in ``folder`` (None: that of temporary files), see
-    objective/designs/memory.py. None leaves them in memory.
+    objective/designs/budget.py. None leaves them in memory.
     """
 
     name = "threads"
@@ -61,14 +60,18 @@ class Threads(Engine):
 
     def check(self) -> None:
         """Raise if the budget cannot be read."""
-        parse_memory(self.memory)
+        self.budget()
+
+    def budget(self) -> int | None:
+        """Return the bytes that a fit may add to the memory of the process; None for no limit."""
+        return None if self.memory is None else parse_memory(self.memory)
 
     def check_scoring(self) -> None:
         """New data can always be scored here; the budget is for fits."""
 
     def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
         """Return labelled data in this process."""
-        return LocalSample(data, spec, settings, parse_memory(self.memory), self.folder)
+        return LocalSample(data, spec, settings, self.budget(), self.folder)
 
 
 class LocalSample:

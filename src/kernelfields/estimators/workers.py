@@ -32,9 +32,9 @@ def runs_on_workers(method: Method) -> Method:
 def cluster_of(estimator: Any, X: object) -> Dask | None:
     """Return the cluster on which an estimator runs; None for this process, and on a worker of one."""
     engine = getattr(estimator, "engine", None)
-    nested = getattr(estimator, "estimator", None)
-    if engine is None and nested is not None:
-        return cluster_of(nested, X)
+    if engine is None:
+        nested = getattr(estimator, "estimator", None)
+        return None if nested is None else cluster_of(nested, X)
     collected = isinstance(engine, str) and engine == "auto" and is_collection(X)
     if not collected and getattr(engine, "name", engine) != "dask":
         return None

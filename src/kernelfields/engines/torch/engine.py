@@ -15,8 +15,8 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.registry import SETTINGS
+from kernelfields.objective.designs.budget import parse_memory
 from kernelfields.objective.designs.design import kernel_quadratic_form
-from kernelfields.objective.designs.memory import parse_memory
 
 if TYPE_CHECKING:
     import torch
