@@ -415,6 +415,10 @@ class LabelFamily(ABC):
         """Return an array, such as the weights of items (S,) that :meth:`at` takes, where the family keeps its own."""
         return array
 
+    def read_back(self, array: Array) -> np.ndarray:
+        """Return an array of the family, such as marginals or a part of potentials, as one of this process."""
+        return array
+
     # ---- labellings
 
     def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:

@@ -22,7 +22,6 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.inference.family import Array, LabelFamily, Potentials
-from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.sparse_rows import Rows, entry_rows, is_sparse
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
@@ -111,7 +110,7 @@ class Datafit:
 
     def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the residuals of a term's cliques in label coordinates, (n, q), in the order of the data."""
-        return on_host(self._label_residuals(residual, index))
+        return self.likelihood.family.read_back(self._label_residuals(residual, index))
 
     def _label_residuals(self, residual: Potentials, index: int) -> Array:
         """Return the same where the features are."""
@@ -121,7 +120,7 @@ class Datafit:
     def residual_norms(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the norms of the residuals of a term's cliques in label coordinates, (n,)."""
         rows = self._label_residuals(residual, index)
-        return np.sqrt(on_host((rows * rows).sum(axis=1)))
+        return np.sqrt(self.likelihood.family.read_back((rows * rows).sum(axis=1)))
 
     def outside_bound(self, residual: Potentials, index: int) -> float:
         """Return a bound on the squared norm of a term's gradient outside the span of its pivots; free."""
@@ -153,7 +152,8 @@ class Datafit:
         if design.origin is None or design.dtype == np.float64:
             return 0.0
         dual = design.term.span.dual_coefficients(coefficients) if dual is None else dual
-        return design.origin.rounding(design.features, coefficients, dual, self._label_residuals(residual, index))
+        residuals, read_back = self._label_residuals(residual, index), self.likelihood.family.read_back
+        return design.origin.rounding(design.features, coefficients, dual, lambda rows: read_back(residuals[rows]))
 
     def frozen(self, coefficients: Sequence[np.ndarray]) -> Datafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
@@ -199,7 +199,8 @@ class Datafit:
         """Return the probabilities of labels given what is known, (N, L), and the most probable labelling, (N,)."""
         likelihood = self.partial_likelihood
         family, workers = likelihood.known_family, likelihood.workers
-        return on_host(family.at(potentials, workers=workers).marginals()), family.best(potentials, workers)[0]
+        marginals = family.read_back(family.at(potentials, workers=workers).marginals())
+        return marginals, family.best(potentials, workers)[0]
 
     def fitted_to(self, targets: Potentials, weights: np.ndarray) -> Datafit:
         """Return the convex likelihood of targets, of items with some weights (S,)."""
@@ -251,18 +252,19 @@ class Datafit:
 
         In the order of coefficients V.ravel(). With a support its pairs only, (P, P).
         """
-        design = self.designs[index]
+        design, read_back = self.designs[index], self.likelihood.family.read_back
         marginals = self.likelihood.clique_marginals(evaluation, design)
         weights = self.likelihood.clique_weights(design)
         support, features = design.term.support, design.features
         if support is not None and support.listed:
             return np.diag(weights @ marginals) - (marginals * weights[:, None]).T @ marginals
         if is_sparse(features):
-            marginals, weights = on_host(marginals), on_host(weights)
+            marginals, weights = read_back(marginals), read_back(weights)
         factor = design.labels_like(marginals)
         if features is None:
             means = marginals @ factor
-            block = on_host(factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means)
+            squares = factor.T @ ((weights @ marginals)[:, None] * factor)
+            block = read_back(squares - (means * weights[:, None]).T @ means)
             return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
         if support is None:
             return within_clique_curvature(features, factor, marginals, weights)
@@ -297,8 +299,7 @@ class Datafit:
     def feature_gram(self, index: int, stride: int | None = None) -> np.ndarray:
         """Return the lower half of Z^T Z of a term with dense features, (r, r), from every ``stride``-th row."""
         features = self.designs[index].features
-        stride = stride or stride_of(*features.shape)
-        return on_host(features.gram(stride)) if hasattr(features, "gram") else gram_matrix(features, stride)
+        return gram_matrix(features, stride or stride_of(*features.shape))
 
 
 def within_clique_curvature(

@@ -25,7 +25,6 @@ from kernelfields.inference.chain import step_passes
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import EDGE, Member, Potentials
 from kernelfields.inference.packing import InfeasibleSequence, ScaledPasses
-from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.sparse_rows import entries_of
 
 # A kernel holds the transfer matrices in registers.
@@ -150,7 +149,7 @@ class TorchChainMember(Member):
         places, rows = (torch.as_tensor(each, device=node.device) for each in (positions, of_passes))
         tables = edge if self._tied else edge[places]
         potentials = Potentials(node[places].cpu().numpy(), {EDGE: tables.cpu().numpy()})
-        own = None if weights is None else on_host(weights)[sequences]
+        own = None if weights is None else weights.cpu().numpy()[sequences]
         try:
             member = ChainFamily(offsets, node.shape[1], tied=self._tied).at(potentials, own)
         except InfeasibleSequence as error:

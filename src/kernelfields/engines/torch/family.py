@@ -74,6 +74,15 @@ class TorchFamily(LabelFamily):
         """Return an array, such as weights of items (S,), on the device."""
         return None if array is None else self.tensor(array)
 
+    def read_back(self, array: Any) -> np.ndarray:
+        """Return a tensor of the family, or an array, as an array."""
+        return on_host(array)
+
+    def clique_residuals(self, residual: Potentials, term: Placed) -> Any:
+        """Return a gradient at the cliques of a set, (n, L^k), on the device; summed, and on the host, if tied."""
+        rows = super().clique_residuals(residual, term)
+        return on_host(rows) if term.tied_everywhere else rows
+
     def log_labellings(self) -> np.ndarray:
         """Return the logarithm of the number of labellings of each item, weighted by p0, (S,)."""
         return self.host.log_labellings()

@@ -32,7 +32,6 @@ from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
 from kernelfields.inference.single import SingleFamily, infeasible_item
 from kernelfields.inference.table import LabelTableRows, TableFamily
 from kernelfields.inference.tree.family import TreeFamily
-from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.threads import Workers
 
 # Arrays as long as those of g that its derivatives hold at once.
@@ -59,7 +58,7 @@ class OneGraphMember(Member):
         log_partition = torch.empty(family.n_items, dtype=torch.float64, device=family.device)
         self._gradient = family.derivative(potentials, weights, log_partition)
         if bool(torch.isneginf(log_partition).any()):
-            raise_if_infeasible(on_host(log_partition), family.infeasible)
+            raise_if_infeasible(log_partition.cpu().numpy(), family.infeasible)
         super().__init__(family, potentials, log_partition, weights)
 
     def mean(self) -> TorchPotentials:
@@ -86,11 +85,13 @@ class OneGraphFamily(HostedFamily):
     """Labellings of items that all have one graph, inferred on a device."""
 
     infeasible: ClassVar[Any] = InfeasibleGraph
+    #: Nodes of the factors of each group; labels that meet no others have none.
+    members: Sequence[np.ndarray] = ()
 
     @cached_property
     def graph(self) -> LabelTableRows:
         """The graph that all items share."""
-        return LabelTableRows(self.offsets, getattr(self, "members", ()), self.n_labels, 1)
+        return LabelTableRows(self.offsets, self.members, self.n_labels, 1)
 
     def log_partition_of(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return g of some items, (S,), for potentials as :meth:`batch` gives them."""

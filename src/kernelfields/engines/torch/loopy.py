@@ -34,7 +34,6 @@ from kernelfields.inference.approximate.base import diagnose
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.family import Member, Potentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
-from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.threads import Workers
 
 # Rounds between two looks at the changes, each of which waits for the device, and for one sweep of the host.
@@ -75,7 +74,7 @@ class TorchLoopyMember(Member):
             joint = self._joint(pairs)
             graphs = family.graphs_of_pairs(group)[pairs.first_rows.start - family.begins[group] :][: len(joint)]
             value = value.index_put((graphs,), log_sums(joint.flatten(1), 1), accumulate=True)
-        raise_if_infeasible(on_host(value), InfeasibleGraph)
+        raise_if_infeasible(value.cpu().numpy(), InfeasibleGraph)
         super().__init__(family, potentials, value, weights)
         report = np.tile([0.0, sweeps, change, converged], (family.n_items, 1))
         notes = diagnose(report, "'loopy'", "the values may mean little; raise max_iter or damping")["warnings"]

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernelfields.inference.family import Potentials
-from kernelfields.kernels.arrays import on_host
 from kernelfields.objective.likelihoods.likelihood import (
     Evaluation,
     Likelihood,
@@ -134,7 +133,7 @@ class ExpectationLikelihood(Objective):
         """Return what the groups of each expectation weigh at some point, and all positions; nothing for None."""
         if labels is None:
             return [np.zeros(len(expectation.shares) + 1) for expectation in self._expectations]
-        marginals = on_host(labels.member.marginals())
+        marginals = self.family.read_back(labels.member.marginals())
         return [expectation.masses(marginals, self._row_weights) for expectation in self._expectations]
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
