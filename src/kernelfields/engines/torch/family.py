@@ -33,9 +33,9 @@ from kernelfields.engines.torch.rows import device_expansion
 from kernelfields.engines.torch.steps import CompensatedSum, DeviceSteps, shift_to_zero
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.family import EDGE, Group, LabelFamily, Member, Placed, Potentials, Statistics
 from kernelfields.inference.packing import TIE, raise_if_infeasible
-from kernelfields.inference.step_order import StepOrder
 from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.threads import Workers
 

@@ -49,9 +49,9 @@ from kernelfields.engines.torch.tables import (
     TorchTable,
 )
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
+from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
 from kernelfields.inference.family import EDGE, Potentials
-from kernelfields.inference.step_order import StepOrder
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.coordinates import DenseSet, stride_of

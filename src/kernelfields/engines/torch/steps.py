@@ -1,4 +1,4 @@
-"""Tensors of a step-major order of sequences (inference/step_order.py), and products along it.
+"""Tensors of a step-major order of sequences (inference/chain/step_passes.py), and products along it.
 
     times      (x_t T_t)(b) = sum_a x_t(a) T_t(a, b)        x (n_t, L), T (L, L) or (n_t, L, L)
     linked     sum_t before_{t-1}^T after_t                 (L, L), over all neighbours
@@ -14,8 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from kernelfields.inference.chain.step_passes import Library
-from kernelfields.inference.step_order import StepOrder
+from kernelfields.inference.chain.step_passes import Library, StepOrder
 
 # Rows to a block of ``linked``: a device multiplies many short blocks side by side, one long one alone.
 _BLOCK_ROWS = 512

@@ -31,10 +31,10 @@ from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain import plain, step_passes
 from kernelfields.inference.chain.lists import ListedSums, best_in_lists, infer_lists, likeliest, worth_lists
 from kernelfields.inference.chain.scored_steps import StepTable
+from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.family import EDGE, Group, LabelFamily, Member, Observed, Potentials, RankedLabellings
 from kernelfields.inference.graphs import GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, ScaledPasses, exponentials
-from kernelfields.inference.step_order import StepOrder
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
