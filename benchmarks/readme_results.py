@@ -181,13 +181,14 @@ def engines() -> str:
         data = f"{row['data']}, {row['n_positions']:,} positions, rank {row['rank']:,}"
         error = f", test error {row['test_error']:.2%}" if "test_error" in row else ""
         lines.append([f"torch, {row['device']}", data, f"{row['seconds']:.1f} s, {row['passes']:.0f} passes{error}"])
-    for row in read_results("dask_passes.json"):
-        data = f"netsurfp2-ss3, {row['cluster']['positions']:,} residues, sparse linear + rank {row['rank']}"
-        figure = f"{row['ratio']:.2f} times the time per pass of two threads"
-        lines.append(["dask, two workers of one thread", data, figure])
+    for row in read_results("cluster.json"):
+        if row["what"] == "processes":
+            data = f"{row['data']}, {row['positions']:,} positions, rank {row['rank']}"
+            figure = f"{row['ratio']:.2f} times the passes a second of two threads"
+            lines.append(["dask, two workers of one thread", data, figure])
     kills = read_results("dask_kills.json", CAMPAIGNS)
     same = f"{sum(row['same'] for row in kills)} of {len(kills)} fits end at the same objective"
-    lines.append(["dask, a worker killed at random", "netsurfp2-ss3, a part", same])
+    lines.append(["dask, a worker killed at random", "fields of six kinds", same])
     stored = {row["keep"]: row for row in read_results("out_of_core.json")}
     row, ratio = stored["budget"], stored["budget"]["cpu_seconds"] / stored["memory"]["cpu_seconds"]
     budget = row["share"] * row["feature_bytes"] / 1e6

@@ -6,20 +6,15 @@ import itertools
 
 import numpy as np
 
-from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
-from kernelfields.data import CliqueSet
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
+from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PivotSubspace
+from kernelfields.data import Chains, CliqueSet, resolve_constraints
 from kernelfields.engines import SampleSettings, Threads
-from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.family import EDGE
+from kernelfields.inference import EDGE, FamilySpec
 from kernelfields.kernels import Constant, Linear
 from kernelfields.models.build import build_designs, name_cliques
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.datafit import Datafit
+from kernelfields.numerics import Workers
+from kernelfields.objective import Datafit, Term, likelihood_of
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.likelihoods.likelihood import likelihood_of
-from kernelfields.objective.term import Term
 
 
 def offsets_of(lengths):

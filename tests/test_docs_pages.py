@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from test_architecture import MAY_IMPORT, MODULES, room_of
-from tests.engines.conforming_engines import ENGINES, close, engine_named
+from tests.engines.conforming_engines import ENGINES, engine_named
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -65,11 +65,7 @@ def test_pages_show_parts_that_work(page, capsys):
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_parts_of_ones_own_work_on_every_engine(name, capsys):
-    engine = engine_named(name)
-    try:
-        printed, promised = run_as_one_program(ROOT / "docs" / "architecture.md", capsys, engine)
-    finally:
-        close(engine)
+    printed, promised = run_as_one_program(ROOT / "docs" / "architecture.md", capsys, engine_named(name))
     assert printed == promised
 
 

@@ -17,7 +17,7 @@ from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.data.partial_labels import shown_labels
 from kernelfields.data.reading import SEQUENCES
 from kernelfields.evaluation import evaluate
-from kernelfields.models.model_file import ModelFileError
+from kernelfields.formats import ModelFileError
 from tests.annotators.annotated_sequences import annotated_sequences
 
 X, y, said = annotated_sequences(n_sequences=40)

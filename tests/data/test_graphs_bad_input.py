@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kernelfields.data import Graphs
 from kernelfields.data.graph_reading import stack_members
-from kernelfields.data.graphs import Graphs
 
 NODES = np.ones((4, 2))
 GOOD = (NODES, np.array([[0, 1], [1, 2]]))

@@ -4,8 +4,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.chains import Chains
-from kernelfields.data.graphs import Factors, Graphs
+from kernelfields.data import Chains, Graphs
+from kernelfields.data.graphs import Factors
 
 LENGTHS = [3, 1, 4]
 OFFSETS = np.array([0, 3, 4, 8])

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.graphs import Graphs
+from kernelfields.data import Graphs
 
 
 def random_graph(rng, n_nodes, width=2):

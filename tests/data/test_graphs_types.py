@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields.data import GraphNodes
+from kernelfields.data import GraphNodes, Graphs
 from kernelfields.data.graph_reading import NodeTypes
-from kernelfields.data.graphs import Graphs
 
 X = np.arange(6.0).reshape(3, 2)
 EDGES = [[0, 1], [1, 2]]

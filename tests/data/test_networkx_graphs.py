@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.data.graphs import Graphs
+from kernelfields.data import Graphs
 
 
 class Drawn:

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from kernelfields.data import Constraints
-from kernelfields.data.constraints import find_scheme, guess_scheme, resolve_constraints
+from kernelfields.data import Constraints, resolve_constraints
+from kernelfields.data.constraints import find_scheme, guess_scheme
 from kernelfields.data.spans import mended_labels, spans_of_scheme
 
 TAGS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU"}

@@ -9,8 +9,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelfields import ChainCRF
+from kernelfields.numerics import blas_threads
 from kernelfields.numerics import threads as blas_module
-from kernelfields.numerics.threads import blas_threads
 
 
 def threads_now():

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.models.callbacks import Checkpoint
+from kernelfields.estimators import Checkpoint
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(20)

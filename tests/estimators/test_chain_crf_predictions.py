@@ -7,7 +7,7 @@ import pytest
 
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import RBF
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
 from tests.oracles.labellings import Labellings, all_labellings
 from tests.samples import labelled_sequences
 

@@ -27,9 +27,9 @@ from inspected_fields import (
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import Constraints, EdgeCliques, EndCliques, GraphCRF, MultiLabelCRF, NodeCliques, StartCliques
-from kernelfields.data.constraints import resolve_constraints
+from kernelfields.data import resolve_constraints
 from kernelfields.kernels import RBF, Linear
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
 
 FIELDS = {
     "dicts": lambda: (words_field(), DICTS[1]),

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.text_files import SequenceFileError
-from kernelfields.formats import ColumnSequence, read_columns, write_columns
+from kernelfields.formats import ColumnSequence, SequenceFileError, read_columns, write_columns
 
 CHUNKS = """He\tPRP\tB-NP
 reckons\tVBZ\tB-VP

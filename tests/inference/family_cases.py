@@ -15,20 +15,28 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.data import Chains
 from kernelfields.data.allowed import AllowedLabels
-from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.chain.family import ChainFamily, ListFamily
-from kernelfields.inference.choice import FamilySpec, family_of, plan_inference
-from kernelfields.inference.family import EDGE, Placement, Potentials
-from kernelfields.inference.ngrams.family import NgramFamily
+from kernelfields.inference import (
+    EDGE,
+    BaseMeasure,
+    ChainFamily,
+    FamilySpec,
+    ListFamily,
+    LoopyBelief,
+    NgramFamily,
+    Placement,
+    Potentials,
+    SegmentFamily,
+    SingleFamily,
+    TableFamily,
+    TreeReweighted,
+    family_of,
+    plan_inference,
+)
 from kernelfields.inference.ring import Rings
-from kernelfields.inference.segments.family import SegmentFamily
-from kernelfields.inference.single import SingleFamily
-from kernelfields.inference.table import TableFamily
 from tests.oracles.families import Cliques, Enumeration, SegmentEnumeration
 from tests.samples import offsets_of, on_a_grid
 

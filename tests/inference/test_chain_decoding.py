@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields.inference.chain.decoding import viterbi
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
 from tests.arrays import chain_entropy, n_best_chains, sample_chains
 from tests.oracles.chains import enumerate_chain
 from tests.samples import any_chain_potentials

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.family import EDGE, Potentials
-from kernelfields.inference.packing import InfeasibleSequence
+from kernelfields.inference import EDGE, ChainFamily, InfeasibleSequence, Potentials
 from tests.samples import chain_potentials
 
 

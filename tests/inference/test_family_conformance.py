@@ -19,9 +19,9 @@ import pytest
 from scipy.stats import chisquare
 
 from kernelfields.data.segments import Segmentation
-from kernelfields.inference.family import Placement, Potentials, Statistics
-from kernelfields.inference.segments.family import SegmentFamily
-from kernelfields.numerics.threads import Workers
+from kernelfields.inference import Placement, Potentials, SegmentFamily
+from kernelfields.inference.family import Statistics
+from kernelfields.numerics import Workers
 from tests.inference.family_cases import (
     APPROXIMATIONS,
     CASES,

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from small_graphs import packed, random_forests, random_graphs, random_potentials
 
-from kernelfields.inference.choice import plan_inference
-from kernelfields.inference.packing import InfeasibleGraph
+from kernelfields.inference import InfeasibleGraph, plan_inference
 from tests.arrays import decode_graphs, n_best_graphs
 from tests.oracles.graphs import GraphEnumeration
 

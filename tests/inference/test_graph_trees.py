@@ -10,8 +10,8 @@ from small_graphs import (
     random_potentials,
 )
 
-from kernelfields.inference.choice import plan_inference
-from kernelfields.numerics.threads import Workers
+from kernelfields.inference import plan_inference
+from kernelfields.numerics import Workers
 from tests.arrays import decode_graphs, infer_graphs
 from tests.oracles.chains import enumerate_chain
 from tests.samples import faint_chain

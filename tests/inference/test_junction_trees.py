@@ -9,9 +9,9 @@ from small_graphs import (
     random_potentials,
 )
 
-from kernelfields.inference.choice import plan_inference
+from kernelfields.inference import plan_inference
 from kernelfields.inference.junction.family import JunctionFamily
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
 from tests.arrays import decode_graphs, infer_graphs, sample_graphs
 
 

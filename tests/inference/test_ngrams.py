@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from kernelfields.inference import NgramFamily
 from kernelfields.inference.ngrams.automaton import NgramAutomaton, TooManyNgrams
-from kernelfields.inference.ngrams.family import NgramFamily
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
 from tests.arrays import infer_chains, infer_graphs
 from tests.oracles.labellings import all_labellings
 from tests.samples import offsets_of

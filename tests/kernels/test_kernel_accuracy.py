@@ -20,7 +20,7 @@ from kernelfields.kernels import (
     Polynomial,
     Tanimoto,
 )
-from kernelfields.kernels import rows as inputs
+from kernelfields.kernels import arrays as inputs
 
 
 def rows_of_norm_ten(n, seed):

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save, save_file
 
+from kernelfields.formats import ModelFileError, read_model, write_model
 from kernelfields.models import model_file, model_text
-from kernelfields.models.model_file import ModelFileError, read_model, write_model
 
 DOCUMENT = {
     "kernel": {"name": "rbf", "gamma": 0.1, "points": np.arange(6.0).reshape(3, 2)},

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.data import EdgeCliques
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
-from kernelfields.inference.chain.family import ChainFamily, ListFamily
-from kernelfields.numerics.threads import Workers
+from kernelfields.data import Chains, EdgeCliques, resolve_constraints
+from kernelfields.inference import ChainFamily, ListFamily
+from kernelfields.numerics import Workers
+from kernelfields.objective import Direction, LogPosterior
 from kernelfields.objective.designs.pairs import observed_support
 from kernelfields.objective.likelihoods.fused import fused_passes
-from kernelfields.objective.posterior import Direction, LogPosterior
 from tests.samples import chain_datafit, design_of
 
 N_LABELS, N_FEATURES = 5, 40

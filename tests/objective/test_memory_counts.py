@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.choice import plan_inference
+from kernelfields.inference import ChainFamily, plan_inference
 from kernelfields.objective.designs import memory
 from kernelfields.objective.designs.memory import (
     check_features_fit,

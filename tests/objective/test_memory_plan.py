@@ -6,8 +6,7 @@ from collections import namedtuple
 import numpy as np
 import pytest
 
-from kernelfields.basis import RandomCholesky
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import PanelCholesky, RandomCholesky
 from kernelfields.kernels import RBF
 from kernelfields.objective.designs import memory
 from kernelfields.objective.designs.memory import (

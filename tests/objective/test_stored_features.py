@@ -5,8 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from kernelfields.basis import Gradient, RandomCholesky
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import Gradient, PanelCholesky, RandomCholesky
 from kernelfields.kernels import RBF
 from kernelfields.objective.designs.files import mapped_array
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields.data.readers import ChainReader
-from kernelfields.objective.posterior import LogPosterior
+from kernelfields.objective import LogPosterior
 from tests.arrays import infer_chains
 from tests.samples import chain_datafit, design_of
 

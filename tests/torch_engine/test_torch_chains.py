@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from kernelfields.engines.torch.chains import TorchPotentials  # noqa: E402
 from kernelfields.engines.torch.family import TorchChainFamily  # noqa: E402
-from kernelfields.inference.family import EDGE, Potentials  # noqa: E402
+from kernelfields.inference import EDGE, Potentials  # noqa: E402
 from kernelfields.kernels.tensors import on_host  # noqa: E402
 from tests.arrays import infer_chains  # noqa: E402
 from tests.oracles.chains import enumerate_chain  # noqa: E402

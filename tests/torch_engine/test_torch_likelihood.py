@@ -9,13 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kernelfields.data.chains import Chains  # noqa: E402
-from kernelfields.data.constraints import resolve_constraints  # noqa: E402
+from kernelfields.data import Chains, resolve_constraints  # noqa: E402
 from kernelfields.engines.torch.family import TorchChainFamily  # noqa: E402
-from kernelfields.inference.base_measure import BaseMeasure  # noqa: E402
-from kernelfields.inference.chain.family import ChainFamily  # noqa: E402
-from kernelfields.inference.family import EDGE, Placement, Potentials  # noqa: E402
-from kernelfields.objective.likelihoods.likelihood import labelled_objective  # noqa: E402
+from kernelfields.inference import EDGE, BaseMeasure, ChainFamily, Placement, Potentials  # noqa: E402
+from kernelfields.objective import labelled_objective  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
 MASKS = resolve_constraints({"transitions": [(1, 0)], "start": [1], "end": [2], "labels": [3]}, np.arange(5))

@@ -27,6 +27,7 @@ from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.questions import ByItem
 from kernelfields.estimators.ring_crf import RingCRF
+from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.documents import NotData, describe_parameters, describe_value, rebuild_estimator, rebuild_value
@@ -122,6 +123,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
 
     estimator_: Annotated = attribute()
 
+    @runs_on_workers
     def fit(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Self:

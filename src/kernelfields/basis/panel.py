@@ -15,8 +15,7 @@ Gram matrices therefore just end with fewer columns. The floor follows the input
 
     outside = {j : d_j > floor_j}
 
-A basis refers to inputs by number and never reads all residuals at once, so that a panel whose rows are spread over
-machines has the same interface (engines/dask/panel.py). Cost: O(N) each.
+A basis refers to inputs by number and never reads all residuals at once: they may be on a device. Cost: O(N) each.
 
 Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot suggests, so float32
 columns would leave residual blocks that are rounding only. With them the pivots' own rows R of Z, (r, r), are
@@ -85,46 +84,14 @@ def select_rows(block: np.ndarray, accept: Callable[[int, float], bool]) -> tupl
     return positions, np.tril(columns[positions, : len(kept)])
 
 
-class PivotGrowth:
-    """Growth of a panel by candidates, with its ``residual_block``, ``append`` and other methods; a mixin."""
-
-    kernel: Kernel
-    pivots: np.ndarray
-
-    @property
-    def rank(self) -> int:
-        """Number of columns so far."""
-        return len(self.pivots)
-
-    @property
-    def exhausted(self: Any) -> bool:
-        """Whether no input is left whose residual is above its floor."""
-        return self.n_outside == 0
-
-    def extend(self: Any, candidates: np.ndarray) -> int:
-        """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
-        candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
-        if len(candidates) == 0:
-            return 0
-        accepted, local = independent_rows(self.residual_block(candidates), self.residuals_of(candidates)[1])
-        self.append(candidates[accepted], local)
-        self.set_aside(np.setdiff1d(candidates, self.pivots))
-        return len(accepted)
-
-    def check_lowest(self, lowest: float, highest_floor: float) -> None:
-        """Raise if a residual variance is so far below zero that the kernel can be no inner product."""
-        if lowest < -1e3 * highest_floor * np.sqrt(self.rank):
-            raise ValueError(
-                f"{self.kernel!r} is not positive semi-definite on the training inputs: after {self.rank} pivots a "
-                f"residual variance is {lowest:.3g} and should not be negative. Check the kernel function or matrix."
-            )
-
-
-class PanelCholesky(PivotGrowth):
+class PanelCholesky:
     """A growing factor Z of the Gram matrix of ``inputs`` (N, d) with room for ``capacity`` columns.
 
     ``room`` is an array (N, capacity) of this dtype to hold Z; None allocates one in memory.
     """
+
+    #: The numbers of the inputs among more of them; None where these are all.
+    numbers: np.ndarray | None = None
 
     def __init__(
         self,
@@ -277,6 +244,34 @@ class PanelCholesky(PivotGrowth):
             self._columns[rows, self.rank : self.rank + columns.shape[1]] = columns
             self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
 
+    @property
+    def rank(self) -> int:
+        """Number of columns so far."""
+        return len(self.pivots)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no input is left whose residual is above its floor."""
+        return self.n_outside == 0
+
+    def extend(self, candidates: np.ndarray) -> int:
+        """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
+        candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
+        if len(candidates) == 0:
+            return 0
+        accepted, local = independent_rows(self.residual_block(candidates), self.residuals_of(candidates)[1])
+        self.append(candidates[accepted], local)
+        self.set_aside(np.setdiff1d(candidates, self.pivots))
+        return len(accepted)
+
+    def check_lowest(self, lowest: float, highest_floor: float) -> None:
+        """Raise if a residual variance is so far below zero that the kernel can be no inner product."""
+        if lowest < -1e3 * highest_floor * np.sqrt(self.rank):
+            raise ValueError(
+                f"{self.kernel!r} is not positive semi-definite on the training inputs: after {self.rank} pivots a "
+                f"residual variance is {lowest:.3g} and should not be negative. Check the kernel function or matrix."
+            )
+
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return ||(K - Z Z^T)_j R||^2 / d_j for each candidate j and residuals R (N, q), streaming kernel blocks."""
         features = self.features
@@ -296,4 +291,8 @@ class PanelCholesky(PivotGrowth):
         else:
             # Shared where it is all: it can be most of the memory.
             factor = np.ascontiguousarray(self._factor[: self.rank, : self.rank])
-        return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.pivots.copy())
+        return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.numbered(self.pivots))
+
+    def numbered(self, rows: np.ndarray) -> np.ndarray:
+        """Return the numbers that some rows have among all inputs."""
+        return rows.copy() if self.numbers is None else self.numbers[rows]

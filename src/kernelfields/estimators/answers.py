@@ -27,6 +27,7 @@ from kernelfields.data.reading import (
 from kernelfields.engines.choice import answers_collections, scoring_engine
 from kernelfields.estimators.kept_field import KeptField
 from kernelfields.estimators.questions import ByItem, Data, Reader, Seed
+from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
     check_choice,
     check_count,
@@ -437,6 +438,7 @@ class AnsweringField(KeptField[Data, Reader]):
 
     # ---- uncertainty
 
+    @runs_on_workers
     def laplace(
         self,
         X: object,

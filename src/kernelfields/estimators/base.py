@@ -28,6 +28,7 @@ from kernelfields.data.reading import (
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.answers import AnsweringField
 from kernelfields.estimators.questions import Data, Reader
+from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
     check_callbacks,
     is_auto,
@@ -96,6 +97,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Return the prior variance of each term, in the order of ``_designs``."""
         return [clique.prior_variance for _, clique in self.clique_sets(training)]
 
+    @runs_on_workers
     def _fit(
         self,
         X: object,
@@ -164,13 +166,13 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         from kernelfields.estimators.auto_parameters import warn_of_uneven_columns
         from kernelfields.estimators.fit_state import FitState
 
-        random = random_generator(self.random_state)
         if is_collection(X) or is_collection(y):
             reader, data, classes = self._learn_collection(X, y, sample_weight)
         else:
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
         spec, engine = self._family_spec(classes, data), self._engine(data)
+        random = engine.same_random(random_generator(self.random_state))
         partial = self._partial_settings()
         criteria = partial.criteria(data, reader, classes)
         scaling: Reader | None = None
@@ -190,13 +192,15 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return training
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
-        """Return what :meth:`_learn` does, of Dask collections: data in shards, which have what a fit uses of data."""
+        """Return what :meth:`_learn` does, of the partitions of a collection that this process has in a fit of all."""
         refuse_elsewhere(self.allowed)
-        from kernelfields.engines.dask.data import read_collection
-        from kernelfields.engines.dask.engine import connected_client
+        from kernelfields.engines.dask.engine import running
+        from kernelfields.engines.together.reading import read_parts
 
-        client = connected_client(getattr(self.engine, "client", None))
-        return read_collection(client, self._travelling(), X, y, sample_weight)  # type: ignore[return-value]
+        group = running()
+        if group is None:
+            raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={self.engine!r}")
+        return read_parts(group, self, X, y, sample_weight)  # type: ignore[arg-type, return-value]
 
     def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the sorted labels that y names, however many, and what the positions of each weigh."""

@@ -20,6 +20,7 @@ from kernelfields.data.reading import (
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.kept_field import EngineLike
 from kernelfields.estimators.questions import Data, Reader
+from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
     check_callbacks,
     declares_parameters,
@@ -192,6 +193,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         """Return the data of one more batch, as the field reads those of a fit."""
         return self._read_fitted(X, y, sample_weight)
 
+    @runs_on_workers
     def _fit_next_batch(self, X: object, y: object, sample_weight: object) -> None:
         from kernelfields.models.continuation import fit_continued, with_pivots
         from kernelfields.models.field import Field

@@ -29,9 +29,10 @@ from kernelfields.estimators.kernel_classifier import TableField
 from kernelfields.estimators.questions import Tokens
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
-from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, pair_names, split_sum
+from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
+from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.label_graph import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.models.model_file import Document
 from kernelfields.models.pilot_fit import Choices

@@ -63,12 +63,12 @@ from kernelfields.numerics.parameters import (
     attribute,
     check_count,
     check_prior_variance,
+    check_window,
     declares_parameters,
     is_auto,
     parameter,
 )
 from kernelfields.numerics.threads import Workers
-from kernelfields.numerics.windows import window_of_inputs
 from kernelfields.reports.inspection import (
     Explanation,
     ModelSummary,
@@ -129,7 +129,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
 
     kernel: KernelLike = parameter("auto", first=True)
     n_states: int = parameter(3, check_count)
-    window: int | tuple[int, int] = parameter(1, window_of_inputs)
+    window: int | tuple[int, int] = parameter(1, check_window)
     prior_variance: float = parameter(1.0, _check_variance)
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))

@@ -6,7 +6,8 @@ Names load on first use: the reader of served models needs the rules of feature 
 from typing import TYPE_CHECKING
 
 from kernelfields.numerics.lazy import lazy_names
-from kernelfields.numerics.windows import check_window, window_view
+from kernelfields.numerics.parameters import check_window
+from kernelfields.numerics.windows import window_view
 
 if TYPE_CHECKING:
     from kernelfields.data.dicts import FeatureDictEncoder

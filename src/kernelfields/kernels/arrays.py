@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from kernelfields.kernels.rows import MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
 from kernelfields.numerics import sparse_rows
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 
@@ -49,6 +48,11 @@ _ALONE_VECTOR, _ALONE, _SMALL_PRODUCT = 9_000, 2**18, 2**24
 _ROUNDING = 32 * float(np.finfo(np.float64).eps)
 # Sparse rows are compared entry by entry if at most this share of the pairs of entries meet in a column.
 _FEW_MEET = 0.01
+# About 16 MB of float64: large enough for fast matrix products, small beside the block itself.
+_BLOCK_ENTRIES = 2**21
+_SMALLEST_BLOCK = 16
+#: Rows whose median is taken off before squared distances are computed.
+MEDIAN_SAMPLE = 256
 # Entries of a block of Manhattan distances that are added up together: they stay in the cache.
 _CACHED_ENTRIES = 2**15
 
@@ -90,6 +94,20 @@ def namespace(X: object) -> ModuleType:
 
 
 # ---- rows
+
+
+def check_matrix(shape: tuple[int, ...], name: str) -> None:
+    """Raise ValueError unless a shape has two dimensions."""
+    if len(shape) != 2:
+        raise ValueError(
+            f"{name} must be two-dimensional (rows, columns), got shape {tuple(shape)}. "
+            "Use x.reshape(1, -1) for a single row, x.reshape(-1, 1) for a single column."
+        )
+
+
+def not_real(name: str, dtype: object) -> str:
+    """Return the message for inputs that are no real numbers."""
+    return f"{name} must hold real numbers, got dtype {dtype}."
 
 
 @with_backends
@@ -349,6 +367,13 @@ def row_numbers(X: Rows, n_rows: int, owner: str) -> np.ndarray:
 
 
 # ---- blocks and vectors
+
+
+def row_blocks(n_rows: int, n_columns: int, entries: int | None = None) -> Iterator[slice]:
+    """Cut the rows of an (n_rows, n_columns) array into blocks of about ``entries``; None for a few megabytes."""
+    step = max(_SMALLEST_BLOCK, (entries or _BLOCK_ENTRIES) // max(n_columns, 1))
+    for first in range(0, n_rows, step):
+        yield slice(first, min(first + step, n_rows))
 
 
 @with_backends

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from kernelfields.kernels.rows import MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
+from kernelfields.kernels.arrays import MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
 
 _HOST_ENTRIES = 2**21
 _DEVICE_ENTRIES = 2**26

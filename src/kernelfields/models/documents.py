@@ -40,7 +40,6 @@ from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.term import Term
-from kernelfields.objective.ties import ties_of
 from kernelfields.solvers.loop import REASONS, Iteration, Solution
 
 #: The form of documents that this version writes.
@@ -288,7 +287,7 @@ def _rebuild_term(entry: Document, subspaces: Sequence[Subspace], n_labels: int,
         subspace = subspaces[whole_number(place, f"the basis of set {name!r}")]
     if (clique.kernel is None) != (place is None):
         raise ValueError(f"set {name!r} has a kernel without a basis, or a basis without a kernel")
-    term = Term(clique, name, subspace, factor, support, coefficients, ties_of(clique, subspace, n_labels))
+    term = Term.of(clique, name, subspace, n_labels, factor, support, coefficients)
     if support is not None and factor is not None:
         raise ValueError(f"set {name!r} has both pairs of features and labels and a label factor")
     if term.label_coefficients.shape != (subspace.rank, n_outcomes):

@@ -25,8 +25,8 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.partial_labels import informative
 from kernelfields.inference.choice import FamilySpec, labels_fit
-from kernelfields.models.build import Edge, InstanceTerms, pair_names
 from kernelfields.models.fit import FitOptions
+from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.structure import StructurePath, StructureSearch, learn_structure, log_likelihood
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.threads import Workers

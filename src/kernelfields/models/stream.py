@@ -38,9 +38,9 @@ from kernelfields.inference.chain.streaming import ChainStream
 from kernelfields.inference.family import Potentials
 from kernelfields.models.field import Field
 from kernelfields.numerics.containers import n_rows_of, shape_of
-from kernelfields.numerics.parameters import check_count, is_real, is_whole
+from kernelfields.numerics.parameters import check_count, check_window, is_real, is_whole
 from kernelfields.numerics.threads import Workers
-from kernelfields.numerics.windows import check_window, window_view
+from kernelfields.numerics.windows import window_view
 from kernelfields.objective.term import Term
 
 

@@ -165,7 +165,7 @@ def improvement_bounds(
         for index, design in enumerate(batch, start=len(present)):
             (slope,) = datafit.pull_back(evaluation.residual, [index])
             term = design.term
-            bounds[design.name] = float(penalty_gap(np.zeros_like(slope), slope, term.prior_variance, term.l1))
+            bounds[design.name] = penalty_gap(term, np.zeros_like(slope), slope)
     return {candidate.name: bounds[candidate.name] for candidate in candidates}
 
 

@@ -42,7 +42,9 @@ _FIRST, _FINER, _FINEST = 30.0, 0.3, 0.03
 def has_working_sets(posterior: LogPosterior) -> bool:
     """Whether an objective has many sparse weights with an l1 penalty."""
     datafit = posterior.datafit
-    if not posterior.has_l1 or type(datafit) is not Datafit or not isinstance(datafit.likelihood, Likelihood):
+    if not posterior.has_l1 or type(datafit) is not Datafit or datafit.group.size > 1:
+        return False
+    if not isinstance(datafit.likelihood, Likelihood):
         return False
     return sum(design.shape[0] * design.shape[1] for design in datafit.designs if _is_sparse(design)) >= _MANY
 

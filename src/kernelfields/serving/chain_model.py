@@ -30,9 +30,10 @@ from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.models.model_file import Document, ModelFileError, ModelFileMissing, read_model_of
 from kernelfields.models.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.numerics.containers import n_rows_of
+from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, entry_rows
 from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
-from kernelfields.numerics.windows import check_window, window_view
+from kernelfields.numerics.windows import window_view
 from kernelfields.serving.inputs import Inputs, Packed, ServingError
 
 if TYPE_CHECKING:

@@ -259,6 +259,7 @@ def minimize(
 
     def record(point: Point, step: float) -> bool:
         """Note a point; True when a callback wants to stop."""
+        posterior.datafit.group.reached(point.theta)
         history.append(
             Iteration(
                 iteration=len(history),
@@ -306,6 +307,7 @@ def minimize(
         )
 
     try:
+        start = posterior.datafit.group.start(start, posterior.size)
         point = posterior.at(rule.first_point(posterior) if start is None else start)
         stop_asked, stalled = visit(point, 0.0)
         rule.begin(point)

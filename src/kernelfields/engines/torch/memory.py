@@ -89,7 +89,7 @@ class PartPanel(TorchPanel):
 
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, numbered among all inputs."""
-        return replace(super().subspace(), indices=self.candidates[self.pivots])
+        return replace(super().subspace(), indices=self.numbered(self.candidates[self.pivots]))
 
     def release(self) -> None:
         """Give the columns back: only the pivots are needed."""

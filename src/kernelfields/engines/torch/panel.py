@@ -222,7 +222,7 @@ class TorchPanel(PanelCholesky):
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, in arrays of NumPy, able to score new inputs."""
         pivots = as_rows(self.inputs)[self.pivots]
-        return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.pivots.copy())
+        return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.numbered(self.pivots))
 
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray | torch.Tensor) -> np.ndarray:
         """Return ||(K - Z Z^T)_j R||^2 / d_j, see basis/selection.py, for residuals R (N, q), an array or a tensor."""

@@ -21,22 +21,28 @@ from kernelfields.engines.torch.rows import is_out_of_memory
 from kernelfields.engines.torch.tables import TorchTable
 from kernelfields.kernels.tensors import float32_products
 from kernelfields.objective.coordinates import DenseSet, stride_of
+from kernelfields.objective.group import ALONE, Group
 
 
 class TorchCoordinates:
     """Vectors of all coefficients in the coordinates of a metric and back; float64 on ``device``.
 
-    ``tables`` are the features of the ``dense`` sets.
+    ``tables`` are the features of the ``dense`` sets in this process of a ``group``.
     """
 
     def __init__(
-        self, metric: np.ndarray, dense: Sequence[DenseSet], tables: Sequence[TorchTable], device: torch.device
+        self,
+        metric: np.ndarray,
+        dense: Sequence[DenseSet],
+        tables: Sequence[TorchTable],
+        device: torch.device,
+        group: Group = ALONE,
     ):
         self.device = device
         self._root = self.tensor(metric).sqrt()
         self._factors: list[tuple[DenseSet, torch.Tensor, torch.Tensor]] = []
         for coordinates, table in zip(dense, tables, strict=True):
-            factors = _factor(table, coordinates)
+            factors = _factor(table, coordinates, group)
             if factors is not None:
                 self._factors.append((coordinates, *factors))
 
@@ -69,10 +75,14 @@ class TorchCoordinates:
         return out
 
 
-def _factor(table: TorchTable, dense: DenseSet) -> tuple[torch.Tensor, torch.Tensor] | None:
+def _factor(table: TorchTable, dense: DenseSet, group: Group) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Return C and its inverse; None where there is no room for them, or rounding leaves none."""
     try:
-        matrix = table.gram(stride_of(*table.shape))
+        matrix = table.gram(stride_of(group.total(table.shape[0]), table.shape[1]))
+        if group.size > 1:
+            # It shapes directions only, so that half the traffic will do.
+            summed = group.total(matrix.to(torch.float32).cpu().numpy())
+            matrix.copy_(torch.from_numpy(summed))
         matrix *= dense.curvature
         matrix.diagonal().add_(dense.precision)
         factor, failed = torch.linalg.cholesky_ex(matrix)

@@ -11,7 +11,7 @@ Where pivots span the features, two questions need more than Z (:class:`FeatureO
   d = k(x, x) - ||z(x)||^2:
 
       tr R^T K R - ||Z^T R||^2                exact, O(n^2 (d + q)) time, streamed in blocks
-      (sum_t ||R_t|| sqrt(d_t))^2             a bound, free; the sum runs over shards before it is squared
+      (sum_t ||R_t|| sqrt(d_t))^2             a bound, free; the sum runs over all processes before it is squared
 
 * what rounding of stored features does to the value. A fit sees Z as it is stored; the fitted field answers with
   the kernel. To first order the value of the field itself differs from the one reported by

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import scipy.sparse
@@ -25,6 +26,8 @@ from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.ties import moved_labellings, orbits_of
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.sparse_rows import Rows
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.posterior import Block
 
 
 @dataclass(eq=False)
@@ -70,24 +73,63 @@ class Ties:
         return matrix[np.arange(rank * outputs).reshape(rank, outputs)[rows].ravel()]
 
 
-def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties | None:
-    """Return the ties of the coefficients of a clique set in a subspace; None if it has none."""
-    if clique.ties is None:
-        return None
+class TiedBlock(Block):
+    """The coefficients of a tied set within theta, one number for each orbit, (size, 1)."""
+
+    @classmethod
+    def after(cls, begin: int, design: Design) -> Self:
+        """Return the block of a design that begins at a place of theta."""
+        assert design.term.ties is not None
+        size = design.term.ties.size
+        return cls(design, slice(begin, begin + size), (size, 1))
+
+    @property
+    def ties(self) -> Ties:
+        """How labels share coefficients."""
+        assert self.design.term.ties is not None
+        return self.design.term.ties
+
+    def split(self, theta: np.ndarray) -> np.ndarray:
+        """Return the coefficients (r, q) of the design."""
+        return self.design.compress(self.expanded(theta))
+
+    def reduced(self, gradient: np.ndarray) -> np.ndarray:
+        """Return a gradient (r, q) in the coefficients of the design as one in the orbits."""
+        return self.ties.reduce(self.design.expand(gradient))
+
+    def expanded(self, theta: np.ndarray) -> np.ndarray:
+        """Return V over all features, seen in training or not."""
+        return self.ties.expand(theta[self.rows])
+
+    def compressed(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return this part of theta from a tied V."""
+        return self.ties.reduce(coefficients)
+
+    def diagonal(self, diagonal: np.ndarray) -> np.ndarray:
+        """Return the means of a diagonal (r, q) over the orbits."""
+        return self.ties.means(self.design.expand(diagonal))
+
+    def reduced_matrix(self, matrix: np.ndarray) -> np.ndarray:
+        """Return a matrix in the coefficients of the design as one in the orbits."""
+        tied = self.ties.matrix(self.design.occupied)
+        return tied.T @ (tied.T @ matrix).T
+
+    def tables(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows of theta (k, size) as tables V (k, r, q) over all features."""
+        return np.reshape([self.expanded(row) for row in rows], (len(rows), *self.ties.shape))
+
+
+def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
+    """Return the ties of the coefficients of a tied clique set in a subspace."""
+    assert clique.ties is not None
     labels, columns = clique.ties.labels, clique.ties.columns
     if labels.shape[1] != n_labels:
         raise ValueError(f"ties move {labels.shape[1]} labels, and there are {n_labels}")
-    outputs = label_moves(clique, n_labels)
+    outputs = np.array([coordinate_moves(clique, each) for each in labels])
     features, frame = _feature_moves(subspace, columns, len(labels))
     rank, width = features.shape[1], outputs.shape[1]
     moves = [(own[:, None] * width + beside).ravel() for own, beside in zip(features, outputs, strict=True)]
     return Ties(orbits_of(moves, rank * width), (rank, width), frame)
-
-
-def label_moves(clique: CliqueSet, n_labels: int) -> np.ndarray:
-    """Return where the label coordinates of a tied set go by each generator, (m, q)."""
-    assert clique.ties is not None
-    return np.array([coordinate_moves(clique, each) for each in clique.ties.labels])
 
 
 def coordinate_moves(clique: CliqueSet, labels: np.ndarray) -> np.ndarray:

@@ -1,14 +1,13 @@
-"""Training data of a cluster: data of the client cut into shards, or Dask collections that never visit it.
+"""Collections of labelled data, of which each process that fits together has some partitions.
 
-    lists, tables                  checked and packed by the client, cut by positions into one shard for each worker
-    Dask bags                      one sequence or graph for each item; a partition is a shard
-    Dask arrays and data frames    one row for each sample or instance; a block of rows is a shard
-    lists of Delayed               one list of sequences or graphs, or one table, each; each is a shard
+    Dask bags                      one sequence or graph for each item
+    Dask arrays and data frames    one row for each sample or instance; a block of rows is a partition
+    lists of Delayed               one list of sequences or graphs, or one table, each
 
-Estimators read partitions as they read data of the client. The client gets one summary of each: classes, weights of
-labels, and the reader of its inputs. From these it makes a reader of all, and every shard is read by that:
+Estimators read partitions as they read data of one process. Processes exchange one summary of each: classes, weights of
+labels, and the reader of its inputs. From these all of them make the same reader, and read their partitions by it:
 
-    summarised, to the client  ->  reader and classes of all  ->  planned_shard
+    summarised, gathered  ->  reader and classes of all  ->  the data of this process
 
 Partitions without items are dropped. Fails: what is wrong with a sequence is a ValueError or TypeError with the
 number of its partition, and its number within, before the fit starts.
@@ -16,22 +15,20 @@ number of its partition, and its number within, before the fit starts.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse
 
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.readers import GraphReader, InputReader, TableReader
 from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_weight
-from kernelfields.engines.dask.collections import PAIRED, is_delayed, partitions
-from kernelfields.engines.dask.shards import SHARD, Shard, ShardGroup
+from kernelfields.engines.choice import Partitions
 from kernelfields.engines.engine import PackedData
-
-if TYPE_CHECKING:
-    from distributed import Client, Future
+from kernelfields.engines.together.placing import DataInParts
+from kernelfields.objective.group import Group
 
 
 class Estimator(Protocol):
@@ -50,7 +47,7 @@ class Estimator(Protocol):
 
 @dataclass
 class PartitionSummary:
-    """Summary of a partition for the client; without items there is no reader."""
+    """Summary of a partition for all processes; without items there is no reader."""
 
     n_items: int = 0
     reader: InputReader | None = None
@@ -62,14 +59,13 @@ class PartitionSummary:
 
 
 @dataclass
-class ShardPlan:
-    """How partitions become shards, from the summaries of all of them."""
+class Plan:
+    """How partitions are read, from the summaries of all of them."""
 
     reader: InputReader
     classes: np.ndarray
     dtype: np.dtype
     class_weight: Any
-    n_threads: int
 
 
 def _items(values: Any, table: bool) -> Any:
@@ -93,11 +89,10 @@ def _named(number: int, error: Exception) -> Exception:
 
 
 def summarised(
-    number: int, estimator: Estimator, x: Iterable, y: Iterable, weights: Iterable[float] | None
+    number: int, estimator: Estimator, X: Any, labels: Any, weights: Iterable[float] | None
 ) -> PartitionSummary:
     """Return the summary of a partition."""
     table, nouns = issubclass(estimator._reads, TableReader), estimator.item_names
-    X, labels = _items(x, table), _items(y, table)
     n_items = _count(X)
     if n_items != _count(labels):
         whole = "row" if table else nouns.whole
@@ -116,102 +111,78 @@ def summarised(
     return PartitionSummary(n_items, reader, inputs.dtype, classes, totals, float(own.sum()))
 
 
-def planned_shard(
-    number: int, place: int, estimator: Estimator, plan: ShardPlan, x: Iterable, y: Iterable, weights: Any
-) -> Shard:
-    """Return the shard of a partition, at a place among those that are not empty."""
-    table = issubclass(estimator._reads, TableReader)
-    X, labels = _items(x, table), _items(y, table)
-    try:
-        data = estimator._read_part(X, labels, plan.reader, plan.classes, plan.class_weight)
-    except (TypeError, ValueError) as error:
-        raise _named(number, error) from error
-    weighed = data.weights * _checked_weights(weights, len(data.weights), estimator.item_names)
-    data = replace(data, inputs=data.inputs.astype(plan.dtype, copy=False), weights=weighed)
-    # A sample of weight zero is none: it must not lend the basis a pivot either.
-    return Shard(data.subset(weighed > 0) if table else data, place, plan.n_threads)
-
-
-@dataclass
-class ShardedData:
-    """Labelled data of a collection, in shards on the workers where their partitions are."""
-
-    group: ShardGroup
-    n_positions: int
-    #: Data like these without items, which have their types of nodes and of edges.
-    nothing: PackedData
-
-    #: The engine that data like these need, and what data of this process would have here.
-    lie_with: ClassVar[str] = "dask"
-    inputs: ClassVar[None] = None
-    certain_labels: ClassVar[None] = None
-    position_weights: ClassVar[None] = None
-
-
-def shards_of(client: Client, data: PackedData) -> ShardGroup:
-    """Cut sequences, graphs or instances into one shard for each worker, by positions, as many as it has threads."""
-    threads = client.nthreads()
-    ends = np.cumsum(list(threads.values())) / sum(threads.values())
-    cuts = np.searchsorted(data.offsets, ends * data.n_positions)
-    futures: list[Future] = []
-    first = 0
-    for (address, n_threads), last in zip(threads.items(), cuts.tolist(), strict=True):
-        if last > first:
-            piece = data.subset(slice(first, last))
-            futures.append(
-                _submit(client, Shard, piece, len(futures), n_threads, workers=[address], allow_other_workers=True)
-            )
-            first = last
-    return ShardGroup(client, futures)
-
-
-def _submit(client: Client, function: Callable, *arguments: object, **keywords: object) -> Future:
-    with warnings.catch_warnings():
-        # Data of the client travel as arguments: what is scattered could not be made again if a worker dies.
-        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-        return client.submit(function, *arguments, pure=False, **keywords)
-
-
-def read_collection(
-    client: Client, estimator: Estimator, X: object, y: object, sample_weight: object
-) -> tuple[InputReader, ShardedData, np.ndarray]:
-    """Put the items of collections into shards; return how they are read, the shards and the sorted classes."""
-    table = issubclass(estimator._reads, TableReader)
-    xs, ys = partitions(X, "X", table), partitions(y, "y", table)
-    ws = [None] * len(xs) if sample_weight is None else partitions(sample_weight, "sample_weight", table)
-    if not len(xs) == len(ys) == len(ws):
-        raise ValueError(f"{PAIRED}: X has {len(xs)}, y has {len(ys)}, sample_weight has {len(ws)}")
-    values = [*xs, *ys, *ws]
-    computed = iter(client.compute([value for value in values if is_delayed(value)]))
-    futures = [next(computed) if is_delayed(value) else value for value in values]
-    parts = [futures[number :: len(xs)] for number in range(len(xs))]
-    summaries = client.gather(
-        [client.submit(summarised, number, estimator, *part, pure=False) for number, part in enumerate(parts)]
-    )
-    found = {number: summary for number, summary in enumerate(summaries) if summary.n_items}
+def read_parts(
+    group: Group, estimator: Estimator, X: Partitions, y: Partitions, sample_weight: Partitions | None
+) -> tuple[InputReader, DataInParts, np.ndarray]:
+    """Return how the partitions of all processes are read, those of this one, and the sorted classes."""
+    table, nouns = issubclass(estimator._reads, TableReader), estimator.item_names
+    weights: list[Any] = [None] * len(X.values) if sample_weight is None else sample_weight.values
+    parts = [
+        (number, _items(x, table), _items(labels, table), None if own is None else list(own))
+        for number, x, labels, own in zip(X.numbers, X.values, y.values, weights, strict=True)
+    ]
+    summaries = [summarised(number, estimator, *part) for number, *part in parts]
+    gathered = [each for own in group.gathered(list(zip(X.numbers, summaries, strict=True))) for each in own]
+    found = {number: summary for number, summary in gathered if summary.n_items}
     if not found:
-        raise ValueError(
-            f"all {len(parts)} partitions of X are empty: at least one {estimator.item_names.whole} is needed"
-        )
+        raise ValueError(f"all {len(gathered)} partitions of X are empty: at least one {nouns.whole} is needed")
     _check_alike(found)
     classes, totals = _joined_classes(found)
     if not sum(summary.weight for summary in found.values()):
-        raise ValueError(f"sample_weight is zero for every {estimator.item_names.whole}: nothing is left to fit")
-    balanced = isinstance(estimator.class_weight, str)
-    plan = ShardPlan(
+        raise ValueError(f"sample_weight is zero for every {nouns.whole}: nothing is left to fit")
+    class_weight = estimator.class_weight
+    if isinstance(class_weight, str):
+        class_weight = dict(zip(classes.tolist(), balanced_weights(totals), strict=True))
+    plan = Plan(
         _joined_reader([summary.reader for summary in found.values() if summary.reader is not None]),
         classes,
         np.result_type(*(summary.dtype for summary in found.values())),
-        dict(zip(classes.tolist(), balanced_weights(totals), strict=True)) if balanced else estimator.class_weight,
-        max(1, sum(client.nthreads().values()) // len(found)),
+        class_weight,
     )
-    shards = [
-        client.submit(planned_shard, number, place, estimator, plan, *parts[number], pure=False)
-        for place, number in enumerate(found)
-    ]
-    group = ShardGroup(client, shards)
-    sizes, nothing = zip(*group.ask(size_and_kind, SHARD), strict=True)
-    return plan.reader, ShardedData(group, sum(sizes), nothing[0]), classes
+    own = [part for part in parts if part[0] in found]
+    data = _read(estimator, plan, own) if own else None
+    kinds = group.gathered(None if data is None else (data.n_positions, data.subset(slice(0, 0))))
+    nothing = next(kind[1] for kind in kinds if kind is not None)
+    n_positions = sum(kind[0] for kind in kinds if kind is not None)
+    return plan.reader, DataInParts(nothing if data is None else data, n_positions, nothing), classes
+
+
+def _read(estimator: Estimator, plan: Plan, parts: list[tuple[int, Any, Any, Any]]) -> PackedData:
+    """Return the partitions of this process as one; what is wrong with one of them names it."""
+    try:
+        return _read_together(estimator, plan, parts)
+    except (TypeError, ValueError):
+        for part in parts:
+            try:
+                _read_together(estimator, plan, [part])
+            except (TypeError, ValueError) as error:
+                raise _named(part[0], error) from error
+        raise
+
+
+def _read_together(estimator: Estimator, plan: Plan, parts: list[tuple[int, Any, Any, Any]]) -> PackedData:
+    X, labels = (_stacked([part[place] for part in parts]) for place in (1, 2))
+    data = estimator._read_part(X, labels, plan.reader, plan.classes, plan.class_weight)
+    own = [_checked_weights(weights, _count(x), estimator.item_names) for _, x, _, weights in parts]
+    weighed = data.weights * np.concatenate(own)
+    data = replace(data, inputs=data.inputs.astype(plan.dtype, copy=False), weights=weighed)
+    # A sample of weight zero is none: it must not lend the basis a pivot either.
+    return data.subset(weighed > 0) if issubclass(estimator._reads, TableReader) else data
+
+
+def _stacked(parts: list[Any]) -> Any:
+    """Return the items of lists, or the rows of tables, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], list):
+        return [item for part in parts for item in part]
+    if scipy.sparse.issparse(parts[0]):
+        return scipy.sparse.vstack(parts, format="csr")
+    if hasattr(parts[0], "iloc"):
+        from pandas import concat
+
+        return concat(parts)
+    return np.concatenate(parts)
 
 
 def _check_alike(found: dict[int, PartitionSummary]) -> None:
@@ -278,11 +249,3 @@ def _joined_classes(found: dict[int, PartitionSummary]) -> tuple[np.ndarray, np.
     if len(classes) < 2:
         raise ValueError(f"y holds one class only, {classes[0].item()!r}: fitting needs at least two labels")
     return classes, np.bincount(places, weights=np.concatenate([totals for _, totals in counted if totals is not None]))
-
-
-# What follows runs on the workers.
-
-
-def size_and_kind(shard: Shard) -> tuple[int, PackedData]:
-    """Return the number of positions of a shard, and data like its own without items."""
-    return shard.data.n_positions, shard.data.subset(slice(0, 0))
