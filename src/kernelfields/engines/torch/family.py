@@ -30,7 +30,7 @@ from kernelfields.data.reading import Matrix
 from kernelfields.engines.engine import DeviceFamily
 from kernelfields.engines.torch.chains import TorchChainMember, TorchPotentials, check_chain_arrays
 from kernelfields.engines.torch.rows import device_expansion
-from kernelfields.engines.torch.steps import CompensatedSum, DeviceSteps, shift_to_zero
+from kernelfields.engines.torch.steps import DeviceSteps, shift_to_zero
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.chain.step_passes import StepOrder
@@ -237,7 +237,8 @@ def best_labels(
     n_labels, tied = node.shape[1], edge.shape[0] == 1
     at_once = max(1, table_values // n_labels**2)
     best, pointers = node[steps.permutation], torch.empty(node.shape, dtype=torch.int64, device=node.device)
-    total = CompensatedSum(shift_to_zero(best[: steps.order.n_sequences]))
+    shifts, starts = node.new_empty(len(node)), slice(0, steps.order.n_sequences)
+    shifts[starts] = shift_to_zero(best[starts])
     for here, before in steps.pairs:
         for begin in range(here.start, here.stop, at_once):
             rows = slice(begin, min(begin + at_once, here.stop))
@@ -245,12 +246,12 @@ def best_labels(
             joint = best[earlier][:, :, None] + (edge if tied else edge[steps.permutation[rows]])
             highest, pointers[rows] = _first_largest(joint)
             best[rows] += highest
-        total.add(shift_to_zero(best[here]))
+        shifts[here] = shift_to_zero(best[here])
     labels = torch.empty(len(node), dtype=torch.int64, device=node.device)
     labels[steps.ends] = _first_largest(best[steps.ends])[1]
     for here, before in reversed(steps.pairs):
         labels[before] = pointers[here].gather(1, labels[here][:, None])[:, 0]
-    return labels[steps.inverse], total.value()[steps.sequence_ranks]
+    return labels[steps.inverse], steps.order.sums(shifts)[steps.sequence_ranks]
 
 
 def _first_largest(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -312,7 +313,7 @@ class AnsweredChains(TorchChainFamily, DeviceFamily):
 
     def at_on_host(self, potentials: Potentials, workers: Workers) -> Member:
         """Return the distribution at potentials, inferred on the host."""
-        return self._infer(self.with_base(potentials), None, workers, True)
+        return self._infer(self.with_base(potentials), None, workers)
 
     def with_base(self, potentials: Potentials) -> Potentials:
         """Return potentials plus the logarithm of the base measure, on the host."""

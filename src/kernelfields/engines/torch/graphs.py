@@ -27,6 +27,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from kernelfields.engines.torch.chains import TorchPotentials
 from kernelfields.engines.torch.family import HostedFamily
 from kernelfields.engines.torch.rows import block_bytes
+from kernelfields.engines.torch.steps import finite_or_zero
 from kernelfields.inference.family import LabelFamily, Member, Potentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
 from kernelfields.inference.single import SingleFamily, infeasible_item
@@ -42,8 +43,7 @@ _SAFE_SUM = 1e-140
 
 def log_sums(scores: torch.Tensor, dim: int) -> torch.Tensor:
     """Return log sum exp along an axis, with derivatives of zero where all is forbidden."""
-    top = scores.detach().amax(dim, keepdim=True)
-    top = torch.where(torch.isneginf(top), 0.0, top)
+    top = finite_or_zero(scores.detach().amax(dim, keepdim=True))
     total = (scores - top).exp().sum(dim)
     some = total > 0
     return torch.where(some, torch.where(some, total, 1.0).log() + top.squeeze(dim), -torch.inf)
@@ -278,8 +278,7 @@ def _outer_sums(scores: torch.Tensor) -> torch.Tensor:
 
 def _exponentials(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return exp of rows (S, A) shifted to a maximum of zero, and the shifts (S,)."""
-    top = scores.detach().amax(1)
-    top = torch.where(torch.isneginf(top), 0.0, top)
+    top = finite_or_zero(scores.detach().amax(1))
     return (scores - top[:, None]).exp(), top
 
 

@@ -63,27 +63,6 @@ def _times(rows: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
 TORCH = Library(torch, _times)
 
 
-class CompensatedSum:
-    """A sum for every sequence, by rank, with a correction for what rounding drops, as math.fsum would."""
-
-    def __init__(self, first: torch.Tensor):
-        self._total = first.clone()
-        self._dropped = torch.zeros_like(first)
-
-    def add(self, terms: torch.Tensor) -> None:
-        """Add terms (n,) to the first n sums."""
-        total = self._total[: len(terms)]
-        moved = total + terms
-        large, small = torch.where(total.abs() >= terms.abs(), torch.stack([total, terms]), torch.stack([terms, total]))
-        # Infinity minus infinity is NaN: there is nothing to correct then.
-        self._dropped[: len(terms)].add_(torch.nan_to_num((large - moved) + small))
-        total.copy_(moved)
-
-    def value(self, last: torch.Tensor | float = 0.0) -> torch.Tensor:
-        """Return the sums, (S,), with a last term."""
-        return self._total + (self._dropped + last)
-
-
 def finite_or_zero(logarithms: torch.Tensor) -> torch.Tensor:
     """Return logarithms with 0 for -inf: -inf minus -inf is NaN, while exp(-inf - 0) is 0."""
     return torch.where(torch.isneginf(logarithms), 0.0, logarithms)

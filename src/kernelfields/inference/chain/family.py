@@ -385,7 +385,7 @@ class ChainFamily(LabelFamily):
             self._known_blocks = workers.n_threads, blocks
         return self._known_blocks[1]
 
-    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> Member:
+    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> Member:
         return ChainMember(self, potentials, weights, workers)
 
     @cached_property
