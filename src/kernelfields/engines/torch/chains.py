@@ -143,7 +143,8 @@ class TorchChainMember(Member):
 
     def _rescue(self, sequences: np.ndarray) -> Rescued:
         """Infer some sequences on the host and blank their scaled quantities."""
-        (node, edge), order, weights = self.potentials.arrays, self._steps.order, self.weights
+        (node, edge), order = self.potentials.arrays, self._steps.order
+        weights: Any = self.weights
         positions, offsets = entries_of(order.offsets, sequences)
         of_passes = positions if self.compiled else order.inverse[positions]
         places, rows = (torch.as_tensor(each, device=node.device) for each in (positions, of_passes))

@@ -86,7 +86,7 @@ class OneGraphFamily(HostedFamily):
 
     infeasible: ClassVar[Any] = InfeasibleGraph
     #: Nodes of the factors of each group; labels that meet no others have none.
-    members: Sequence[np.ndarray] = ()
+    members: tuple[np.ndarray, ...] = ()
 
     @cached_property
     def graph(self) -> LabelTableRows:
