@@ -46,8 +46,6 @@ def test_steep_scores_and_forbidden_ones_are_enumerated(scale, seed):
     every = SegmentEnumeration(offsets, n_labels, longest, tied=tied)
     potentials = dict(zip(every.groups, (node, edge, duration), strict=True))
     truth = every.at(potentials, np.zeros_like(node), np.zeros(n_labels**2))
-        dict(zip(every.groups, (node, edge, duration), strict=True)), np.zeros_like(node), np.zeros(n_labels**2)
-    )
     if not truth.possible:
         with pytest.raises(ValueError, match="cannot be cut into segments"):
             infer_segments(node, edge, duration, offsets)
