@@ -37,7 +37,6 @@ import scipy.linalg
 from numpy.typing import DTypeLike
 
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
-from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.triangular import forward_substitution, room_for_factor
@@ -106,13 +105,13 @@ class PanelCholesky:
         self.inputs = inputs
         self.dtype = np.dtype(dtype)
         n_rows = inputs.shape[0]
-        self._begin(np.asarray(kernel.diag(inputs), dtype=np.float64), inputs[:1])
+        self._begin(np.asarray(kernel.diag(inputs), dtype=np.float64))
         self._columns = np.empty((n_rows, min(capacity, n_rows)), dtype=self.dtype) if room is None else room
         #: The pivots' own rows of Z in float64, lower, at full width; None where Z itself is in float64.
         self._factor = None if self.dtype == np.float64 else room_for_factor(self.capacity)
 
-    def _begin(self, diagonal: np.ndarray, first_row: object) -> None:
-        """Set residual and floor of each input from k(x, x) and the precision of the kernel value of an input."""
+    def _begin(self, diagonal: np.ndarray) -> None:
+        """Set residual and floor of each input from k(x, x) and the precision of kernel values."""
         wrong = ~(np.isfinite(diagonal) & (diagonal >= 0))
         if np.any(wrong):
             row = int(np.argmax(wrong))
@@ -122,11 +121,14 @@ class PanelCholesky:
             )
         self.diagonal, self.residual = diagonal, diagonal.copy()
         # Kernel values may be coarser than the columns: those of float32 inputs, or of a function of the user's.
-        values = on_host(self.kernel(first_row, first_row)).dtype
-        relative = max(_FLOOR[self.dtype], _FLOOR[values])
+        relative = max(_FLOOR[self.dtype], _FLOOR[self._value_dtype()])
         largest = float(diagonal.max(initial=0.0))
         self.floor = np.maximum(relative * diagonal, SMALLEST_DIAGONAL * largest)
         self.pivots = np.empty(0, dtype=np.int64)
+
+    def _value_dtype(self) -> np.dtype:
+        """Return the precision of kernel values."""
+        return self.kernel(self.inputs[:1], self.inputs[:1]).dtype
 
     @property
     def capacity(self) -> int:

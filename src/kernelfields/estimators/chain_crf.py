@@ -273,7 +273,6 @@ class ChainCRF(SequenceField):
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
     ) -> tuple[ChainReader, Chains, np.ndarray]:
-        from kernelfields.inference.checks import check_labels
         from kernelfields.models.build import name_cliques
 
         y = self.training_labels(y, warn=part_of is None)
@@ -286,14 +285,19 @@ class ChainCRF(SequenceField):
             seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
             known = self._declared_classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
-        check_labels(chains, self._family_spec(classes, chains), classes)
+        spec = self._family_spec(classes, chains)
+        if spec.base_measure(chains).forbids:
+            from kernelfields.inference.checks import check_labels
+
+            check_labels(chains, spec, classes)
         return reader, chains, classes
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
-        from kernelfields.inference.checks import check_lengths
-
         chains = self._reader.read(X, y, sample_weight, self.classes_)
-        check_lengths(chains.filled, self.field_.spec)
+        if self.field_.spec.base_measure(chains).forbids:
+            from kernelfields.inference.checks import check_lengths
+
+            check_lengths(chains.filled, self.field_.spec)
         return chains
 
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:

@@ -24,7 +24,6 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.inference.family import Array, LabelFamily, Potentials
-from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.sparse_rows import Rows, entry_rows, is_sparse
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
@@ -153,7 +152,7 @@ class Datafit:
         """Return the residuals of a term's cliques in label coordinates, (n, q), in the order of the data."""
         if self.group.size > 1:
             raise ValueError("residuals of single positions stay with their workers: use engine='threads'")
-        return on_host(self._label_residuals(residual, index))
+        return self.family.read_back(self._label_residuals(residual, index))
 
     def _label_residuals(self, residual: Potentials, index: int) -> Array:
         """Return the same where the features are."""
@@ -163,7 +162,7 @@ class Datafit:
     def residual_norms(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the norms of the residuals of a term's cliques in label coordinates, (n,)."""
         rows = self._label_residuals(residual, index)
-        return np.sqrt(on_host((rows * rows).sum(axis=1)))
+        return np.sqrt(self.family.read_back((rows * rows).sum(axis=1)))
 
     def outside_bound(self, residual: Potentials, index: int) -> float:
         """Return a bound on the squared norm of a term's gradient outside the span of its pivots; free."""
@@ -196,8 +195,11 @@ class Datafit:
         design = self.designs[index]
         if design.origin is None or design.dtype == np.float64:
             return 0.0
-        dual, rows = design.term.span.dual_coefficients(coefficients), self._label_residuals(residual, index)
-        return self.group.total(design.origin.rounding(design.features, coefficients, dual, rows))
+        dual, residuals = design.term.span.dual_coefficients(coefficients), self._label_residuals(residual, index)
+        own = design.origin.rounding(
+            design.features, coefficients, dual, lambda rows: self.family.read_back(residuals[rows])
+        )
+        return self.group.total(own)
 
     def frozen(self, coefficients: Sequence[np.ndarray]) -> Datafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
@@ -254,13 +256,13 @@ class Datafit:
 
     def label_rows(self, targets: Potentials) -> np.ndarray:
         """Return the statistics of single labels at all positions, (N, L)."""
-        return self.group.joined(on_host(targets.node))
+        return self.group.joined(self.family.read_back(targets.node))
 
     def completed_labels(self, potentials: Potentials) -> tuple[np.ndarray, np.ndarray]:
         """Return the probabilities of labels given what is known, (N, L), and the most probable labelling, (N,)."""
         likelihood = self.partial_likelihood
         family, workers = likelihood.known_family, likelihood.workers
-        marginals = on_host(family.at(potentials, workers=workers).marginals())
+        marginals = family.read_back(family.at(potentials, workers=workers).marginals())
         return self.group.joined(marginals), self.group.joined(family.best(potentials, workers)[0])
 
     def fitted_to(self, targets: Potentials, weights: np.ndarray) -> Datafit:
@@ -370,22 +372,23 @@ class Datafit:
         weights = self.likelihood.clique_weights(design)
         if self.group.size > 1 and self.family.group(design.group).items is None:
             # Cliques that belong to no item, as durations, are the same in all processes: means over all positions.
-            sums = self.group.total(on_host(marginals * weights[:, None]))
+            sums = self.group.total(self.family.read_back(marginals * weights[:, None]))
             weights = self.group.total(weights)
             return self._curvature_block(design, sums / weights[:, None], weights)
         return self.group.total(self._curvature_block(design, marginals, weights))
 
     def _curvature_block(self, design: LocalDesign, marginals: Array, weights: Array) -> np.ndarray:
         """Return the same for the marginals (n, L^k) and the weights (n,) of the cliques of a term."""
-        support, features = design.term.support, design.features
+        support, features, read_back = design.term.support, design.features, self.family.read_back
         if support is not None and support.listed:
             return np.diag(weights @ marginals) - (marginals * weights[:, None]).T @ marginals
         if is_sparse(features):
-            marginals, weights = on_host(marginals), on_host(weights)
+            marginals, weights = read_back(marginals), read_back(weights)
         factor = design.labels_like(marginals)
         if features is None:
             means = marginals @ factor
-            block = on_host(factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means)
+            squares = factor.T @ ((weights @ marginals)[:, None] * factor)
+            block = read_back(squares - (means * weights[:, None]).T @ means)
             return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
         if support is None:
             return within_clique_curvature(features, factor, marginals, weights)
@@ -421,8 +424,11 @@ class Datafit:
         """Return the lower half of about Z^T Z of a term with dense features, (r, r), from some of the rows."""
         features = self.designs[index].features
         stride = stride_of(self.group.total(features.shape[0]), features.shape[1])
-        own = on_host(features.gram(stride)) if hasattr(features, "gram") else gram_matrix(features, stride)
-        return self.group.total(own)
+        return self.group.total(self._gram_of_rows(index, stride))
+
+    def _gram_of_rows(self, index: int, stride: int) -> np.ndarray:
+        """Return the same from every ``stride``-th of the rows that are here."""
+        return gram_matrix(self.designs[index].features, stride)
 
 
 def within_clique_curvature(

@@ -50,9 +50,9 @@ from kernelfields.engines.torch.tables import (
 )
 from kernelfields.engines.view import LocalView
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
+from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
 from kernelfields.inference.family import EDGE, Potentials
-from kernelfields.inference.step_order import StepOrder
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.coordinates import DenseSet
@@ -220,21 +220,19 @@ class TorchSample(LocalSample):
 
     def _device_family(self, designs: Sequence[LocalDesign]) -> TorchFamily | None:
         """Return the family of the data where the device infers it, else None."""
-        loops = getattr(self.data, "allowed", None) is not None or any(design.pair_table for design in designs)
-        if self.spec.kind in ("single", "instances") and not loops:
+        if any(design.pair_table for design in designs):
+            return None
+        if self.spec.kind in ("single", "instances"):
             return self._one_graph_family(designs)
-        if self.spec.kind == "graph" and not loops:
+        if self.spec.kind == "graph":
             return self._loopy_family(designs)
-        if self.spec.kind != "chain" or reaches_far(designs) or loops:
+        if self.spec.kind != "chain" or reaches_far(designs):
+            return None
+        base = self.spec.base_measure(self.data)
+        if base.lists is not None:
             return None
         tied = all(design.tied_everywhere for design in designs if design.group == EDGE)
-        return TorchChainFamily(
-            self.data.offsets,
-            self.spec.n_labels,
-            tied=tied,
-            base=self.spec.base_measure(self.data),
-            steps=self._steps,
-        )
+        return TorchChainFamily(self.data.offsets, self.spec.n_labels, tied=tied, base=base, steps=self._steps)
 
 
 class TorchDatafit(Datafit):
@@ -264,6 +262,10 @@ class TorchDatafit(Datafit):
 
     def dual_ascent(self) -> None:
         """There is none: batches on a device are whole passes."""
+
+    def _gram_of_rows(self, index: int, stride: int) -> np.ndarray:
+        table: Any = self.designs[index].table
+        return table.gram(stride).cpu().numpy()
 
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> TorchStepPairs:
         """Return room on the device for the steps that limited-memory BFGS remembers, in float64."""

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernelfields.inference.family import Potentials
-from kernelfields.kernels.arrays import on_host
 from kernelfields.objective.group import ALONE, Group
 from kernelfields.objective.likelihoods.likelihood import (
     Evaluation,
@@ -131,7 +130,7 @@ class ExpectationLikelihood(Objective):
 
     def masses(self, labels: Evaluation) -> list[np.ndarray]:
         """Return what the groups of each expectation weigh at some point in all data, and all positions."""
-        marginals = on_host(labels.member.marginals())
+        marginals = self.family.read_back(labels.member.marginals())
         return self._group.total([each.masses(marginals, self._row_weights) for each in self._expectations])
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
