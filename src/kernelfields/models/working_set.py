@@ -73,7 +73,9 @@ def minimize_in_working_sets(
             watch=_watched_in_round(before, bound.value, options.watch),
         )
         first = None if before is None and start is None else point.theta[kept]
+        del point  # vectors over all pairs may be most of the memory of a fit
         found = round_options.minimize(reduced, first, bound=inner)
+        del reduced
         history += [_in_round(before, bound.value, own) for own in found.history[before is not None :]]
         theta, passes = _whole(found.theta, kept), posterior.passes
         assert inner.mean is not None

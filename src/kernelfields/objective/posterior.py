@@ -263,8 +263,13 @@ class LogPosterior:
     def pseudo_gradient(self, point: Point) -> np.ndarray:
         """Return the subgradient of smallest norm at a point, for objectives with l1."""
         gradient, l1 = point.gradient, self.l1
-        at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
-        return np.where(point.theta == 0.0, at_zero, gradient + l1 * np.sign(point.theta))
+        slope = np.abs(gradient)
+        slope -= l1
+        np.maximum(slope, 0.0, out=slope)
+        np.copysign(slope, gradient, out=slope)
+        moved = np.flatnonzero(point.theta)
+        slope[moved] = gradient[moved] + l1[moved] * np.sign(point.theta[moved])
+        return slope
 
     @cached_property
     def metric(self) -> np.ndarray:
