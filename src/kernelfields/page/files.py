@@ -90,6 +90,10 @@ class LabelFile:
         # Where a column of labels was added, rows are read again, so that the next time it is replaced.
         return replace(self, content=content) if self.labelled else LabelFile.open(str(self.path), **self.options)
 
+    def current(self) -> bytes | None:
+        """Return the content that the file has now; None if it is gone."""
+        return self.path.read_bytes() if self.path.exists() else None
+
     def save(self, content: bytes) -> None:
         """Replace the file, all at once."""
         write_whole({str(self.path): content})
