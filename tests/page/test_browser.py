@@ -191,7 +191,7 @@ def test_time_lines_are_drawn_and_dragged(browser, served):
         """Where a position is drawn: beside names and scales, 84 pixels wide, and a border of one."""
         return box["x"] + 85 + (position - first + 0.5) * (box["width"] - 94) / count
 
-    def pull(begin, end, height=20):
+    def pull(begin, end, height=60):
         page.mouse.move(at(begin), box["y"] + height)
         page.mouse.down()
         page.mouse.move(at(end), box["y"] + height, steps=5)
