@@ -87,12 +87,17 @@ def spans(page):
     )
 
 
+def places(page):
+    """Return the types of the spans on the page, their first positions and those after their last."""
+    found = page.evaluate(
+        "[...document.querySelectorAll('.span')].map((own) => [own.dataset.kind, "
+        "...[...own.querySelectorAll('.token')].map((token) => Number(token.dataset.t))])"
+    )
+    return {(kind, positions[0], positions[-1] + 1) for kind, *positions in found}
+
+
 def tags(page):
     return page.evaluate("[...document.querySelectorAll('.token .label')].map((own) => own.textContent.trim())")
-
-
-def true_spans(words, labels):
-    return [[kind, " ".join(words[begin:end])] for kind, begin, end in entity_spans(labels)]
 
 
 def drag(page, begin, end):
@@ -134,6 +139,72 @@ def test_a_sentence_with_one_name_takes_two_actions(browser, served):
     assert spans(page) == [["LOC", "Smith went"]]
     assert page.problems == []
     page.close()
+
+
+@pytest.mark.parametrize("by", ["keyboard", "mouse"])
+def test_from_raw_text_to_a_model(browser, served, tmp_path, by):
+    """Thirty sentences by one hand alone; the file that is saved is trained on and predicted from the terminal."""
+    X, y = sentences(30, seed=2)
+    path = tmp_path / "notes.txt"
+    path.write_text("\n".join(map(" ".join, X)) + "\n", encoding="utf-8")
+    file = LabelFile.open(str(path))
+    session = LabellingSession(
+        file.words,
+        None,
+        classes=["city"],
+        scheme=file.scheme,
+        words=file.words,
+        file=file,
+        journal=tmp_path / "journal",
+    )
+    page = opened(browser, served(session))
+
+    def mark(begin, end):
+        if by == "mouse":
+            drag(page, begin, end - 1)
+            page.click("#candidates button")
+        else:
+            press(page, "Home", *["ArrowRight"] * begin, *["Shift+ArrowRight"] * (end - begin - 1), "1")
+        ready(page)
+
+    def pressed(button, key):
+        page.click(f"#{button}") if by == "mouse" else press(page, key)
+        ready(page)
+
+    corrected = 0
+    for item in range(30):
+        assert page.inner_text("#where").startswith(f"item {item + 1} of 30")
+        true = {tuple(span) for span in entity_spans(y[item])}
+        for _, begin, end in true - places(page):
+            corrected += 1
+            mark(begin, end)
+        for _, begin, _ in places(page) - true:
+            corrected += 1
+            if by == "mouse":
+                page.locator(".token").nth(begin).click()
+            else:
+                press(page, "Home", *["ArrowRight"] * begin)
+            pressed("outside", "o")
+        pressed("done", "d")
+        if item == 11:
+            pressed("refit", "r")
+            assert "the new model is in place" in page.inner_text("#status")
+            item_now = page.inner_text("#where").split(" of ")[0]
+            assert item_now == "item 13"
+    assert session.labels() == y
+    assert corrected < sum(len(entity_spans(own)) for own in y)
+    pressed("save", "Control+s")
+    assert "wrote notes.conll" in page.inner_text("#status")
+    assert page.problems == []
+    page.close()
+    session.close()
+    saved, model = str(tmp_path / "notes.conll"), str(tmp_path / "model.safetensors")
+    command = [sys.executable, "-m", "kernelfields.cli"]
+    lines = subprocess.run([*command, "train", saved, "--model", model], capture_output=True, text=True, check=True)
+    assert "3 labels (B-city, I-city, O)" in lines.stdout + lines.stderr
+    told = subprocess.run([*command, "predict", model, saved], capture_output=True, text=True, check=True).stdout
+    predicted = [line.split("\t")[-1] for line in told.splitlines() if line and not line.startswith("#")]
+    assert set(predicted) <= {"B-city", "I-city", "O"}
 
 
 def test_fixing_a_label_shows_what_changed_and_undo_brings_it_back(browser, served):

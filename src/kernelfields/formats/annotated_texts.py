@@ -352,7 +352,9 @@ def with_extras(document: Document, found: Mapping[str, Any]) -> Document:
     """
     simple = {key: found[key] for key in ("id", "metadata", "text", "scheme") if key in found}
     simple["kept"] = {**document.kept, **found.get("kept", {})}
-    if "tokens" in found:
+    # Labels that were written into rows since then need the words that they stand beside.
+    bound = any(own.labels is not None for own in document.labellings) and not found.get("spans")
+    if "tokens" in found and not (found["tokens"] is None and bound):
         simple["tokens"] = None if found["tokens"] is None else [tuple(token) for token in found["tokens"]]
     if "duration" in found:
         simple["duration"] = tuple(found["duration"])

@@ -116,7 +116,9 @@ def _rows(width: int | None = None) -> Check:
 def _partial(value: Any) -> bool:
     """Check what is known of single tokens, by their numbers."""
     entry = lambda own: own is None or (_list_of(_is(str))(own) and bool(own))  # noqa: E731
-    return isinstance(value, dict) and all(re.fullmatch(r"[0-9]{1,9}", key) and entry(own) for key, own in value.items())
+    return isinstance(value, dict) and all(
+        re.fullmatch(r"[0-9]{1,9}", key) and entry(own) for key, own in value.items()
+    )
 
 
 _KEPT = _dict_of(

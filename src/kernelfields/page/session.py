@@ -84,7 +84,7 @@ class LabellingSession:
     estimator : an estimator of labels, fitted or not, or a pipeline; None for a ChainCRF with defaults
     classes : the labels there are, or the types of spans; None for those of the estimator and of y
     scheme : "bio", "iob1", "bioes" or "bilou" if labels write spans, None if each position has a label of its own;
-        "auto" goes by the form of the labels
+        "auto" goes by the form of the labels, "spans" as well, and is "bio" where nothing has a label yet
     words : what to show of each position, of instances and single inputs a text for each; None for the columns of X
     columns : names of columns
     file : the file the items come from, which is written when they are saved
@@ -847,11 +847,12 @@ def _scheme(asked: str | None, others: list, named: list, given: Sequence[Sequen
     """Return the scheme that was asked for, or that labels show, of the model and the file, or else those named."""
     if asked is None:
         return None
-    if asked != "auto":
+    if asked not in ("auto", "spans"):
         return find_scheme(asked)
     labels = [label for label in others or named if isinstance(label, str)]
-    if len(labels) < len(others or named) or (found := guess_scheme(labels)) is None:
-        return None
+    found = guess_scheme(labels) if len(labels) == len(others or named) else None
+    if found is None:
+        return find_scheme("bio") if asked == "spans" and not others else None
     known = [[next(iter(e)) if e and len(e) == 1 else None for e in own] for own in given[:_LOOKED_AT]]
     return find_scheme("iob1") if found.name == "bio" and scheme_of(known) == "iob1" else found
 
