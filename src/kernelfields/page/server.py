@@ -36,7 +36,8 @@ HOST = "127.0.0.1"
 #: The most bytes of a request.
 _MOST_BYTES = 1_000_000
 _STATIC = Path(__file__).parent / "static"
-_FILES = {"page.js": "text/javascript", "page.css": "text/css"}
+_SCRIPTS = ("page", "server", "words", "panels", "timeline", "graph")
+_FILES = {"page.css": "text/css", **{f"{name}.js": "text/javascript" for name in _SCRIPTS}}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -142,16 +143,37 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
             raise ValueError(f"{name} must be a whole number")
         return value
 
+    def places(body: dict[str, Any]) -> tuple:
+        return body.get("item"), body.get("version"), body.get("begin"), body.get("end")
+
+    def first(body: dict[str, Any]) -> int:
+        return number(body, "first", 0)
+
     questions: dict[str, Callable[[dict[str, Any]], object]] = {
         "state": lambda body: labelling.state(),
-        "item": lambda body: labelling.show(body.get("item"), number(body, "first", 0)),
+        "item": lambda body: labelling.show(body.get("item"), first(body)),
         "change": lambda body: labelling.change(
-            body.get("item"), body.get("version"), body.get("changes"), number(body, "first", 0)
+            body.get("item"), body.get("version"), body.get("changes"), first(body)
         ),
-        "undo": lambda body: labelling.undo(number(body, "first", 0)),
+        "mark": lambda body: labelling.mark(*places(body), body.get("kind"), first(body)),
+        "accept": lambda body: labelling.accept(*places(body), first(body)),
+        "done": lambda body: labelling.done(body.get("item"), body.get("version"), first(body)),
+        "undo": lambda body: labelling.undo(first(body)),
+        "redo": lambda body: labelling.redo(first(body)),
+        "repeats": lambda body: labelling.repeats(
+            body.get("item"), body.get("begin"), body.get("end"), body.get("kind"), apply=body.get("apply") is True
+        ),
+        "flag": lambda body: labelling.flag(body.get("item"), body.get("note")),
+        "places": lambda body: labelling.places(str(body.get("kind"))),
         "best": lambda body: labelling.best(body.get("item")),
         "explain": lambda body: labelling.explain(body.get("item"), body.get("position")),
-        "queue": lambda body: labelling.queue(str(body.get("order", "given")), number(body, "item", 0)),
+        "queue": lambda body: labelling.queue(
+            str(body.get("order", "given")),
+            number(body, "item", 0),
+            text=str(body.get("text", "")),
+            label=body.get("label"),
+            part=str(body.get("part", "all")),
+        ),
         "refit": lambda body: {"status": labelling.refit()},
         "check": lambda body: {"status": labelling.check()},
         "save": lambda body: {"status": labelling.save()},
