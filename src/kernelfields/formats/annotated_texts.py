@@ -337,7 +337,7 @@ def extras(document: Document, own: str, *, held: Iterable[str], as_labels: bool
 
 
 def partial_entries(document: Document, labelling: Labelling) -> dict[str, list[str] | None]:
-    """Return what spans do not say of labels of tokens: by number None, for nothing, or labels of which one is right."""
+    """Return what spans do not say of labels: by number of a token None, or the labels of which one is right."""
     return {
         str(index): None if label is None else sorted(label)
         for index, label in enumerate(labelling.labels or ())
