@@ -258,5 +258,5 @@ def warn_of_uneven_columns(estimator: Estimator, data: PackedData) -> None:
             f"columns have very different spreads, {uneven[0]:.3g} is usual and {uneven[1]:.3g} the largest, and "
             f"{estimator.kernel!r} takes a difference of one to mean as much in each: scale=True brings them to one "
             "scale, scale=False confirms that this is meant",
-            stacklevel=5,
+            stacklevel=6,
         )

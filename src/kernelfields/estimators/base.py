@@ -136,8 +136,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                 options = self._final_options(training, designs)
                 fitted = fit_field(designs, sample, options, start=start, development=training.development, keep=keeper)
             self.set_fitted(training, fitted)
-        warn_of_fit(fitted, self.relative_tolerance, stacklevel=3)
-        warn_of_inference(fitted.warnings, stacklevel=4)
+        warn_of_fit(fitted, self.relative_tolerance, stacklevel=4)
+        warn_of_inference(fitted.warnings, stacklevel=5)
         return self
 
     @contextmanager

@@ -221,7 +221,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         if self._fitted_items is not None:
             self._fitted_items = self._fitted_items.joined(fingerprint(data))
         self._set_views()
-        warn_of_solution(solution, self.relative_tolerance, stacklevel=3)
+        warn_of_solution(solution, self.relative_tolerance, stacklevel=4)
 
 
 def _refuse_unknown(data: PackedData) -> None:
