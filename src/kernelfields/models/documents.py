@@ -269,7 +269,7 @@ def idle_features(terms: Sequence[Term], n_features: int) -> np.ndarray | None:
     explicit = [term for term in terms if not term.tied_everywhere]
     for term in explicit:
         plain = isinstance(term.subspace, ExplicitSubspace) and isinstance(term.subspace.kernel, Linear)
-        if not (plain and term.l1 > 0.0 and term.ties is None and term.label_factor is None):
+        if not (plain and term.l1 > 0.0 and not term.shares_coefficients and term.label_factor is None):
             return None
         if term.subspace.rank != n_features:  # a window shows features of neighbours as well
             return None

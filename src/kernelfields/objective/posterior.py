@@ -14,14 +14,6 @@ theta is one flat vector, the V_c one after the other. Potentials are linear in 
 direction are known, values and slopes along it need inference only (:class:`Line`): a line search costs no pass
 over the features, and a gradient at the point it ends in costs half a pass. Sparse fields that keep nothing per
 position pass over their features at every step instead (:class:`FusedLine`).
-
-*After a Gaussian posterior of old data* (:class:`ContinuedPosterior`), in coordinates in which its precision is the
-identity and mu its mean, which those of models/batches/continuation.py are:
-
-    P(theta) = sum_i weight_i (log Z_i - score_i(y^i)) + 1/2 ||theta - mu||^2
-
-The square of theta is the prior that solvers and bounds use; the rest, - mu . theta + ||mu||^2 / 2, is linear, so that
-the likelihood with it is as convex as before: Lemma 9 and the bounds of several points hold as they stand.
 """
 
 from __future__ import annotations
@@ -164,7 +156,8 @@ class Line(AnyLine):
         super().__init__(posterior, point, direction)
         self._potentials = direction.potentials or posterior.potentials(direction.theta)
         scaled = posterior.prior_precision * direction.theta
-        self._prior = (
+        #: The penalty along the line: its value at the point, and the coefficients of the step and of its square.
+        self.prior = (
             0.5 * dot(point.theta, posterior.prior_precision * point.theta),
             dot(point.theta, scaled),
             0.5 * dot(direction.theta, scaled),
@@ -186,7 +179,7 @@ class Line(AnyLine):
         evaluation, slope = self.posterior.datafit.evaluate_along(potentials, self._potentials)
         if evaluation is None:
             return np.inf, np.inf
-        constant, linear, quadratic = self._prior
+        constant, linear, quadratic = self.prior
         value = evaluation.value + constant + step * (linear + step * quadratic)
         slope += linear + 2.0 * step * quadratic
         theta = self.origin.theta + step * self.direction
@@ -487,33 +480,3 @@ class LogPosterior:
             block.name: penalty_gap(block.design.term, point.theta[block.rows], slope[block.rows])
             for block in self.blocks
         }
-
-
-class ContinuedPosterior(LogPosterior):
-    """The objective above; the terms of the datafit have prior variances of one."""
-
-    def __init__(self, datafit: Datafit, mean: np.ndarray):
-        super().__init__(datafit)
-        self.mean = mean
-
-    def penalty(self, theta: np.ndarray) -> float:
-        """Return ||theta - mu||^2 / 2."""
-        return 0.5 * dot(theta - self.mean, theta - self.mean)
-
-    def complete(self, trial: Trial) -> Point:
-        """Return a trial with its gradient: half a pass."""
-        point = super().complete(trial)
-        point.gradient -= self.mean
-        return point
-
-    def along(self, point: Point, direction: Direction) -> Line:
-        """Return the objective on a line: half a pass unless the direction's potentials are known."""
-        return _ContinuedLine(self, point, direction)
-
-
-class _ContinuedLine(Line):
-    def __init__(self, posterior: ContinuedPosterior, point: Point, direction: Direction):
-        super().__init__(posterior, point, direction)
-        constant, linear, quadratic = self._prior
-        mean = posterior.mean
-        self._prior = constant + dot(mean, 0.5 * mean - point.theta), linear - dot(mean, direction.theta), quadratic

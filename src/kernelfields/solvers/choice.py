@@ -11,9 +11,10 @@ import numpy as np
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.bounds import MixedBound
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.lbfgs import LBFGS, OrthantLBFGS, StochasticStart
+from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
 from kernelfields.solvers.loop import DirectionRule, Keeper, Monitor, Solution, Watcher, minimize
 from kernelfields.solvers.newton import BlockJacobi, HessianRule, Newton, NewtonCG, SubspaceDescent
+from kernelfields.solvers.orthant import OrthantLBFGS
 
 SOLVERS: dict[str, type] = {
     "newton": Newton,
