@@ -33,7 +33,7 @@ def assert_same_answers(one, other, X):
 def saved(tmp_path_factory):
     """A sound file and the model in it; tests copy the file before they spoil it."""
     path = tmp_path_factory.mktemp("models") / "sound.model"
-    crf = ChainCRF(RBF(gamma=0.3), rank=9, random_state=0).fit(X, y)
+    crf = ChainCRF(RBF(gamma=0.3), rank=9, constraints=(), random_state=0).fit(X, y)
     crf.save(path)
     return crf, path
 

@@ -52,7 +52,7 @@ def spoilt(number):
 
 @pytest.fixture
 def chain(tmp_path):
-    crf = ChainCRF("rbf", rank=5, random_state=0).fit(X, Y)
+    crf = ChainCRF("rbf", rank=5, constraints=(), random_state=0).fit(X, Y)
     crf.laplace(X, Y, n_samples=4, random_state=0)
     crf.save(tmp_path / "chain")
     return tmp_path / "chain"

@@ -30,6 +30,9 @@ from kernelfields.numerics.windows import window_view
 #: Which sequences or graphs are chosen: whole numbers, a mask of length S, or a slice.
 Items: TypeAlias = slice | np.ndarray | Sequence[int] | int
 
+#: Why a label is impossible where :meth:`Packed.barred` is true.
+UNLISTED = "it is not among the allowed labels"
+
 
 @dataclass(frozen=True, eq=False)
 class Packed:
@@ -113,6 +116,10 @@ class Packed:
     def labelling(self) -> Any:
         """What is observed of labels: those of rows, (N,); for segments also where these begin."""
         return self.labels
+
+    def barred(self, labels: np.ndarray) -> np.ndarray:
+        """Return a mask of the rows whose lists lack the label given for them, (N,)."""
+        return np.zeros(len(labels), dtype=bool) if self.allowed is None else ~self.allowed.within(labels)
 
     def following(self, reach: int = 1) -> np.ndarray:
         """Return the rows that have so many others, or more, before them in their sequence or graph."""

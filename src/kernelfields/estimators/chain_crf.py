@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.data.constraints import Constraints, find_scheme, guess_scheme, resolve_constraints
+from kernelfields.data.constraints import ConstraintMasks, Constraints, find_scheme, guess_scheme, resolve_constraints
 from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
 from kernelfields.data.partial_labels import SoftTargets, informative
 from kernelfields.data.readers import ChainReader
@@ -81,7 +81,13 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
             self._edges.filled(prior_variance=self._first_variance, **shared),
         ]
 
+    def _masks(self, classes: np.ndarray) -> ConstraintMasks | None:
+        """Return the penalties of what the constraints forbid; None without constraints."""
+        return None if self.constraints is None else resolve_constraints(self.constraints, classes)
+
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
+        if self.constraints is None:
+            return y
         constraints = Constraints.of(self.constraints)
         if constraints.scheme is None or constraints.strict:
             return y
@@ -309,7 +315,7 @@ class ChainCRF(SequenceField):
     def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
         from kernelfields.inference.choice import FamilySpec
 
-        return FamilySpec(self._family_kind, len(classes), resolve_constraints(self.constraints, classes))
+        return FamilySpec(self._family_kind, len(classes), self._masks(classes))
 
     def _read_beside(self, training: ChainTraining, X: object, y: object) -> Chains:
         return training.reader.read(X, y, None, training.classes).for_fit()
@@ -366,8 +372,9 @@ class ChainCRF(SequenceField):
     def _learn_from_pilot(self, training: ChainTraining, field: Field, held_out: Chains) -> Choices:
         from kernelfields.models.pilot_fit import Choices, Trial
 
-        fits = guess_scheme(training.classes.tolist()) is not None
-        if fits or not is_auto(self.decode) or not training.spec.constrained:
+        if not is_auto(self.decode) or not training.spec.constrained:
+            return Choices()
+        if guess_scheme(training.classes.tolist()) is not None:
             return Choices()
         answers = field.answers(held_out, training.settings.workers, training.engine)
         labels, weights = held_out.required_labels, held_out.position_weights

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.partial_labels import LabelWeights, as_log_weights
 from kernelfields.data.readers import ChainReader
 from kernelfields.data.reading import plain_label, random_generator
@@ -184,12 +183,11 @@ class SegmentCRF(SequenceField):
                 raise ValueError("max_duration is read off segments of this process: give it for Dask collections")
             begins, ends, _ = data.segments
             longest = min(2 * int((ends - begins).max()), int(data.lengths.max()))
-        masks = resolve_constraints(self.constraints, classes)
-        return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=bool(self.repeats))
+        masks, repeats = self._masks(classes), bool(self.repeats)
+        return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=repeats)
 
     def _spec_for(self, classes: np.ndarray) -> FamilySpec:
-        masks = resolve_constraints(self.constraints, classes)
-        return replace(self.field_.spec, n_labels=len(classes), masks=masks)
+        return replace(self.field_.spec, n_labels=len(classes), masks=self._masks(classes))
 
     def _decodes_jointly(self) -> bool:
         return True
