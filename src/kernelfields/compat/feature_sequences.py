@@ -16,8 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.data.chunks import described, is_feature_position
-from kernelfields.data.dicts import first_position
-from kernelfields.data.reading import is_listing
+from kernelfields.data.reading import first_position, is_listing
 from kernelfields.features import is_feature_sequences
 from kernelfields.numerics.containers import n_dimensions
 

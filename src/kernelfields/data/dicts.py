@@ -18,7 +18,7 @@ from itertools import chain, islice
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.data.chunks import described, is_collection, kept_counts, read_chunk
+from kernelfields.data.chunks import described, kept_counts, read_chunk
 from kernelfields.data.names import NameTable
 from kernelfields.data.reading import SEQUENCES, is_listing
 from kernelfields.numerics.containers import shape_of
@@ -102,15 +102,6 @@ class FeatureDictEncoder:
     def _set_table(self, table: NameTable) -> None:
         self._table = table
         self.__dict__.pop("vocabulary_", None)
-
-
-def first_position(sequences: Iterable) -> tuple[int, int, object] | None:
-    """Return number of sequence, number and content of the first position that is no empty collection, if any."""
-    for index, sequence in enumerate(sequences):
-        for number, position in enumerate(sequence if is_listing(sequence) else ()):
-            if not is_collection(position) or len(position):
-                return index, number, position
-    return None
 
 
 def _without_names(value: object) -> str:

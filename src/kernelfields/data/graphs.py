@@ -20,8 +20,8 @@ import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.graph_reading import GRAPHS, NodeTypes, read_graphs
-from kernelfields.data.partial_labels import certain, read_labels
-from kernelfields.data.reading import Matrix, check_sample_weight, listed, locate
+from kernelfields.data.partial_labels import certain
+from kernelfields.data.reading import Matrix, check_sample_weight, listed, locate, read_labels
 from kernelfields.numerics.sparse_rows import entries_of
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.data.column_names import difference
-from kernelfields.data.partial_labels import SoftTargets, is_unknown
-from kernelfields.data.reading import ItemNames
+from kernelfields.data.partial_labels import SoftTargets
+from kernelfields.data.reading import ItemNames, is_unknown
 from kernelfields.numerics.containers import columns_of
 
 INSTANCES = ItemNames(whole="instance", part="label")

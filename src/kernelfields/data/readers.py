@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -25,27 +25,26 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.chunks import is_collection, is_feature_position
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.column_names import check_columns, shared_columns
-from kernelfields.data.dicts import FeatureDictEncoder, first_position
+from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import given_tables
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
 from kernelfields.data.neighbour_columns import with_neighbour_columns
-from kernelfields.data.partial_labels import read_labels
 from kernelfields.data.reading import (
     Matrix,
     check_sample_weight,
     has_no_rows,
     is_empty,
+    is_feature_sequences,
     is_listing,
     listed,
     pack_inputs,
-    refuse_containers,
-    refuse_tensor,
+    read_labels,
 )
 from kernelfields.data.scaling import Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
-from kernelfields.numerics.containers import n_dimensions
+from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
 
 # Sparse inputs of so many columns are taken for features of words and the like.
 _WIDE = 100
@@ -53,12 +52,6 @@ _WIDE = 100
 _NO_TARGETS = "no_validation"
 Labelled = TypeVar("Labelled", Chains, Graphs, LabelledInstances)
 Data = TypeVar("Data", Chains, Graphs, LabelledInstances, Factors)
-
-
-def is_feature_sequences(X: object) -> bool:
-    """Whether X looks like sequences of feature dicts or of lists of feature strings."""
-    found = first_position(X) if is_listing(X) else None
-    return found is not None and is_feature_position(found[2])
 
 
 @dataclass(eq=False)
@@ -191,6 +184,11 @@ class InputReader:
         return cls(n_features, bool(described["sparse"]), None if columns is None else list(columns), scaling, encoder)
 
 
+def _are_plain(tables: Any) -> bool:
+    """Whether tables are arrays, whose columns have no names."""
+    return all(type(table) is np.ndarray for table in tables)
+
+
 def same_kind(inputs: Matrix, sparse: bool) -> Matrix:
     """Return inputs as CSR if ``sparse``, else dense."""
     if isinstance(inputs, np.ndarray):
@@ -228,7 +226,7 @@ class ChainReader(InputReader):
         self.allowed = allowed.learn(X, chains, known)
         return replace(chains, allowed=self.allowed.lists(X, chains)).for_fit(), known
 
-    def learn_inputs(self, X: object, *, keep_zeros: bool = False) -> tuple[Matrix, np.ndarray]:
+    def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Matrix, np.ndarray]:
         """Learn the kind of X; return its rows (N, d) and the offsets of the sequences (S + 1,)."""
         refuse_containers(X, "X")
         if is_feature_sequences(X):
@@ -236,7 +234,7 @@ class ChainReader(InputReader):
             inputs, offsets = self.encoder.fit_transform(X)
         else:
             inputs, offsets = pack_inputs(X)
-            self.columns = shared_columns(X, "sequence")  # type: ignore[arg-type]  # it was packed as sequences
+            self.columns = None if _are_plain(X) else shared_columns(X, "sequence")
         self.learn_kind(inputs)
         return inputs, offsets
 
@@ -277,7 +275,7 @@ class ChainReader(InputReader):
             reader.allowed = rule.learn_more(self.allowed, X, chains) if further else rule.learn(X, chains, classes)
         return reader
 
-    def read_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
+    def read_inputs(self, X: Any) -> tuple[Matrix, np.ndarray]:
         """Return the rows (N, d) of new inputs and the offsets of the sequences (S + 1,)."""
         refuse_containers(X, "X")
         if self.encoder is not None:
@@ -288,7 +286,8 @@ class ChainReader(InputReader):
                 f"{self.n_features} columns"
             )
         inputs, offsets = pack_inputs(X, width=self.n_features)
-        check_columns([x for x in X if not has_no_rows(x)], self.columns, "sequence")  # type: ignore[attr-defined]
+        if self.columns is not None or not _are_plain(X):
+            check_columns([x for x in X if not has_no_rows(x)], self.columns, "sequence")
         return self.as_fitted(inputs), offsets
 
     def describe(self) -> dict[str, object]:

@@ -27,19 +27,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.partial_labels import (
-    SoftTargets,
-    certain,
-    log_weights,
-    read_labels,
-    share_right,
-    tells_partly,
-)
-from kernelfields.data.readers import is_feature_sequences
+from kernelfields.data.partial_labels import SoftTargets, certain, log_weights, share_right
 from kernelfields.data.reading import (
     SAMPLES,
     check_class_weight,
+    is_feature_sequences,
     is_sequence,
+    read_labels,
+    tells_partly,
     warn_of_minus_one,
 )
 from kernelfields.engines.choice import is_collection

@@ -11,7 +11,7 @@ from kernelfields.numerics.windows import check_window, window_view
 if TYPE_CHECKING:
     from kernelfields.data.dicts import FeatureDictEncoder
     from kernelfields.data.frames import FrameSequences, read_frame, split_lengths
-    from kernelfields.data.readers import is_feature_sequences
+    from kernelfields.data.reading import is_feature_sequences
     from kernelfields.features.embeddings import Embeddings
     from kernelfields.features.out_of_fold import OutOfFold
     from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
@@ -42,7 +42,7 @@ __getattr__, __dir__ = lazy_names(
         "embeddings": ["Embeddings"],
         "kernelfields.data.frames": ["FrameSequences", "read_frame", "split_lengths"],
         "out_of_fold": ["OutOfFold"],
-        "kernelfields.data.readers": ["is_feature_sequences"],
+        "kernelfields.data.reading": ["is_feature_sequences"],
         "sequencewise": ["SequenceUnion", "Sequencewise"],
         "text": ["TextFeatures"],
         "tuned_encoder": ["TunedEncoder"],

@@ -29,8 +29,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import GRAPHS, holds_graphs, read_graphs
-from kernelfields.data.readers import is_feature_sequences
-from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, pack_inputs
+from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, is_feature_sequences, pack_inputs
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, labels_by_position
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS

@@ -29,8 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.column_names import check_columns, shared_columns
 from kernelfields.data.dicts import FeatureDictEncoder
-from kernelfields.data.readers import is_feature_sequences
-from kernelfields.data.reading import Matrix, has_no_rows, is_empty, pack_inputs
+from kernelfields.data.reading import Matrix, has_no_rows, is_empty, is_feature_sequences, pack_inputs
 from kernelfields.features.folds import known_labels, labels_by_position
 from kernelfields.features.stored_transformers import rebuild_transformer_of, store_transformer
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer

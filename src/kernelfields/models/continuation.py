@@ -31,8 +31,8 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.data.partial_labels import SoftTargets, is_partial
-from kernelfields.data.reading import Matrix
+from kernelfields.data.partial_labels import SoftTargets
+from kernelfields.data.reading import Matrix, is_partial
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FitOptions

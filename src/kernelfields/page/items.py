@@ -16,8 +16,7 @@ from sklearn.utils import _safe_indexing
 
 from kernelfields.data.graph_reading import is_networkx, read_graphs
 from kernelfields.data.partial_labels import single_labels
-from kernelfields.data.readers import is_feature_sequences
-from kernelfields.data.reading import plain_label
+from kernelfields.data.reading import is_feature_sequences, plain_label
 from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
 from kernelfields.numerics.containers import columns_of, n_dimensions, n_rows_of
 from kernelfields.numerics.sparse_rows import is_sparse

@@ -36,8 +36,7 @@ import scipy.sparse
 from kernelfields.data.chains import UNLISTED, Chains, Packed
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.readers import is_feature_sequences
-from kernelfields.data.reading import locate, place_of, plain_label
+from kernelfields.data.reading import is_feature_sequences, locate, place_of, plain_label
 from kernelfields.engines.engine import PackedData
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import LabelFamily
