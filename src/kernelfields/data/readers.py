@@ -258,6 +258,11 @@ class ChainReader(InputReader):
         weights = check_sample_weight(sample_weight, len(offsets) - 1)
         return self.packs(inputs, offsets, labels, weights, partial), classes
 
+    @property
+    def by_position(self) -> bool:
+        """Whether the labels that a position may have depend on that position alone."""
+        return self.allowed is None or self.allowed.by_position
+
     def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
         """Return the reader of a field that has more labels, with its rule of allowed ones."""
         return self if self.allowed is None else replace(self, allowed=self.allowed.with_labels(places, n_labels))

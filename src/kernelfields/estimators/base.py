@@ -20,7 +20,6 @@ import numpy as np
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.label_dictionary import refuse_elsewhere
 from kernelfields.data.partial_labels import label_shares, seen_labels
 from kernelfields.data.reading import random_generator, read_labels
 from kernelfields.engines.choice import is_collection
@@ -189,7 +188,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does, of Dask collections: data in shards, which have what a fit uses of data."""
-        refuse_elsewhere(self.allowed)
         from kernelfields.engines.dask.data import read_collection
         from kernelfields.engines.dask.engine import connected_client
 

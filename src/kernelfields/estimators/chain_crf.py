@@ -110,6 +110,11 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
             )
         return mended
 
+    def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[ChainReader, Chains, np.ndarray]:
+        if self.allowed is not None:
+            raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
+        return super()._learn_collection(X, y, sample_weight)
+
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
         from kernelfields.inference.checks import check_labels
 
@@ -202,7 +207,7 @@ class ChainCRF(SequenceField):
         Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
         solver settings may change from fit to fit, the clique sets may not.
     partial_labels : PartialLabels or None
-        How to fit where labels in y are partly known: None for unknown, a set of allowed ones, a dict of weights.
+        How to fit where labels in y are partly known: None for unknown, a set of possible ones, a dict of weights.
     allowed : LabelDictionary, PrunedBy or None
         Which labels positions may have, in training and prediction; inference skips the others. docs/many_labels.md.
     ties : LabelSymmetry, list of them, or None

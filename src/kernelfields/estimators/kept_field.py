@@ -151,8 +151,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     inference: object = attribute(None)
     decode: str = attribute("auto")
     partial_labels: PartialLabels | None = attribute(None)
-    #: Labels that positions may have, and those that share weights.
-    allowed: Any = attribute(None)
+    #: Labels that share weights.
     ties: TiesLike | None = attribute(None)
     #: Scores of neighbouring labels that do not depend on inputs, (L, L).
     transitions_: np.ndarray | None = attribute(None)

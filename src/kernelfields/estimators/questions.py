@@ -7,7 +7,7 @@ potentials of the labels:
     p(y | x, known)       exp(score(y) + sum_t log q_t(y_t)) / Z(u + log q)
     log p(known | x)      log Z(u + log q) - log Z(u)
 
-Weights count relative to the largest of their position, so that a label, or a set of allowed ones, has the weight one.
+Weights count relative to the largest of their position, so that a label, or a set of possible ones, has the weight one.
 """
 
 from __future__ import annotations

@@ -51,6 +51,12 @@ from kernelfields.reports.sequences import LabelledSequence
 Bounded: TypeAlias = tuple[int, int, Any]
 
 
+class SegmentReader(ChainReader):
+    """Reads sequences as :class:`ChainReader` does, as those that are cut into segments."""
+
+    packs = SegmentedChains
+
+
 @declares_parameters
 class SegmentCRF(SequenceField):
     """Conditional random field on segments of sequences, with potentials in reproducing kernel Hilbert spaces.
@@ -99,6 +105,7 @@ class SegmentCRF(SequenceField):
     """
 
     kind = "SegmentCRF"
+    _reads = SegmentReader
     _family_kind = "segments"
 
     durations: DurationCliques | str | None = parameter("auto", clique_set(DurationCliques, auto=True))
@@ -138,8 +145,9 @@ class SegmentCRF(SequenceField):
 
         Of labels that are partly known, one labelling stands for all, cut anyhow.
         """
+        assert isinstance(chains, SegmentedChains), "SegmentReader packs them so"
         if chains.labels is None:
-            return SegmentedChains.of(chains, None)
+            return chains
         if chains.partial is not None and begins is not None:
             raise ValueError(
                 "labels that are partly known are written position by position, not as segments (begin, end, label)"
@@ -147,13 +155,13 @@ class SegmentCRF(SequenceField):
         if begins is None:
             cut = self.repeats or chains.partial is not None
             begins = begins_of(chains.labels, chains.offsets, longest if cut else None)
-        return SegmentedChains.of(chains, begins)
+        return replace(chains, begins=begins)
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
     ) -> tuple[ChainReader, SegmentedChains, np.ndarray]:
         y, begins = _plain_labels(self.training_labels(y, warn=part_of is None))
-        reader = ChainReader()
+        reader = SegmentReader()
         known = None if part_of is None else part_of[1]
         known = self._partial_settings().classes if known is None else known
         chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.allowed)
