@@ -213,7 +213,7 @@ def test_labels_and_widths_that_do_not_fit():
     with pytest.raises(ValueError, match=r"fold . of 3: its training rows have one class only"):
         transformer.fit_transform(X, halves)
     transformer.fit(X, Y)
-    with pytest.raises(ValueError, match="but the estimator was fitted with"):
+    with pytest.raises(ValueError, match="X has 1 features per position, but this model was fitted with"):
         transformer.transform([x[:, :1] for x in X])
     with pytest.raises(TypeError, match="cannot hold a KNeighborsClassifier"):
         OutOfFold(MEMORY).fit(X, Y).describe()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.data.readers import ChainReader
+from kernelfields.data.readers import InputReader
 from kernelfields.objective.posterior import LogPosterior
 from tests.arrays import infer_chains
 from tests.samples import chain_datafit, design_of
@@ -54,7 +54,7 @@ def weights_of(tagger, n_features):
 
 def test_the_objective_at_its_weights_is_its_loss(trained):
     X, y, tagger, loss = trained
-    chains, _ = ChainReader().learn(X, y)
+    chains, _ = InputReader().learn(X, y)
     node, edge = weights_of(tagger, X[0].shape[1])
     shared = {"positions": None, "n_labels": 3, "prior_variance": 1.0 / (2.0 * C2)}
     designs = [

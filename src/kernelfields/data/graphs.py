@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
-from kernelfields.data.graph_reading import GRAPHS, NodeTypes, read_graphs
+from kernelfields.data.graph_reading import NodeTypes, read_graphs
 from kernelfields.data.partial_labels import certain
-from kernelfields.data.reading import Matrix, check_sample_weight, listed, locate, read_labels
+from kernelfields.data.reading import Matrix, listed, locate
 from kernelfields.numerics.sparse_rows import entries_of
 
 
@@ -105,27 +105,16 @@ class Graphs(Packed):
     def from_graphs(
         cls,
         X: object,
-        y: object = None,
-        sample_weight: object = None,
-        classes: np.ndarray | None = None,
-        *,
         types: Mapping[str, int] | None = None,
         node_types: Sequence[str] | None = None,
-    ) -> tuple[Graphs, np.ndarray | None]:
-        """Check and pack a list of graphs in the forms of graph_reading.py; return them and the sorted classes.
+    ) -> Graphs:
+        """Check and pack a list of graphs in the forms of graph_reading.py, without labels.
 
-        ``y`` holds one array of labels per graph, in the order of its nodes; without it the labels are None and
-        ``classes`` comes back as it was given, and labels among the attributes of a networkx graph are not looked at.
         ``types`` declares the types of edges and how many nodes each joins, in the order wanted, ``node_types`` those
-        of nodes; None takes those that appear.
+        of nodes; None takes those that appear. Labels among the attributes of a networkx graph are not looked at.
         """
         inputs, offsets, groups, kinds = read_graphs(X, types, node_types)
-        labels = partial = None
-        if y is not None:
-            labels, partial, classes = read_labels(y, classes, np.diff(offsets), GRAPHS)
-        weights = check_sample_weight(sample_weight, len(offsets) - 1, GRAPHS)
-        factors = tuple(Factors(*group) for group in groups)
-        return cls(inputs, offsets, labels, weights, partial, factors=factors, node_types=kinds), classes
+        return cls(inputs, offsets, factors=tuple(Factors(*group) for group in groups), node_types=kinds)
 
     @classmethod
     def from_chains(cls, chains: Chains, lags: Iterable[int] = (1,), orders: Iterable[int] = ()) -> Graphs:

@@ -174,9 +174,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         if self._scales(data):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
             if not self._continues:
-                scaling = reader.scaling_columns(data, self.scale is True)  # type: ignore[arg-type, assignment, type-var]
+                scaling = reader.scaling_columns(data, self.scale is True)
                 if scaling is not None and self.ties is not None:
-                    scaling = scaling.scaling_alike(self.ties)  # type: ignore[assignment]
+                    scaling = scaling.scaling_alike(self.ties)
         else:
             warn_of_uneven_columns(self, data)
         options = replace(self._fit_options(data, progress, random), partial=partial, criteria=criteria)

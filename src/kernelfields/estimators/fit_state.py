@@ -80,7 +80,7 @@ class FitState(Generic[Data, Reader]):
     def scale_columns(self, scale: bool) -> None:
         """Bring columns to one scale, or leave them as they are, where that is open."""
         if self.scaling is not None and scale:
-            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)  # type: ignore[arg-type, assignment]
+            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)
         self.scaling = None
 
 

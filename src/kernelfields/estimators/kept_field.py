@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.fingerprints import Fingerprint
-from kernelfields.data.readers import ChainReader, GraphReader, TableReader
+from kernelfields.data.readers import InputReader
 from kernelfields.data.ties import LabelSymmetry, read_ties
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
@@ -118,7 +118,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     """A field with its parameters and what a fit has found; see the module for the hooks."""
 
     #: How data are read, and the kind of the family of labellings.
-    _reads: ClassVar[type[ChainReader | GraphReader | TableReader]]
+    _reads: ClassVar[type[InputReader]]
     _family_kind: ClassVar[str]
 
     classes_: np.ndarray = attribute()

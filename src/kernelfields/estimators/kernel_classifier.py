@@ -140,10 +140,10 @@ class KernelClassifier(TableField[Graphs]):
         reader = TableReader()
         known = self._partial_settings().classes if part_of is None else part_of[1]
         if tells_partly(y) or (y is not None and known is not None and part_of is None):
-            data, classes = partly_labelled(reader.learn(self, X)[0], y, sample_weight, known)
+            data, classes = partly_labelled(reader.learn_rows(self, X)[0], y, sample_weight, known)
         else:
             _refuse_rows(y)
-            inputs, targets = reader.learn(self, X, y)
+            inputs, targets = reader.learn_rows(self, X, y)
             check_classification_targets(targets)
             classes, labels = np.unique(targets, return_inverse=True)
             if len(classes) < 2:
@@ -165,10 +165,10 @@ class KernelClassifier(TableField[Graphs]):
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         if y is None:
-            return single_nodes(self._reader.read(self, X)[0])
+            return single_nodes(self._reader.read_rows(self, X)[0])
         if tells_partly(y):
-            return partly_labelled(self._reader.read(self, X)[0], y, sample_weight, self.classes_)[0]
-        inputs, targets = self._reader.read(self, X, y)
+            return partly_labelled(self._reader.read_rows(self, X)[0], y, sample_weight, self.classes_)[0]
+        inputs, targets = self._reader.read_rows(self, X, y)
         unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())
         if unknown:
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")

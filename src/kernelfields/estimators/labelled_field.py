@@ -173,7 +173,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         grown = with_labels(terms, places, len(classes))
         assert self.continuation_ is not None, "a batch was fitted before"
         self.continuation_ = self.continuation_.with_labels(grown, places, len(classes))
-        self._reader = self._reader.with_labels(places, len(classes))  # type: ignore[assignment]  # a reader of the kind
+        self._reader = self._reader.with_labels(places, len(classes))
         self.classes_ = classes
         self.field_ = Field(grown, self._spec_for(classes))
         self._set_views()
@@ -217,8 +217,10 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
 
 def _described_value(value: Any) -> str:
+    if not is_rule(value):
+        return repr(value)
     # scikit-learn shortens the representation of a dictionary of many words.
-    return f"{type(value).__name__}({value.get_params(deep=False)})" if is_rule(value) else repr(value)
+    return f"{type(value).__name__}({value.get_params(deep=False)})"  # type: ignore[attr-defined]  # an estimator
 
 
 def _refuse_unknown(data: PackedData) -> None:

@@ -145,7 +145,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
     ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
         reader = TableReader()
-        inputs, _ = reader.learn(self, X)
+        inputs, _ = reader.learn_rows(self, X)
         labels, partial, columns = read_partial_indicator(y, inputs.shape[0])
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         names: list = list(range(labels.shape[1])) if columns is None else columns
@@ -154,7 +154,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         return reader, LabelledInstances.build(inputs, len(names), {}, labels, weights, partial), np.array(names)
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> LabelledInstances:
-        (inputs, _), labels, partial, weights = self._reader.read(self, X), None, None, None
+        (inputs, _), labels, partial, weights = self._reader.read_rows(self, X), None, None, None
         if y is not None:
             labels, partial, _ = read_partial_indicator(y, inputs.shape[0], self.label_names_.tolist())
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)

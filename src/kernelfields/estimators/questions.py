@@ -26,7 +26,7 @@ from kernelfields.engines.choice import answers_collections
 from kernelfields.numerics.parameters import check_count
 
 if TYPE_CHECKING:
-    from kernelfields.data.readers import ChainReader, GraphReader, TableReader
+    from kernelfields.data.readers import InputReader
     from kernelfields.engines.engine import PackedData
     from kernelfields.inference.answers import Answers
     from kernelfields.reports.tables import Table
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Packed data of an estimator, and how it reads them.
 Data = TypeVar("Data", bound="PackedData")
-Reader = TypeVar("Reader", bound="ChainReader | GraphReader | TableReader")
+Reader = TypeVar("Reader", bound="InputReader")
 #: Seeds of random draws.
 Seed = int | np.random.Generator | np.random.RandomState | None
 #: Answers with one entry for each item: a list of arrays, or one array, as the estimator has it.

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.partial_labels import LabelWeights, as_log_weights
-from kernelfields.data.readers import ChainReader
+from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import plain_label, random_generator
 from kernelfields.data.segments import (
     DURATION,
@@ -51,8 +51,8 @@ from kernelfields.reports.sequences import LabelledSequence
 Bounded: TypeAlias = tuple[int, int, Any]
 
 
-class SegmentReader(ChainReader):
-    """Reads sequences as :class:`ChainReader` does, as those that are cut into segments."""
+class SegmentReader(InputReader):
+    """Reads sequences as :class:`InputReader` does, as those that are cut into segments."""
 
     packs = SegmentedChains
 
@@ -158,8 +158,8 @@ class SegmentCRF(SequenceField):
         return replace(chains, begins=begins)
 
     def _learn(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
-    ) -> tuple[ChainReader, SegmentedChains, np.ndarray]:
+        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
+    ) -> tuple[InputReader, SegmentedChains, np.ndarray]:
         y, begins = _plain_labels(self.training_labels(y, warn=part_of is None))
         reader = SegmentReader()
         known = None if part_of is None else part_of[1]
@@ -388,7 +388,7 @@ class SegmentCRF(SequenceField):
         return replace(super()._rebuilt_spec(described, classes), max_duration=longest, repeats=repeats)
 
     @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: ChainReader, spec: FamilySpec) -> None:
+    def _check_terms(cls, terms: Sequence[Term], reader: InputReader, spec: FamilySpec) -> None:
         for term in terms:
             if term.group == DURATION and term.clique.max_duration != spec.max_duration:
                 raise ValueError("the durations of a set are not those of the field")

@@ -32,7 +32,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import EndCliques
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.ragged import plain_strings
-from kernelfields.data.readers import ChainReader
+from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import Matrix
 from kernelfields.inference.chain.streaming import ChainStream
 from kernelfields.inference.family import Potentials
@@ -57,7 +57,7 @@ class LabelStream:
     def __init__(
         self,
         field: Field,
-        reader: ChainReader,
+        reader: InputReader,
         classes: np.ndarray,
         lag: float,
         every: int = 1,
