@@ -133,7 +133,8 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
             graphs = reader.read(X, y, sample_weight, classes)
         else:
             if y is None:
-                raise ValueError("GraphCRF requires y to be passed, but the target y is None: give an array per graph")
+                message = "GraphCRF requires y to be passed, but the target y is None: give an array for each graph"
+                raise ValueError(message)
             reader, declared = GraphReader(neighbours=self.neighbours is True), self._partial_settings().classes
             graphs, classes = reader.learn(X, y, sample_weight, classes=declared)
         check_labels(graphs, self._family_spec(classes, graphs), classes)
