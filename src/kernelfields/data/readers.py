@@ -32,18 +32,21 @@ from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
 from kernelfields.data.neighbour_columns import with_neighbour_columns
+from kernelfields.data.partial_labels import LabelWeights, SoftTargets, read_partial_labels
 from kernelfields.data.reading import (
     SEQUENCES,
     ItemNames,
     Matrix,
     check_sample_weight,
+    encode_labels,
     has_no_rows,
+    holds_partial,
+    in_sequences,
     is_empty,
     is_feature_sequences,
     is_listing,
     listed,
     pack_inputs,
-    read_labels,
 )
 from kernelfields.data.scaling import Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
@@ -54,6 +57,25 @@ _WIDE = 100
 # What scikit-learn's validate_data takes for a call without y; None is an error where y is needed.
 _NO_TARGETS = "no_validation"
 Data = TypeVar("Data", bound=Packed | Factors)
+
+
+def read_labels(
+    y: object, classes: Iterable | None = None, lengths: np.ndarray | None = None, nouns: ItemNames = SEQUENCES
+) -> tuple[np.ndarray, LabelWeights | None, np.ndarray]:
+    """Return labels (N,), log-weights (N, L) or None where every label is known, and the sorted classes (L,).
+
+    Where a label is not known, the one in ``labels`` is the most frequent of those that are possible. ``classes=None``
+    learns them from all labels that are named, alone, in sets or with weights. ``lengths`` holds the rows of every
+    sequence, which are the length of one that is None. Of samples, which have one label each, y is their list, and
+    ``lengths`` holds a one for each.
+    """
+    if isinstance(y, SoftTargets):
+        return y.read(classes, lengths, nouns)
+    y, lengths = in_sequences(y, lengths, nouns)
+    if holds_partial(y):
+        return read_partial_labels(y, classes, lengths, nouns)
+    labels, known = encode_labels(y, classes, lengths, nouns)
+    return labels, None, known
 
 
 @dataclass(eq=False)

@@ -21,7 +21,8 @@ import numpy as np
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.partial_labels import label_shares, seen_labels
-from kernelfields.data.reading import random_generator, read_labels
+from kernelfields.data.readers import read_labels
+from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.answers import AnsweringField
 from kernelfields.estimators.questions import Data, Reader

@@ -75,7 +75,7 @@ class FitState(Generic[Data, Reader]):
         if not scale or self.scaling is None:
             return parts
         # Each reader scales the kind of data that it reads.
-        return tuple(map(self.scaling.scaled, parts))  # type: ignore[arg-type, return-value]
+        return tuple(map(self.scaling.scaled, parts))  # type: ignore[return-value]
 
     def scale_columns(self, scale: bool) -> None:
         """Bring columns to one scale, or leave them as they are, where that is open."""

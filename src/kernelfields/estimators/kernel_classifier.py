@@ -17,15 +17,13 @@ from sklearn.utils.validation import _check_sample_weight
 from kernelfields.data.chains import weigh_samples
 from kernelfields.data.cliques import GraphNodes
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.partial_labels import LabelWeights, SoftTargets, known_labels
-from kernelfields.data.readers import TableReader
+from kernelfields.data.partial_labels import LabelWeights, SoftTargets, known_labels, tells_partly
+from kernelfields.data.readers import TableReader, read_labels
 from kernelfields.data.reading import (
     SAMPLES,
     Matrix,
     check_class_weight,
     is_sequence,
-    read_labels,
-    tells_partly,
     warn_of_minus_one,
 )
 from kernelfields.engines.choice import answers_collections

@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.partial_labels import LabelWeights, as_log_weights
 from kernelfields.data.ragged import Ragged, plain_strings
-from kernelfields.data.reading import SEQUENCES, ItemNames, locate, plain_label, random_generator, read_labels
+from kernelfields.data.readers import read_labels
+from kernelfields.data.reading import SEQUENCES, ItemNames, locate, plain_label, random_generator
 from kernelfields.engines.choice import answers_collections
 from kernelfields.numerics.parameters import check_count
 
