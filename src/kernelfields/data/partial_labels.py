@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 from kernelfields.data.reading import (
     SEQUENCES,
     ItemNames,
+    SampleNames,
     check_number,
     check_sample_weight,
     check_whole,
@@ -140,8 +141,7 @@ class SoftTargets:
             raise ValueError(f"classes of SoftTargets must be two or more different labels, got {listed(self.classes)}")
         if classes is not None and not np.array_equal(own, np.unique(np.asarray(classes))):
             raise ValueError(f"SoftTargets are for the labels {listed(own)}, and the model has {listed(classes)}")
-        tables, lengths = in_sequences(self.nodes, lengths, nouns)
-        tables = list(tables)
+        tables = [self.nodes] if isinstance(nouns, SampleNames) else list(self.nodes)
         check_number(len(tables), lengths, nouns, "targets")
         rows = [self._table(table, index, lengths, nouns) for index, table in enumerate(tables)]
         offsets = offsets_of(np.array([len(table) for table in rows]))
@@ -368,7 +368,7 @@ def share_right(
     """
     weights = np.repeat(check_sample_weight(sample_weight, len(lengths), nouns), lengths)
     if isinstance(y, SoftTargets):
-        targets = cast(SoftRows, y.read(classes, lengths, nouns)[1])
+        targets = cast(SoftRows, y.read(classes, in_sequences(y, lengths, nouns)[1], nouns)[1])
         right = targets.node[np.arange(len(weights)), _numbers(predict(), classes)]
         return float(np.average(right, weights=weights))
     labels, known = known_labels(y, classes, lengths, nouns)

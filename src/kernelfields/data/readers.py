@@ -70,7 +70,7 @@ def read_labels(
     ``lengths`` holds a one for each.
     """
     if isinstance(y, SoftTargets):
-        return y.read(classes, lengths, nouns)
+        return y.read(classes, in_sequences(y, lengths, nouns)[1], nouns)
     y, lengths = in_sequences(y, lengths, nouns)
     if holds_partial(y):
         return read_partial_labels(y, classes, lengths, nouns)
