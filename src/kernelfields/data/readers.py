@@ -25,7 +25,7 @@ from sklearn.utils.validation import validate_data
 from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.chunks import is_collection, is_feature_position
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.column_names import check_columns, shared_columns
+from kernelfields.data.column_names import check_columns, column_names, shared_columns
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import GRAPHS, given_tables
 from kernelfields.data.graphs import Factors, Graphs
@@ -482,8 +482,7 @@ class TableReader(InputReader):
         """
         inputs, targets = _validated(estimator, X, y, reset=True)
         self._learn_kind(inputs)
-        names = getattr(estimator, "feature_names_in_", None)
-        self.columns = None if names is None else [str(name) for name in names]
+        self.columns = column_names(X)
         return inputs, targets
 
     def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:

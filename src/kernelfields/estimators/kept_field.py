@@ -68,8 +68,6 @@ BasisLike: TypeAlias = "Basis | str"
 EngineLike: TypeAlias = "Engine | str"
 TiesLike: TypeAlias = LabelSymmetry | Sequence[LabelSymmetry]
 
-# The penalties of constraints that model files keep.
-_MASKS = ("edge", "start", "end", "label")
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
 
@@ -381,7 +379,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     def _describe_spec(self) -> Document:
         """Return what is to be kept of which labels meet."""
         masks = self.field_.spec.masks
-        return {} if masks is None else {"masks": {name: getattr(masks, name) for name in _MASKS}}
+        return {} if masks is None else {"masks": masks.describe()}
 
     @classmethod
     def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:

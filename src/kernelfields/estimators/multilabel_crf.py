@@ -63,7 +63,7 @@ def _check_edges(edges: object, name: str) -> None:
         return
     or_none(check_prior_variance)(edges.prior_variance, f"prior_variance of {name}")
     for setting, usual in (("window", None), ("support", None), ("label_kernel", "delta"), ("name", None)):
-        if repr(getattr(edges, setting)) != repr(usual):
+        if repr(edges.get_params(deep=False)[setting]) != repr(usual):
             raise ValueError(f"{name} of several labels have no {setting}: leave it out of {edges!r}")
 
 

@@ -191,7 +191,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
             ],
             constraints=apart,
             partial_labels=PartialLabels(classes=list(states)),
-            **{name: getattr(self, name) for name in _OF_THE_CHAIN},
+            **{name: value for name, value in self.get_params(deep=False).items() if name in _OF_THE_CHAIN},
         )
 
     # ---- what a search by cross-validation needs, as FieldEstimator has it

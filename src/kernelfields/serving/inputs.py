@@ -12,7 +12,7 @@ Fails: ValueError or TypeError that names the sequence and what differs from the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -116,7 +116,7 @@ class Inputs:
         weights: list[float] = []
         counts: list[int] = []
         for index, sequence in enumerate(sequences):
-            if isinstance(sequence, str | Mapping) or not hasattr(sequence, "__len__") or not len(sequence):
+            if isinstance(sequence, str | Mapping) or not isinstance(sequence, Sized) or not len(sequence):
                 raise ValueError(f"{self._name(index)} must be a list of feature dicts or of lists of feature strings")
             for position in sequence:
                 before = len(columns)
