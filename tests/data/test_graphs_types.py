@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from kernelfields.data import GraphNodes
-from kernelfields.data.graph_reading import NodeTypes
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.readers import GraphReader
 
@@ -104,8 +103,3 @@ def test_unknown_types_are_named():
 def test_one_graph_must_be_wrapped():
     with pytest.raises(ValueError, match=r"got one graph: wrap it, \[X\]"):
         Graphs.from_graphs(typed(["a", "b", "a"]))
-
-
-def test_codes_must_fit_the_nodes():
-    with pytest.raises(ValueError, match="node_types must have one code per node, 3"):
-        Graphs(X, np.array([0, 3]), node_types=NodeTypes(("a",), np.zeros(2, np.int64)))
