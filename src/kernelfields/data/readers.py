@@ -93,7 +93,6 @@ class InputReader:
     #: Whether to warn of inputs without any known feature, as positions that come one by one may be, and of names that
     #: the inputs of the fit did not have.
     warns: bool = True
-
     #: Whether NaN and infinity are errors.
     finite: bool = True
     #: Which labels positions may have, a rule such as a FittedDictionary.

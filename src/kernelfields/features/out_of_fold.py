@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelfields.data.graph_reading import GRAPHS, holds_graphs, read_graphs
 from kernelfields.data.readers import InputReader
-from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty
+from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, is_feature_sequences
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, labels_by_position
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
@@ -226,10 +226,11 @@ def _named(what: str, estimator: object) -> Iterator[None]:
 
 def _rows_of(X: Any, reader: InputReader, read: Callable[[Any], tuple[Matrix, np.ndarray]]) -> _Inputs:
     """Return sequences, graphs or a table as rows; ``read`` is how the reader learns or reads sequences."""
-    if n_dimensions(X) == 2 and reader.encoder is None:
+    numbers = reader.encoder is None and not is_feature_sequences(X)
+    if numbers and n_dimensions(X) == 2:
         rows = check_array(X, accept_sparse="csr", ensure_all_finite=False)
         return _Inputs(rows, np.arange(rows.shape[0] + 1), SAMPLES, lambda made: made)
-    if holds_graphs(X) and reader.encoder is None:
+    if numbers and holds_graphs(X):
         rows, offsets, *_ = read_graphs(X)
         return _Inputs(rows, offsets, GRAPHS, lambda made: [*map(_with_nodes, X, _cut(made, offsets))])
     rows, offsets = read(X)
