@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernelfields.data.partial_labels import LEAST_SHOWN, SoftTargets, certain, informative
+from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import (
     SAMPLES,
     SEQUENCES,
@@ -27,7 +28,6 @@ from kernelfields.data.reading import (
     is_sequence,
     label_offsets,
     listed,
-    read_labels,
 )
 from kernelfields.numerics.containers import entries_listed, has_array, n_dimensions
 from kernelfields.numerics.sparse_rows import offsets_of

@@ -1,4 +1,4 @@
-"""What X and y may be: tables, feature dicts, graphs, labels; the cliques of labels that meet, and allowed labellings.
+"""What X and y may be: tables, feature dicts, graphs, labels; the cliques of labels that meet, and constraints.
 
 Names load on first use: the reader of served models needs the rules of feature names, and NumPy alone.
 """

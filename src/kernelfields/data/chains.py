@@ -122,6 +122,11 @@ class Packed:
         """Return a mask of the rows whose lists lack the label given for them, (N,)."""
         return np.zeros(len(labels), dtype=bool) if self.allowed is None else ~self.allowed.within(labels)
 
+    @property
+    def penalties(self) -> np.ndarray | None:
+        """Minus infinity for the labels that rows may not have, else 0, (N, L); None where they may have any."""
+        return None if self.allowed is None else self.allowed.penalties()
+
     def following(self, reach: int = 1) -> np.ndarray:
         """Return the rows that have so many others, or more, before them in their sequence or graph."""
         places = np.arange(self.n_positions) - np.repeat(self.starts, self.lengths)

@@ -1,4 +1,4 @@
-"""Labels that are partly known, and targets in the place of labels: the readers behind reading.read_labels.
+"""Labels that are partly known, and targets in the place of labels.
 
     "B-NP"                     the label itself
     None, NaN, pandas.NA       nothing is known; a whole sequence may be None
@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike
 from kernelfields.data.reading import (
     SEQUENCES,
     ItemNames,
-    LabelTargets,
     SampleNames,
     check_number,
     check_sample_weight,
@@ -41,7 +40,6 @@ from kernelfields.data.reading import (
     listed,
     places_among,
     plain_label,
-    read_labels,
 )
 from kernelfields.numerics.containers import entries_listed
 from kernelfields.numerics.parameters import is_real
@@ -86,7 +84,7 @@ class SoftRows:
 LabelWeights: TypeAlias = np.ndarray | SoftRows
 
 
-class SoftTargets(LabelTargets):
+class SoftTargets:
     """Marginals for a field to match, in the place of labels: those of a teacher, or of several annotators together.
 
         ChainCRF().fit(X, SoftTargets(nodes, pairs, classes=teacher.classes_))
@@ -196,7 +194,7 @@ class SoftTargets(LabelTargets):
 def read_partial_labels(
     y: Iterable, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Return what :func:`kernelfields.data.reading.read_labels` does, of labels some of which are partly known."""
+    """Return what :func:`kernelfields.data.readers.read_labels` does, of labels some of which are partly known."""
     entries = _Entries(list(y), lengths, nouns)
     known, places = entries.encode(classes)
     partial = np.zeros((entries.n_positions, len(known)))
@@ -215,8 +213,15 @@ def named_labels(y: Iterable, lengths: np.ndarray, nouns: ItemNames = SEQUENCES)
     return np.unique(np.array([plain_label(label) for label in labels])) if labels else np.empty(0)
 
 
+def tells_partly(y: object) -> bool:
+    """Whether the labels of samples, one for each, are partly known, or targets."""
+    return isinstance(y, SoftTargets) or (y is not None and is_partial(y))
+
+
 def seen_labels(y: Any, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> np.ndarray:
     """Return the sorted labels that y holds, known or partly known, however many; none where they cannot be sorted."""
+    if isinstance(y, SoftTargets):
+        return np.unique(np.asarray(y.classes))
     y, rows = in_sequences(y, lengths, nouns)
     if any(map(is_partial, y)):
         return named_labels(y, lengths if rows is None else rows, nouns)
@@ -363,7 +368,7 @@ def share_right(
     """
     weights = np.repeat(check_sample_weight(sample_weight, len(lengths), nouns), lengths)
     if isinstance(y, SoftTargets):
-        targets = cast(SoftRows, read_labels(y, classes, lengths, nouns)[1])
+        targets = cast(SoftRows, y.read(classes, in_sequences(y, lengths, nouns)[1], nouns)[1])
         right = targets.node[np.arange(len(weights)), _numbers(predict(), classes)]
         return float(np.average(right, weights=weights))
     labels, known = known_labels(y, classes, lengths, nouns)

@@ -44,7 +44,7 @@ from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
-    from kernelfields.data.partial_labels import LabelWeights
+    pass
 
 #: Rows of inputs: a dense array or CSR.
 Matrix: TypeAlias = np.ndarray | sp.csr_array
@@ -394,42 +394,11 @@ def _check_finite(inputs: Matrix, offsets: np.ndarray, name: Callable[[int], str
     )
 
 
-class LabelTargets:
-    """Base of what stands in the place of labels and reads itself: SoftTargets of partial_labels.py."""
-
-    def read(
-        self, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
-    ) -> tuple[np.ndarray, LabelWeights, np.ndarray]:
-        """Return labels (N,), what is known of them and the sorted classes (L,)."""
-        raise NotImplementedError(f"{type(self).__name__} must define read(classes, lengths, nouns)")
-
-
-def read_labels(
-    y: object, classes: Iterable | None = None, lengths: np.ndarray | None = None, nouns: ItemNames = SEQUENCES
-) -> tuple[np.ndarray, LabelWeights | None, np.ndarray]:
-    """Return labels (N,), log-weights (N, L) or None where every label is known, and the sorted classes (L,).
-
-    Where a label is not known, the one in ``labels`` is the most frequent of those that are possible. ``classes=None``
-    learns them from all labels that are named, alone, in sets or with weights. ``lengths`` holds the rows of every
-    sequence, which are the length of one that is None. Of samples, which have one label each, y is their list, and
-    ``lengths`` holds a one for each.
-    """
-    y, lengths = in_sequences(y, lengths, nouns)
-    if isinstance(y, LabelTargets):
-        return y.read(classes, lengths, nouns)
-    if holds_partial(y):
-        from kernelfields.data.partial_labels import read_partial_labels
-
-        return read_partial_labels(y, classes, lengths, nouns)
-    labels, known = encode_labels(y, classes, lengths, nouns)
-    return labels, None, known
-
-
 def in_sequences(y: Any, lengths: np.ndarray | None, nouns: ItemNames) -> tuple[Any, np.ndarray | None]:
     """Return the labels of samples as those of one sequence, and its length; what is in sequences as it is."""
     if not isinstance(nouns, SampleNames):
         return y, lengths
-    return y if isinstance(y, LabelTargets) else [y], np.array([len(y if lengths is None else lengths)])
+    return [y], np.array([len(y if lengths is None else lengths)])
 
 
 def holds_partial(y: object) -> TypeGuard[Any]:
@@ -439,8 +408,6 @@ def holds_partial(y: object) -> TypeGuard[Any]:
 
 def is_partial(item: object) -> bool:
     """Whether the labels of a sequence, or a single entry, hold anything that is no label."""
-    if isinstance(item, LabelTargets):
-        return True
     if isinstance(item, np.ndarray) and item.dtype.kind != "O":
         return item.dtype.kind == "f" and bool(np.isnan(item).any())
     if has_array(item) and not isinstance(item, np.ndarray | np.generic) and not is_tensor(item):
@@ -451,11 +418,6 @@ def is_partial(item: object) -> bool:
     if not is_sequence(item) or _LABEL_TYPES.issuperset(map(type, item)):
         return False
     return any(map(is_partial_entry, item))
-
-
-def tells_partly(y: object) -> bool:
-    """Whether the labels of samples, one for each, are partly known, or targets."""
-    return y is not None and is_partial(y)
 
 
 def is_partial_entry(entry: object) -> bool:

@@ -107,7 +107,7 @@ class AnsweringField(KeptField[Data, Reader]):
             label of each position, which maximises the expected share of right labels. None means ``decode`` of the
             estimator.
         known : what is known of the labels, in the form of a ``y`` of :meth:`fit`
-            Labels, None, sets of allowed ones, dicts of weights. Answers, here and below, are given that it is so.
+            Labels, None, sets of possible ones, dicts of weights. Answers, here and below, are given that it is so.
         """
         self.decodes_labellings(decode)
         labels = self.label_names()
@@ -270,7 +270,7 @@ class AnsweringField(KeptField[Data, Reader]):
         """Return, for one sequence, graph or instance, what moved the label of each position, and away from which.
 
         The contributions at a position add up to log p(y | x) - log p(y with the other label there | x); labels that
-        meet it are named by their positions. A labelling that constraints or ``allowed`` forbid has probability zero:
+        meet it are named by their positions. A labelling that the field forbids has probability zero:
         each rule that it breaks contributes infinity.
 
         Parameters
@@ -374,7 +374,7 @@ class AnsweringField(KeptField[Data, Reader]):
         Parameters
         ----------
         x : one sequence, in the form the model was fitted on
-        y : its true labels, to mark those that are wrong; labels that were not in the fit are allowed
+        y : its true labels, to mark those that are wrong; they may be labels that were not in the fit
         tokens : what to show for each position, such as its word; None for a time line
         """
         from kernelfields.estimators.inspecting.explanations import check_one_sequence

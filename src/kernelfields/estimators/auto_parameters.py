@@ -107,7 +107,7 @@ def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None
     """Return the state of a fit to graphs whose nodes have the columns of neighbours; None where these are not open."""
     reader, data = training.reader, training.data
     few = isinstance(data.inputs, np.ndarray) and reader.n_features <= FEW_COLUMNS
-    left = all(is_auto(getattr(estimator, name)) for name in ("neighbours", "kernel", "prior_variance"))
+    left = all(map(is_auto, (estimator.neighbours, estimator.kernel, estimator.prior_variance)))
     if not (left and few and any(factors.n_factors for factors in data.factors)):
         return None
     if estimator.ties is not None or training.options.criteria is not None:
@@ -129,10 +129,11 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     chosen = copy.copy(estimator)
     # What is taken where the data are too few to judge by.
     fallbacks = {"prior_variance": FALLBACK, "rank": USUAL_RANK, "support": "all", "l1": 0.0}
-    left = [name for name in estimator._chosen_by_data if is_auto(getattr(estimator, name))]
+    given = estimator.get_params(deep=False)
+    left = [name for name in estimator._chosen_by_data if is_auto(given[name])]
     if estimator._continues:
         clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
-        chosen._set_chosen({name: getattr(clique, name) for name in left})
+        chosen._set_chosen({name: clique.get_params(deep=False)[name] for name in left})
         training.choices = estimator.choices_
         return chosen
     described = not estimator._names_cliques() and training.optimize is None

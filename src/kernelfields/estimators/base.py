@@ -19,9 +19,9 @@ import numpy as np
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.label_dictionary import refuse_elsewhere
 from kernelfields.data.partial_labels import label_shares, seen_labels
-from kernelfields.data.reading import random_generator, read_labels
+from kernelfields.data.readers import read_labels
+from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.answers import AnsweringField
 from kernelfields.estimators.questions import Data, Reader
@@ -175,9 +175,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         if self._scales(data):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
             if not self._continues:
-                scaling = reader.scaling_columns(data, self.scale is True)  # type: ignore[arg-type, assignment, type-var]
+                scaling = reader.scaling_columns(data, self.scale is True)
                 if scaling is not None and self.ties is not None:
-                    scaling = scaling.scaling_alike(self.ties)  # type: ignore[assignment]
+                    scaling = scaling.scaling_alike(self.ties)
         else:
             warn_of_uneven_columns(self, data)
         options, partial = self._fit_options(data, progress, random), self._partial_settings()
@@ -194,7 +194,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does, of the partitions of a collection that this process has in a fit of all."""
-        refuse_elsewhere(self.allowed)
         from kernelfields.engines.dask.engine import running
         from kernelfields.engines.together.reading import read_parts
 

@@ -14,7 +14,7 @@ from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.constraints import ConstraintMasks, Constraints, find_scheme, guess_scheme, resolve_constraints
 from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
 from kernelfields.data.partial_labels import SoftTargets, informative
-from kernelfields.data.readers import ChainReader
+from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import is_sequence
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters, clique_set
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kernelfields.models.structure import StructurePath, StructureSearch
 
 
-ChainTraining: TypeAlias = "FitState[Chains, ChainReader]"
+ChainTraining: TypeAlias = "FitState[Chains, InputReader]"
 # The l1 penalty that is tried beside none: CRFsuite's usual c1 in tutorials.
 _USUAL_L1 = 0.1
 # Labels that break the constraints have to be right more often by this share of positions.
@@ -56,10 +56,10 @@ _WORTH_BREAKING_RULES = 0.01
 
 
 @declares_parameters
-class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQuestions):
+class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQuestions):
     """A field on sequences: the parameters and hooks that ChainCRF and SegmentCRF share."""
 
-    _reads = ChainReader
+    _reads = InputReader
 
     kernel: KernelLike = parameter("auto", first=True)
     window: int | tuple[int, int] = parameter(1, check_window)
@@ -109,6 +109,11 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
                 stacklevel=2,
             )
         return mended
+
+    def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[InputReader, Chains, np.ndarray]:
+        if self.allowed is not None:
+            raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
+        return super()._learn_collection(X, y, sample_weight)
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
         from kernelfields.inference.checks import check_labels
@@ -202,7 +207,7 @@ class ChainCRF(SequenceField):
         Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
         solver settings may change from fit to fit, the clique sets may not.
     partial_labels : PartialLabels or None
-        How to fit where labels in y are partly known: None for unknown, a set of allowed ones, a dict of weights.
+        How to fit where labels in y are partly known: None for unknown, a set of possible ones, a dict of weights.
     allowed : LabelDictionary, PrunedBy or None
         Which labels positions may have, in training and prediction; inference skips the others. docs/many_labels.md.
     ties : LabelSymmetry, list of them, or None
@@ -266,13 +271,13 @@ class ChainCRF(SequenceField):
         return chosen and not any(clique.needs_threads for clique in self._described_cliques())
 
     def _learn_again(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
-    ) -> tuple[ChainReader, Chains, np.ndarray]:
+        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
+    ) -> tuple[InputReader, Chains, np.ndarray]:
         return self._learn(X, y, sample_weight)
 
     def _learn(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
-    ) -> tuple[ChainReader, Chains, np.ndarray]:
+        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
+    ) -> tuple[InputReader, Chains, np.ndarray]:
         from kernelfields.models.build import name_cliques
 
         y = self.training_labels(y, warn=part_of is None)

@@ -76,12 +76,12 @@ class FitState(Generic[Data, Reader]):
         if not scale or self.scaling is None:
             return parts
         # Each reader scales the kind of data that it reads.
-        return tuple(map(self.scaling.scaled, parts))  # type: ignore[arg-type, return-value]
+        return tuple(map(self.scaling.scaled, parts))  # type: ignore[return-value]
 
     def scale_columns(self, scale: bool) -> None:
         """Bring columns to one scale, or leave them as they are, where that is open."""
         if self.scaling is not None and scale:
-            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)  # type: ignore[arg-type, assignment]
+            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)
         self.scaling = None
 
 

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.fingerprints import Fingerprint
-from kernelfields.data.readers import ChainReader, GraphReader, TableReader
+from kernelfields.data.readers import InputReader
 from kernelfields.data.ties import LabelSymmetry, read_ties
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
@@ -68,8 +68,6 @@ BasisLike: TypeAlias = "Basis | str"
 EngineLike: TypeAlias = "Engine | str"
 TiesLike: TypeAlias = LabelSymmetry | Sequence[LabelSymmetry]
 
-# The penalties of constraints that model files keep.
-_MASKS = ("edge", "start", "end", "label")
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
 
@@ -118,7 +116,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     """A field with its parameters and what a fit has found; see the module for the hooks."""
 
     #: How data are read, and the kind of the family of labellings.
-    _reads: ClassVar[type[ChainReader | GraphReader | TableReader]]
+    _reads: ClassVar[type[InputReader]]
     _family_kind: ClassVar[str]
 
     classes_: np.ndarray = attribute()
@@ -151,8 +149,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     inference: object = attribute(None)
     decode: str = attribute("auto")
     partial_labels: PartialLabels | None = attribute(None)
-    #: Labels that positions may have, and those that share weights.
-    allowed: Any = attribute(None)
+    #: Labels that share weights.
     ties: TiesLike | None = attribute(None)
     #: Scores of neighbouring labels that do not depend on inputs, (L, L).
     transitions_: np.ndarray | None = attribute(None)
@@ -350,7 +347,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
             return reader, terms
         if idle.all():
             idle[0] = False  # a reader without any name would not know what it reads
-        return reader.with_features(~idle), [without_features(term, idle) for term in terms]  # type: ignore[return-value]
+        return reader.with_features(~idle), [without_features(term, idle) for term in terms]
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
@@ -412,7 +409,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     def _describe_spec(self) -> Document:
         """Return what is to be kept of which labels meet."""
         masks = self.field_.spec.masks
-        return {} if masks is None else {"masks": {name: getattr(masks, name) for name in _MASKS}}
+        return {} if masks is None else {"masks": masks.describe()}
 
     @classmethod
     def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:

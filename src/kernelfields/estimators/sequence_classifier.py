@@ -27,14 +27,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.partial_labels import SoftTargets, certain, log_weights, share_right
+from kernelfields.data.partial_labels import SoftTargets, certain, log_weights, share_right, tells_partly
+from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import (
     SAMPLES,
     check_class_weight,
     is_feature_sequences,
     is_sequence,
-    read_labels,
-    tells_partly,
     warn_of_minus_one,
 )
 from kernelfields.engines.choice import is_collection
@@ -192,7 +191,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
             ],
             constraints=apart,
             partial_labels=PartialLabels(classes=list(states)),
-            **{name: getattr(self, name) for name in _OF_THE_CHAIN},
+            **{name: value for name, value in self.get_params(deep=False).items() if name in _OF_THE_CHAIN},
         )
 
     # ---- what a search by cross-validation needs, as FieldEstimator has it

@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
 
 from kernelfields.data.partial_labels import SoftRows, certain
-from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, check_number, read_labels
+from kernelfields.data.readers import read_labels
+from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, check_number
 from kernelfields.numerics.parameters import is_sequence, is_whole
 
 # A label, or what is known of one; labels of positions come as lists and arrays.

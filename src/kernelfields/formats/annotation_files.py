@@ -54,7 +54,7 @@ from kernelfields.formats.spacy_docs import read_spacy, write_spacy
 from kernelfields.formats.time_lines import read_elan, read_textgrid, write_elan, write_textgrid
 from kernelfields.formats.tokens import Tokenizer, tokenize
 
-#: What may be lost, and what is written in its place where losses are allowed.
+#: What may be lost, and what is written in its place where losses are accepted.
 _LOSSES = {
     "labels": "labels",
     "annotators": "labels of more than one annotator or model; those of the first annotator stay",

@@ -210,8 +210,8 @@ class ChainModel:
         node += self.masks["label"]
         node[offsets[:-1]] += self.masks["start"]
         node[offsets[1:] - 1] += self.masks["end"]
-        if packed.allowed is not None:
-            node += packed.allowed
+        if packed.penalties is not None:
+            node += packed.penalties
         return plain.Chains(node, edge, offsets, first)
 
 

@@ -103,12 +103,12 @@ def summarised(
         return PartitionSummary()
     reader = estimator._reads()
     try:
-        inputs, offsets = reader.learn_inputs(X)
+        items = reader.learn_items(X)
         own = _checked_weights(weights, n_items, nouns)
-        classes, totals = estimator._count_labels(labels, np.diff(offsets), own)
+        classes, totals = estimator._count_labels(labels, items.lengths, own)
     except (TypeError, ValueError) as error:
         raise _named(number, error) from error
-    return PartitionSummary(n_items, reader, inputs.dtype, classes, totals, float(own.sum()))
+    return PartitionSummary(n_items, reader, items.inputs.dtype, classes, totals, float(own.sum()))
 
 
 def read_parts(
@@ -202,8 +202,8 @@ def _check_alike(found: dict[int, PartitionSummary]) -> None:
             )
         if reader.encoder is None and reader.n_features != expected.n_features:
             raise ValueError(
-                f"partition {number} has {reader.n_features} features per {reader.part} but partition {first} has "
-                f"{expected.n_features}: all partitions need the same columns"
+                f"partition {number} has {reader.n_features} features per {reader.nouns.part} but partition {first} "
+                f"has {expected.n_features}: all partitions need the same columns"
             )
         if reader.columns != expected.columns:
             raise ValueError(

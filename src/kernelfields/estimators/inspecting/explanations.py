@@ -25,7 +25,7 @@ one pass over them and the features of each set, O(N r).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from math import nan
 from typing import Any, TypeAlias, TypeGuard
@@ -316,7 +316,7 @@ def input_names(
 
 def is_list(given: object) -> TypeGuard[Sequence[object]]:
     """Whether something is a list of names and not text or a dict."""
-    return hasattr(given, "__len__") and not isinstance(given, str | bytes | Mapping)
+    return isinstance(given, Sized) and not isinstance(given, str | bytes | Mapping)
 
 
 # ---- which cliques change with a label
