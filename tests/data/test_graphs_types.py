@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.data import GraphNodes
+from kernelfields.data import GraphNodes, Graphs
 from kernelfields.data.readers import GraphReader
 
 X = np.arange(6.0).reshape(3, 2)

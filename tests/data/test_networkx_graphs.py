@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from kernelfields.data import Graphs
 from kernelfields.data.readers import GraphReader
 
 
