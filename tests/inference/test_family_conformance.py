@@ -276,7 +276,7 @@ def evidence_of(solved, first):
     pytest.skip("hardly any labelling is left")
 
 
-@for_all()
+@for_all(settings=("plain", "measured and large", "one label", "single positions"))
 def test_given_once_and_twice(case, setting):
     """p0 is multiplied by weights of labels, and by further ones; the family itself stays as it is."""
     solved = problem(case, setting)
