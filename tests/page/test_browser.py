@@ -19,7 +19,7 @@ from sentences import city_model, sentences, written
 from kernelfields import GraphCRF, KernelClassifier
 from kernelfields.evaluation.entities import entity_spans
 from kernelfields.page import LabellingSession
-from kernelfields.page.files import LabelFile
+from kernelfields.page.files import open_file
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 pytest.importorskip("uvicorn", reason="the extra page is not installed")
@@ -147,7 +147,7 @@ def test_from_raw_text_to_a_model(browser, served, tmp_path, by):
     X, y = sentences(30, seed=2)
     path = tmp_path / "notes.txt"
     path.write_text("\n".join(map(" ".join, X)) + "\n", encoding="utf-8")
-    file = LabelFile.open(str(path))
+    file = open_file(str(path))
     session = LabellingSession(
         file.words,
         None,
@@ -357,10 +357,10 @@ def test_single_inputs_go_to_the_next_and_suspicious_ones_come_first(browser, se
 
 SERVER = """
 import sys
-from kernelfields.page.files import LabelFile
+from kernelfields.page.files import open_file
 from kernelfields.page.session import LabellingSession
 from kernelfields.page.server import Server
-file = LabelFile.open(sys.argv[1])
+file = open_file(sys.argv[1])
 known = {"classes": ["a", "b"], "words": file.words, "file": file, "journal": sys.argv[2]}
 labelling = LabellingSession(file.words, file.read.y, **known)
 server = Server(labelling)
@@ -386,7 +386,7 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_server_is_killed(kills, 
     known = {}  # what the server answered that it has
 
     def reopened():
-        file = LabelFile.open(str(path))
+        file = open_file(str(path))
         return LabellingSession(file.words, file.read.y, words=file.words, file=file, journal=journal)
 
     for _ in range(kills):

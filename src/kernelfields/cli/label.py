@@ -77,7 +77,7 @@ def label(
     from contextlib import closing
 
     from kernelfields.cli.models import load_model
-    from kernelfields.page.files import LabelFile
+    from kernelfields.page.files import open_file
     from kernelfields.page.server import Server, check_installed
     from kernelfields.page.session import LabellingSession
 
@@ -91,7 +91,7 @@ def label(
         del options["format"]
     if annotator is not None:
         output = _of_annotator(output or file, annotator)
-    opened = LabelFile.open(file, file_format, output=output, blind=annotator is not None, **options)
+    opened = open_file(file, file_format, output=output, blind=annotator is not None, **options)
     X = opened.X if trained is not None or opened.words is None else opened.words
     labelling = LabellingSession(
         X,

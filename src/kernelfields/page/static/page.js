@@ -1,8 +1,8 @@
 // The page: label, correct, refit. What the keys and buttons do.
 
 import { WORDS_AT_ONCE, ask, byId, element, end, later, marked, name, position, tell, view } from "./server.js";
-import { drawMarks, drawWords, doubtful, followPointer, spanAt } from "./words.js";
-import { drawLabels, drawQueue, drawState, ordered } from "./panels.js";
+import { doubtful, drawMarks, drawWords, followPointer, showCursor, spanAt } from "./words.js";
+import { drawEntry, drawLabels, drawQueue, drawState, ordered } from "./panels.js";
 import { drawTimeline, followTimeline, whereMarked } from "./timeline.js";
 import { drawGraph } from "./graph.js";
 
@@ -83,7 +83,7 @@ async function goTo(t, extend) {
   if (view.cursor < view.first || view.cursor >= end()) await scrollTo(Math.floor(view.cursor / view.count) * view.count);
   else {
     redrawMarks();
-    byId("tokens").querySelector(".cursor")?.scrollIntoView({ block: "nearest" });
+    showCursor();
     if (view.state.shape === "graph") draw();
   }
 }
@@ -127,8 +127,7 @@ async function act(question, body) {
     const old = before.get(view.shown.first + k);
     if (old && own.from === "predicted" && old.from === "predicted" && old.label !== own.label) view.changed.add(view.shown.first + k);
   });
-  const entry = view.queue.find((each) => each.item === shown.item);
-  if (entry) entry.left = view.shown.left;
+  drawEntry(shown.item, view.shown.left);
 }
 
 async function refresh() {
@@ -412,6 +411,7 @@ const KEYS = {
   e: explain,
   r: () => work("refit"),
   c: check,
+  l: () => look("findings"),
   v: () => look("changed"),
   y: take,
   k: () => (tour ? onward() : undefined),
