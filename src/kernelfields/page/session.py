@@ -6,7 +6,8 @@ pages on one labelling cannot overwrite each other: a change that was made from 
 labels follow a scheme of entities, what is marked and shown are spans (page/spans.py).
 
 A random sample of the items is set aside: it is labelled as all others, never fitted to, and judges each refit. A refit
-runs beside the labelling, from the last estimate, and takes the place of the old model unless the sample likes it less.
+runs beside the labelling, from the last estimate, and takes the place of the old model unless it is clearly worse: the
+interval of its score lies below the last score.
 
 Cost of an answer: inference for one item. Fails: ValueError in one sentence for what the page must not do.
 """
@@ -713,7 +714,8 @@ class LabellingSession:
             point |= {"right": score.value, "low": score.low, "high": score.high}
             point["text"] = score.text("F1" if self.spans is not None else "share right")
         last = self.curve[-1]["right"] if self.curve else None
-        worse = score is not None and last is not None and score.value < last - 0.02
+        # A few items cannot tell that a model is worse.
+        worse = score is not None and score.high is not None and last is not None and score.high < last
         changed = [] if worse or old is None else self._differences(old, fitted)
         point["seconds"] = round(time.perf_counter() - begin, 2)
         with self._lock:

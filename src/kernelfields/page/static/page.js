@@ -1,6 +1,6 @@
 // The page: label, correct, refit. What the keys and buttons do.
 
-import { WORDS_AT_ONCE, ask, byId, element, end, later, marked, name, position, tell, view } from "./server.js";
+import { WORDS_AT_ONCE, ask, byId, element, end, later, marked, position, tell, view } from "./server.js";
 import { doubtful, drawMarks, drawWords, followPointer, showCursor, spanAt } from "./words.js";
 import { drawEntry, drawLabels, drawQueue, drawState, ordered } from "./panels.js";
 import { drawTimeline, followTimeline, whereMarked } from "./timeline.js";
@@ -53,8 +53,7 @@ async function open(item, at = 0) {
   view.shown = await ask("item", { item, first: view.first });
   view.mark = null;
   view.changed = new Set();
-  byId("list").classList.remove("open");
-  byId("drawer").setAttribute("aria-expanded", "false");
+  drawer(false);
   byId("more").replaceChildren();
   draw();
   drawQueue(open);
@@ -482,9 +481,12 @@ const BUTTONS = {
   closer: () => zoom(0.5), farther: () => zoom(2), helper: help,
 };
 for (const [id, action] of Object.entries(BUTTONS)) byId(id).addEventListener("click", () => later(action));
-byId("drawer").addEventListener("click", () => {
-  byId("drawer").setAttribute("aria-expanded", String(byId("list").classList.toggle("open")));
-});
+function drawer(open_) {
+  byId("list").classList.toggle("open", open_);
+  byId("drawer").setAttribute("aria-expanded", String(open_));
+}
+byId("drawer").addEventListener("click", () => drawer(!byId("list").classList.contains("open")));
+document.querySelector("section").addEventListener("pointerdown", () => drawer(false));
 byId("search").addEventListener("input", () => drawLabels(pressed, byId("search").value));
 byId("likely").addEventListener("change", () => drawLabels(pressed));
 byId("find").addEventListener("input", () => later(loadQueue));
@@ -516,5 +518,5 @@ later(async () => {
   await refresh();
   await loadQueue();
   if (view.state.items) await open(view.state.first);
-  byId("tokens").focus();
+  byId("tokens").focus({ preventScroll: true });
 });

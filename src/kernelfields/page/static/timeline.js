@@ -76,7 +76,7 @@ export function drawTimeline() {
       pen.fillRect(x, 4, width, BAND - 8);
       pen.globalAlpha = 1;
       if (band.from !== "predicted") {
-        pen.strokeStyle = shade("--on-chip");
+        pen.strokeStyle = shade("--ink");
         pen.lineWidth = 2;
         pen.strokeRect(x + 1, 5, Math.max(width - 2, 1), BAND - 10);
       }
