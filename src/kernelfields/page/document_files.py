@@ -151,7 +151,7 @@ def _entry(label: Any) -> Any:
     return set(label) if isinstance(label, frozenset) else label
 
 
-def _labelled(document: Document, entries: Sequence[object], as_spans: bool) -> Document:
+def _labelled(document: Document, entries: Sequence[Any], as_spans: bool) -> Document:
     """Return a document with what is known of its words, as spans where everything is known."""
     labels = [frozenset(entry) if isinstance(entry, set | frozenset) else entry for entry in entries]
     old = chosen_labelling(document)

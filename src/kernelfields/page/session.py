@@ -157,10 +157,11 @@ class LabellingSession:
         """Return labels that were named, of types of spans those that write them."""
         if self.spans is None:
             return list(classes)
-        scheme, labels = self.spans.scheme, []
+        labels: dict[str, None] = {}
         for name in classes:
-            labels += [name] if scheme.holds([name]) else self.spans.labels_of(str(name))
-        return list(dict.fromkeys(labels))
+            own = [name] if self.spans.scheme.holds([name]) else self.spans.labels_of(str(name))
+            labels |= dict.fromkeys(own)
+        return list(labels)
 
     # ---- changes
 
@@ -709,7 +710,11 @@ class LabellingSession:
         old = self.model
         fitted = prepared(new, known).fit(self.items.part(train), self.items.labels(known))
         score = score_of(self._right(fitted, judged, truth))
-        point = {"known": sum(e is not None for own in known for e in own), "items": len(train), "right": None}
+        point: dict[str, Any] = {
+            "known": sum(e is not None for own in known for e in own),
+            "items": len(train),
+            "right": None,
+        }
         if score is not None:
             point |= {"right": score.value, "low": score.low, "high": score.high}
             point["text"] = score.text("F1" if self.spans is not None else "share right")
@@ -738,7 +743,7 @@ class LabellingSession:
             if self.spans is None:
                 rows.append((sum(a == b for a, b in zip(true, labels, strict=True)), len(true), len(true)))
             else:
-                a, b = ({*self.spans.spans([next(iter(e)) for e in own])} for own in (labels, true))
+                a, b = ({*self.spans.spans([next(iter(e or ())) for e in own])} for own in (labels, true))
                 rows.append((len(a & b), len(a), len(b)))
         return np.array(rows, dtype=np.float64)
 
