@@ -5,6 +5,8 @@ import sys
 import pytest
 from command_files import run
 
+from kernelfields import AnnotatedCRF, ChainCRF, TextFeatures
+from kernelfields.page.files import open_file
 from kernelfields.page.lock import FileLock
 
 
@@ -45,3 +47,20 @@ def test_a_file_that_is_being_labelled_is_one_line(tmp_path):
     )
     lock.release()
     assert [each.name for each in tmp_path.iterdir()] == ["words.conll"]
+
+
+def test_two_annotators_agree_in_a_table_and_go_into_one_model(tmp_path):
+    files = {name: tmp_path / f"notes.{name}.conll" for name in ("anna", "ben")}
+    files["anna"].write_text("Anna\tB-PER\nran\tO\n\nit\tO\nrained\t?\n")
+    files["ben"].write_text("Anna\tB-PER\nran\tO\n\nit\tB-PER\nrained\tO\n")
+    lines = run("agreement", *files.values()).stdout.splitlines()
+    assert lines[0].split() == ["annotators", "labels", "same", "kappa", "F1"]
+    assert lines[1].endswith("3   0.667   0.400   1.000")
+    y = {name: open_file(str(path)).y for name, path in files.items()}
+    X = [["Anna", "ran"], ["it", "rained"]]
+    model = AnnotatedCRF(ChainCRF("linear"), cv=2).fit(
+        TextFeatures().fit_transform(X * 5), {k: v * 5 for k, v in y.items()}
+    )
+    assert set(model.confusions_) == {"anna", "ben"}
+    files["ben"].write_text("Other\tO\n")
+    assert "have different words" in refused("agreement", *files.values())

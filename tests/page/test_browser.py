@@ -19,7 +19,7 @@ from sentences import city_model, sentences, written
 from kernelfields import GraphCRF, KernelClassifier
 from kernelfields.evaluation.entities import entity_spans
 from kernelfields.page import LabellingSession
-from kernelfields.page.files import LabelFile
+from kernelfields.page.files import open_file
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 pytest.importorskip("uvicorn", reason="the extra page is not installed")
@@ -147,7 +147,7 @@ def test_from_raw_text_to_a_model(browser, served, tmp_path, by):
     X, y = sentences(30, seed=2)
     path = tmp_path / "notes.txt"
     path.write_text("\n".join(map(" ".join, X)) + "\n", encoding="utf-8")
-    file = LabelFile.open(str(path))
+    file = open_file(str(path))
     session = LabellingSession(
         file.words,
         None,
@@ -294,6 +294,136 @@ def test_time_lines_are_drawn_and_dragged(browser, served):
     page.close()
 
 
+def test_labels_that_may_be_wrong_and_doubtful_words_one_by_one(browser, served):
+    X, y = sentences(60, seed=1)
+    known = [list(own) for own in y]
+    wrong = [item for item, own in enumerate(y) if "B-city" in own][:2]
+    for item in wrong:
+        known[item] = ["O"] * len(y[item])
+    known[50:] = [None] * 10
+    session = LabellingSession(X, known, city_model(), words=X)
+    page = opened(browser, served(session))
+    assert page.inner_text("#where").startswith("item 51 of 60")  # the first that is not done
+    press(page, "c")
+    found = page.inner_text("#finding")
+    assert "given no span, the model says city (0." in found
+    places = session.places("findings")
+    item = places[0]["item"]
+    assert f"1 of {len(places)}: item {item + 1}," in found
+    assert page.locator(".token.marked").count() == places[0]["end"] - places[0]["begin"]
+    press(page, "y")
+    assert session.labels()[item] == y[item]
+    for _ in places[1:]:
+        press(page, "k")
+    assert not page.locator("#tour").is_visible()
+    # Doubtful words, in one item after the other.
+    press(page, "j")
+    page.keyboard.type("51")
+    press(page, "Enter")
+    session.show(50)
+    doubts = [
+        (item, t)
+        for item in range(50, 60)
+        for t, own in enumerate(session.show(item)["positions"])
+        if own["from"] == "predicted" and own["p"] < 0.9
+    ]
+    for item, t in doubts[:3] if doubts and doubts[0][1] else doubts[1:3]:
+        press(page, "Tab")
+        assert page.inner_text("#where").startswith(f"item {item + 1} of 60")
+        assert page.get_attribute(".token.cursor", "data-t") == str(t)
+    # A refit says what it changed.
+    press(page, "r")
+    if session.places("changed"):
+        assert "predictions changed" in page.inner_text("#status") or "prediction changed" in page.inner_text("#status")
+        press(page, "v")
+        assert "was " in page.inner_text("#finding")
+    assert page.problems == []
+    page.close()
+
+
+def test_the_list_finds_filters_flags_and_repeats(browser, served):
+    X, _ = sentences(60, seed=1)
+    session = LabellingSession(X, None, words=X, classes=["city", "river"], scheme="bio")
+    page = opened(browser, served(session))
+    assert page.inner_text("#progress") == "0 of 60 done"
+    press(page, "f")
+    page.keyboard.type("york")
+    ready(page)
+    with_york = [item for item, words in enumerate(X) if "York" in words]
+    assert page.locator("#queue li").count() == len(with_york)
+    assert "New York" in page.inner_text("#queue li >> nth=0")
+    page.click("#queue li button >> nth=0")
+    ready(page)
+    assert page.inner_text("#where").startswith(f"item {with_york[0] + 1} of 60")
+    begin = X[with_york[0]].index("New")
+    drag(page, begin, begin + 1)
+    press(page, "1", "ArrowLeft", "a")
+    occurrences = sum(words.count("York") for words in X)
+    assert f"{occurrences - 1} more times New York" in page.inner_text("#more")
+    page.click("#more button")
+    ready(page)
+    marked = sum(own.count("B-city") for own in session.labels())
+    assert marked == occurrences
+    assert page.inner_text("#candidates .count >> nth=0") == str(occurrences)
+    press(page, "u")
+    assert sum(own.count("B-city") for own in session.labels()) == 1
+    press(page, "Control+Shift+z")
+    assert sum(own.count("B-city") for own in session.labels()) == occurrences
+    press(page, "g")
+    page.keyboard.type("two readings")
+    press(page, "Enter")
+    page.fill("#find", "")
+    page.select_option("#part", "flagged")
+    ready(page)
+    assert page.locator("#queue li").count() == 1
+    assert "two readings" in page.inner_text("#queue")
+    page.select_option("#part", "all")
+    page.select_option("#with", '"city"')
+    ready(page)
+    assert page.locator("#queue li").count() == len(with_york)
+    assert page.problems == []
+    page.close()
+
+
+def test_on_a_phone_everything_is_in_reach(browser, served, tmp_path):
+    X, _ = sentences(40, seed=1)
+    path = tmp_path / "new.conll"
+    path.write_text(written(X), encoding="utf-8")
+    file = open_file(str(path))
+    session = LabellingSession(X, None, words=X, classes=["city", "river"], scheme="bio", file=file)
+    page = browser.new_page(viewport={"width": 390, "height": 844}, has_touch=True)
+    page.problems = []
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.goto(served(session))
+    ready(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for button in ("#save", "#undo", "#done", "#candidates button >> nth=0"):
+        box = page.locator(button).bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
+        assert 0 <= box["y"] <= box["y"] + box["height"] <= 844
+    assert page.locator("#candidates button >> nth=0").bounding_box()["y"] > 500  # at the thumb
+    page.locator(".token").nth(0).tap()
+    ready(page)
+    page.locator("#candidates button").nth(0).tap()
+    ready(page)
+    assert session.labels()[0][0] == "B-city"
+    assert not page.locator("#queue").is_visible()
+    page.locator("#drawer").tap()
+    page.locator("#queue li button").nth(4).tap()
+    ready(page)
+    assert page.inner_text("#where").startswith("item 5 of 40")
+    assert not page.locator("#queue").is_visible()
+    # Every control has a name for those who do not see it, and is reached by Tab.
+    names = page.evaluate(
+        "[...document.querySelectorAll('button, input, select')].filter((own) => own.checkVisibility())"
+        ".map((own) => (own.ariaLabel || own.textContent || own.title || own.labels?.[0]?.textContent || '').trim())"
+    )
+    assert all(names)
+    assert page.evaluate("[...document.querySelectorAll('button, input, select')].every((own) => own.tabIndex === 0)")
+    assert page.problems == []
+    page.close()
+
+
 def test_a_thousand_labels_are_searched_as_one_types(browser, served):
     labels = [f"label{number}" for number in range(1000)]
     session = LabellingSession([["a", "b"]], None, classes=labels, words=[["a", "b"]])
@@ -357,10 +487,10 @@ def test_single_inputs_go_to_the_next_and_suspicious_ones_come_first(browser, se
 
 SERVER = """
 import sys
-from kernelfields.page.files import LabelFile
+from kernelfields.page.files import open_file
 from kernelfields.page.session import LabellingSession
 from kernelfields.page.server import Server
-file = LabelFile.open(sys.argv[1])
+file = open_file(sys.argv[1])
 known = {"classes": ["a", "b"], "words": file.words, "file": file, "journal": sys.argv[2]}
 labelling = LabellingSession(file.words, file.read.y, **known)
 server = Server(labelling)
@@ -386,7 +516,7 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_server_is_killed(kills, 
     known = {}  # what the server answered that it has
 
     def reopened():
-        file = LabelFile.open(str(path))
+        file = open_file(str(path))
         return LabellingSession(file.words, file.read.y, words=file.words, file=file, journal=journal)
 
     for _ in range(kills):

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from kernelfields import ChainCRF, GraphCRF, TextFeatures
 from kernelfields.page import LabellingSession
-from kernelfields.page.files import LabelFile
+from kernelfields.page.files import open_file
 from kernelfields.page.journal import Journal, JournalError
 from kernelfields.page.session import Conflict
 
@@ -24,7 +24,7 @@ def labelled(tmp_path, model=None, y=None, count=12):
     path = tmp_path / "new.conll"
     if not path.exists():
         path.write_text(written(X, y), encoding="utf-8")
-    file = LabelFile.open(str(path))
+    file = open_file(str(path))
     return LabellingSession(
         file.words, file.read.y, model, words=file.words, file=file, journal=tmp_path / "new.journal"
     )

@@ -14,7 +14,7 @@ from kernelfields.cli.checkout_scripts import PASSED_ON, reproduce
 from kernelfields.cli.convert import convert, export
 from kernelfields.cli.evaluate import evaluate
 from kernelfields.cli.inspect import certify, inspect
-from kernelfields.cli.label import label
+from kernelfields.cli.label import agreement, label
 from kernelfields.cli.labelling import check, rank
 from kernelfields.cli.messages import CommandGroup
 from kernelfields.cli.predict import predict
@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, predict, evaluate, inspect, certify, check, rank, convert, export, label):
+for command in (train, predict, evaluate, inspect, certify, check, rank, convert, export, label, agreement):
     app.command()(command)
 app.command(context_settings=PASSED_ON)(reproduce)
 

@@ -1,4 +1,4 @@
-"""Label, correct and refit in the browser, ``kernelfields label``."""
+"""Label, correct and refit in the browser, ``kernelfields label``; ``kernelfields agreement`` of those who did."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def label(
     from contextlib import closing
 
     from kernelfields.cli.models import load_model
-    from kernelfields.page.files import LabelFile
+    from kernelfields.page.files import open_file
     from kernelfields.page.server import Server, check_installed
     from kernelfields.page.session import LabellingSession
 
@@ -91,7 +91,7 @@ def label(
         del options["format"]
     if annotator is not None:
         output = _of_annotator(output or file, annotator)
-    opened = LabelFile.open(file, file_format, output=output, blind=annotator is not None, **options)
+    opened = open_file(file, file_format, output=output, blind=annotator is not None, **options)
     X = opened.X if trained is not None or opened.words is None else opened.words
     labelling = LabellingSession(
         X,
@@ -120,6 +120,29 @@ def label(
                 f"{counted(left, 'action')} not saved in {opened.path} yet: they are in {labelling.journal.path}, and "
                 "the same command goes on from there"
             )
+
+
+@command()
+def agreement(
+    console: Console,
+    files: Annotated[list[str], typer.Argument(help="The files of two annotators or more.", metavar="FILE...")],
+) -> None:
+    """Say how far annotators agree: the share of labels that are the same, kappa, and F1 of spans.
+
+    \b
+    Files of label --annotator, of any format that label opens:
+      kernelfields agreement notes.anna.conll notes.ben.conll
+    """
+    from kernelfields.labelling import agreement as agreed
+    from kernelfields.page.files import open_file
+
+    opened = {path: open_file(path) for path in files}
+    first, *others = opened.values()
+    for other in others:
+        if other.words != first.words:
+            raise ValueError(f"{first.path} and {other.path} have different words: they are no labels of the same file")
+    table = agreed({path: own.y or [None] * len(own.X) for path, own in opened.items()})
+    console.result(str(table), table.to_dict())
 
 
 def _of_annotator(path: str, name: str) -> str:

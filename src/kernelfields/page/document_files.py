@@ -32,7 +32,8 @@ from kernelfields.formats.annotated_texts import (
     tokens_of,
 )
 from kernelfields.formats.annotation_files import annotation_format_of, read_documents, write_documents
-from kernelfields.page.files import LabelFile
+from kernelfields.page.label_file import LabelFile
+from kernelfields.page.sequence_files import SequenceLabelFile
 
 # Files of a folder that belong to a format; a hidden one lists them in their order.
 _MEMBERS = {"brat": (".ann", ".txt"), "textgrid": (".textgrid",), "elan": (".eaf",)}
@@ -71,15 +72,13 @@ class DocumentFile(LabelFile):
         kind = annotation_format_of(self.path) if self.kind == "text" else self.kind
         with TemporaryDirectory() as folder:
             place = Path(folder) / self.path.name
-            if self.path.is_dir():
-                place.mkdir()
             write_documents(place, documents, kind or "columns")
             return _content(place, self.kind)
 
     def after(self, content: bytes) -> LabelFile:
         """Return the file with the content that was saved, read again with the ids that it has now."""
         if self.kind == "text":
-            return LabelFile.open(str(self.path))
+            return SequenceLabelFile.read_from(str(self.path), "columns", {})
         return self.read_from(str(self.path), self.kind, self.options)
 
     def current(self) -> bytes:
@@ -88,11 +87,11 @@ class DocumentFile(LabelFile):
 
     def save(self, content: bytes) -> None:
         """Replace the files, all at once."""
-        members = [*_members(self.path, self.kind)] if self.path.exists() else []
-        if not self.path.is_dir() and len(members) <= 1 and self.kind not in _MEMBERS:
-            write_whole({str(self.path): content})
+        if not _is_several(self.path, self.kind):
+            super().save(content)
             return
-        folder = self.path if self.path.is_dir() else self.path.parent
+        folder = self.path.parent if self.path.suffix == ".ann" else self.path
+        folder.mkdir(exist_ok=True)
         write_whole({str(folder / name): bytes.fromhex(own) for name, own in json.loads(content).items()})
 
 
@@ -124,39 +123,35 @@ class TierFile(DocumentFile):
 
     def written(self, labels: Sequence[Sequence[object]]) -> bytes:
         """Return the documents with the labels of their tier; spans whose label did not change stay as they are."""
-        documents = []
-        for document, intervals, new in zip(self.documents, self.intervals, labels, strict=True):
-            if any(isinstance(label, set | frozenset) for label in new):
-                raise ValueError("a tier has one label for an interval: choose one of those that may be right")
-            old = _tier(document, self.tier)
-            at = [(begin, end, label) for (begin, end), label in zip(intervals, new, strict=True)]
-            kept = [
-                span
-                for span in old
-                if all(label == span.label for begin, end, label in at if span.begin <= (begin + end) / 2 < span.end)
-            ]
-            added = [
-                LabelledSpan(str(label), begin, end)
-                for begin, end, label in at
-                if label is not None and _label_at(kept, begin, end) is None
-            ]
-            spans = sorted([*kept, *(_clipped(span, kept) for span in added)], key=lambda span: span.begin)
-            tiers = [own for own in document.labellings if own.annotator != self.tier]
-            place = next((k for k, own in enumerate(document.labellings) if own.annotator == self.tier), len(tiers))
-            same = (
-                document.labellings[place] if place < len(document.labellings) else Labelling([], annotator=self.tier)
-            )
-            if spans != old:
-                document = replace(document, labellings=[*tiers[:place], replace(same, spans=spans), *tiers[place:]])
-            documents.append(document)
-        return self._packed(documents)
+        pairs = zip(self.documents, self.intervals, labels, strict=True)
+        return self._packed([self._with_tier(document, *own) for document, *own in pairs])
+
+    def _with_tier(self, document: Document, intervals: Sequence, labels: Sequence) -> Document:
+        if any(isinstance(label, set | frozenset) for label in labels):
+            raise ValueError("a tier has one label for an interval: choose one of those that may be right")
+        old = _tier(document, self.tier)
+        at = [(begin, end, label) for (begin, end), label in zip(intervals, labels, strict=True)]
+        kept = [
+            span
+            for span in old
+            if all(label == span.label for begin, end, label in at if span.begin <= (begin + end) / 2 < span.end)
+        ]
+        new = [own for own in at if own[2] is not None and _label_at(kept, *own[:2]) is None]
+        spans = [*kept, *(_clipped(LabelledSpan(str(label), begin, end), kept) for begin, end, label in new)]
+        if spans == old:
+            return document
+        tiers = list(document.labellings)
+        if all(own.annotator != self.tier for own in tiers):
+            tiers.append(Labelling([], annotator=self.tier))
+        changed = [replace(own, spans=spans) if own.annotator == self.tier else own for own in tiers]
+        return replace(document, labellings=changed)
 
 
 def _entry(label: Any) -> Any:
     return set(label) if isinstance(label, frozenset) else label
 
 
-def _labelled(document: Document, entries: Sequence[object], as_spans: bool) -> Document:
+def _labelled(document: Document, entries: Sequence[Any], as_spans: bool) -> Document:
     """Return a document with what is known of its words, as spans where everything is known."""
     labels = [frozenset(entry) if isinstance(entry, set | frozenset) else entry for entry in entries]
     old = chosen_labelling(document)
@@ -179,26 +174,24 @@ def _labelled(document: Document, entries: Sequence[object], as_spans: bool) -> 
     return replace(whole, labellings=[*others[:place], new, *others[place:]])
 
 
-def _members(path: Path, kind: str) -> Iterator[Path]:
-    """Yield the files of a path that belong to a format."""
-    if path.is_dir():
-        own = [each for each in sorted(path.iterdir()) if each.suffix.lower() in _MEMBERS.get(kind, ())]
-        yield from [*own, *(each for each in [path / _ORDER] if each.exists())]
-    elif kind in _MEMBERS:
-        yield from (each for each in (path.with_suffix(ending) for ending in _endings(path, kind)) if each.exists())
-    else:
-        yield path
-
-
-def _endings(path: Path, kind: str) -> Sequence[str]:
-    return _MEMBERS[kind] if len(_MEMBERS[kind]) > 1 else (path.suffix,)
+def _members(path: Path, kind: str) -> list[Path]:
+    """Return the files of a path that belong to a format."""
+    if not path.is_dir():
+        return [path.with_suffix(ending) for ending in _MEMBERS["brat"]] if kind == "brat" else [path]
+    own = [each for each in sorted(path.iterdir()) if each.suffix.lower() in _MEMBERS.get(kind, ())]
+    return own + [each for each in [path / _ORDER] if each.exists()]
 
 
 def _content(path: Path, kind: str) -> bytes:
     """Return the bytes of a file, or of all files of a format that has several, as one JSON object."""
-    if not path.is_dir() and kind not in _MEMBERS:
+    if not _is_several(path, kind):
         return path.read_bytes()
     return json.dumps({each.name: each.read_bytes().hex() for each in _members(path, kind)}).encode()
+
+
+def _is_several(path: Path, kind: str) -> bool:
+    """Whether a path stands for several files: a folder, which may not be there yet, or a text and its labels."""
+    return kind == "brat" or (kind in _MEMBERS and path.suffix.lower() not in _MEMBERS[kind])
 
 
 def _tier(document: Document, name: str) -> list[LabelledSpan]:

@@ -143,30 +143,25 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
             raise ValueError(f"{name} must be a whole number")
         return value
 
-    def places(body: dict[str, Any]) -> tuple:
-        return body.get("item"), body.get("version"), body.get("begin"), body.get("end")
+    def asked(method: Callable[..., object], *names: str) -> Callable[[dict[str, Any]], object]:
+        """Return a question that passes on what the page sends under these names."""
+        return lambda body: method(*(number(body, name, 0) if name == "first" else body.get(name) for name in names))
 
-    def first(body: dict[str, Any]) -> int:
-        return number(body, "first", 0)
-
+    place = ("item", "version", "begin", "end")
     questions: dict[str, Callable[[dict[str, Any]], object]] = {
-        "state": lambda body: labelling.state(),
-        "item": lambda body: labelling.show(body.get("item"), first(body)),
-        "change": lambda body: labelling.change(
-            body.get("item"), body.get("version"), body.get("changes"), first(body)
-        ),
-        "mark": lambda body: labelling.mark(*places(body), body.get("kind"), first(body)),
-        "accept": lambda body: labelling.accept(*places(body), first(body)),
-        "done": lambda body: labelling.done(body.get("item"), body.get("version"), first(body)),
-        "undo": lambda body: labelling.undo(first(body)),
-        "redo": lambda body: labelling.redo(first(body)),
-        "repeats": lambda body: labelling.repeats(
-            body.get("item"), body.get("begin"), body.get("end"), body.get("kind"), apply=body.get("apply") is True
-        ),
-        "flag": lambda body: labelling.flag(body.get("item"), body.get("note")),
-        "places": lambda body: labelling.places(str(body.get("kind"))),
-        "best": lambda body: labelling.best(body.get("item")),
-        "explain": lambda body: labelling.explain(body.get("item"), body.get("position")),
+        "state": asked(labelling.state),
+        "item": asked(labelling.show, "item", "first"),
+        "change": asked(labelling.change, "item", "version", "changes", "first"),
+        "mark": asked(labelling.mark, *place, "kind", "first"),
+        "accept": asked(labelling.accept, *place, "first"),
+        "done": asked(labelling.done, "item", "version", "first"),
+        "undo": asked(labelling.undo, "first"),
+        "redo": asked(labelling.redo, "first"),
+        "repeats": asked(labelling.repeats, "item", "begin", "end", "kind", "apply"),
+        "flag": asked(labelling.flag, "item", "note"),
+        "places": asked(labelling.places, "kind"),
+        "best": asked(labelling.best, "item"),
+        "explain": asked(labelling.explain, "item", "position"),
         "queue": lambda body: labelling.queue(
             str(body.get("order", "given")),
             number(body, "item", 0),

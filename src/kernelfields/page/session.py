@@ -6,7 +6,8 @@ pages on one labelling cannot overwrite each other: a change that was made from 
 labels follow a scheme of entities, what is marked and shown are spans (page/spans.py).
 
 A random sample of the items is set aside: it is labelled as all others, never fitted to, and judges each refit. A refit
-runs beside the labelling, from the last estimate, and takes the place of the old model unless the sample likes it less.
+runs beside the labelling, from the last estimate, and takes the place of the old model unless it is clearly worse: the
+interval of its score lies below the last score.
 
 Cost of an answer: inference for one item. Fails: ValueError in one sentence for what the page must not do.
 """
@@ -21,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -35,13 +36,14 @@ from kernelfields.evaluation.model_evaluation import FittedModel
 from kernelfields.formats.annotated_texts import scheme_of
 from kernelfields.inference.answers import Answers
 from kernelfields.labelling.label_errors import find_label_errors
+from kernelfields.labelling.progress import forecast, score_of
 from kernelfields.models.wrapped_field import WrappedField, field_inside, opened
 from kernelfields.numerics.wording import counted
-from kernelfields.page.files import LabelFile
 from kernelfields.page.fits import classes_of, fitted_or_none, inner_estimator, prepared, usual_estimator
+from kernelfields.page.history import Change, Changes, History, plain_changes
 from kernelfields.page.items import Known, finite, items_of
 from kernelfields.page.journal import Action, Flag, Journal, JournalError
-from kernelfields.page.progress import forecast, score_of
+from kernelfields.page.label_file import LabelFile
 from kernelfields.page.spans import OUTSIDE, SpanView
 from kernelfields.reports.label_colours import label_colours
 from kernelfields.selection.held_out import unframed
@@ -60,18 +62,12 @@ _LONGEST, _LONGEST_NOTE, _LONGEST_TEXT, _LISTED = 200, 1000, 80, 5
 _FOLDS = 5
 # The most items whose predictions before and after a refit are compared, and the most places that are listed.
 _COMPARED, _PLACES = 2000, 500
-# Items whose labels show the scheme.
-_LOOKED_AT = 2000
+# Items whose labels show the scheme, and items in the list.
+_LOOKED_AT, _IN_LIST = 2000, 200
 
 
 class Conflict(ValueError):
     """A change that was made from an older version of an item."""
-
-
-class _Step(NamedTuple):
-    """What one undo takes back: (item, labels before, labels after)."""
-
-    changes: list[tuple[int, list[tuple[int, Known]], list[tuple[int, Known]]]]
 
 
 class LabellingSession:
@@ -128,9 +124,6 @@ class LabellingSession:
         #: How many labels of each item are not known, (S,).
         self.left = np.array([own.count(None) for own in self.known], dtype=np.int64)
         self.versions = [0] * len(self.lengths)
-        self._done: list[_Step] = []
-        self._undone: list[_Step] = []
-        self._step = 0
         self._lock = threading.RLock()
         self._answers: dict[int, tuple[Any, Any, Answers]] = {}
         random = np.random.default_rng(random_state)
@@ -164,10 +157,11 @@ class LabellingSession:
         """Return labels that were named, of types of spans those that write them."""
         if self.spans is None:
             return list(classes)
-        scheme, labels = self.spans.scheme, []
+        labels: dict[str, None] = {}
         for name in classes:
-            labels += [name] if scheme.holds([name]) else self.spans.labels_of(str(name))
-        return list(dict.fromkeys(labels))
+            own = [name] if self.spans.scheme.holds([name]) else self.spans.labels_of(str(name))
+            labels |= dict.fromkeys(own)
+        return list(labels)
 
     # ---- changes
 
@@ -182,7 +176,7 @@ class LabellingSession:
                 self._apply(action.item, self._checked(action.item, action.changes))
             except ValueError as error:  # such as labels that cannot be written: they would block every save
                 left_out.append(f"item {action.item + 1}: {error}")
-        self._recall([*self.journal.history, *self.journal.actions])
+        self.history = History([*self.journal.history, *self.journal.actions])
         if left_out:
             assert self.journal.path is not None
             listed = "; ".join(left_out[:_LISTED]) + ("; ..." if len(left_out) > _LISTED else "")
@@ -190,28 +184,6 @@ class LabellingSession:
                 f"lines of {self.journal.path.name} that cannot be used are left out ({len(left_out)}): {listed}"
             )
             warnings.warn(self.status, stacklevel=3)
-
-    def _recall(self, actions: Sequence[Action]) -> None:
-        """Bring back what can be undone and redone, as far as the journal says what labels were before."""
-        numbered = [(action, number if action.step is None else -action.step) for number, action in enumerate(actions)]
-        for (kind, _), run in groupby(numbered, key=lambda pair: (pair[0].kind, pair[1])):
-            changes = []
-            for action, _ in run:
-                try:
-                    before = self._checked(action.item, action.before or [])
-                    changes.append((action.item, before, self._checked(action.item, action.changes)))
-                except ValueError:  # it was left out above
-                    continue
-                if action.before is None:
-                    self._done.clear()
-            if kind == "undo" and self._done:
-                self._undone.append(self._done.pop())
-            elif kind == "redo" and self._undone:
-                self._done.append(self._undone.pop())
-            elif kind == "do" and all(before for _, before, _ in changes):
-                self._done.append(_Step(changes))
-                self._undone.clear()
-        self._step = max((action.step or 0 for action in actions), default=0)
 
     def _check_label(self, label: object) -> None:
         """Raise ValueError for what is no label, or could not be written and read again."""
@@ -222,8 +194,8 @@ class LabellingSession:
         if self.spans is not None:
             self.spans.scheme.parse(label)
 
-    def _checked(self, item: int, changes: Sequence[tuple[int, list | None]]) -> list[tuple[int, Known]]:
-        checked: list[tuple[int, Known]] = []
+    def _checked(self, item: int, changes: Sequence[tuple[int, list | None]]) -> Changes:
+        checked: Changes = []
         for position, labels in changes:
             if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < self.lengths[item]:
                 raise ValueError(
@@ -236,9 +208,7 @@ class LabellingSession:
             checked.append((position, None if labels is None else frozenset(labels)))
         return checked
 
-    def _apply(self, item: int, changes: list[tuple[int, Known]]) -> list[tuple[int, Known]]:
-        """Change labels; returns what they were."""
-        before = [(position, self.known[item][position]) for position, _ in changes]
+    def _apply(self, item: int, changes: Changes) -> None:
         for position, labels in changes:
             old, self.known[item][position] = self.known[item][position], labels
             for entry, change in ((old, -1), (labels, 1)):
@@ -247,20 +217,14 @@ class LabellingSession:
             self.classes += sorted(labels - set(self.classes), key=str) if labels else []
         self.left[item] = self.known[item].count(None)
         self.versions[item] += 1
-        return before
 
-    def _write(self, item: int, changes: list[tuple[int, Known]], kind: str = "do", step: int | None = None) -> None:
+    def _write(self, item: int, changes: Changes, kind: str = "do", step: int | None = None) -> Change:
         """Keep changes in the journal, and make them."""
         before = [(position, self.known[item][position]) for position, _ in changes]
-        action = Action(item, self.versions[item], _plain(changes), _plain(before), kind, step)
-        self.journal.append(action)
+        both = plain_changes(changes), plain_changes(before)
+        self.journal.append(Action(item, self.versions[item], *both, kind, step))
         self._apply(item, changes)
-        if kind == "do":
-            self._undone.clear()
-            if step is None:
-                self._done.append(_Step([(item, before, changes)]))
-            else:
-                self._done[-1].changes.append((item, before, changes))
+        return Change(item, before, changes)
 
     def _seen(self, item: object, version: object) -> int:
         """Return the number of an item; Conflict if it is not that version any more."""
@@ -279,8 +243,7 @@ class LabellingSession:
             if not pairs or not changes:
                 raise ValueError("changes must be a list of pairs [position, labels]")
             assert isinstance(changes, list)
-            self._write(number, self._checked(number, [(one[0], one[1]) for one in changes]))
-            return self.show(number, first)
+            return self._do(number, self._checked(number, [(one[0], one[1]) for one in changes]), first)
 
     def _range(self, item: int, begin: object, end: object) -> tuple[int, int]:
         whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (begin, end))
@@ -297,18 +260,14 @@ class LabellingSession:
             start, stop = self._range(number, begin, end)
             if self.spans is None:
                 labels = None if kind is None else [kind]
-                self._write(number, self._checked(number, [(t, labels) for t in range(start, stop)]))
-                return self.show(number, first)
+                return self._do(number, self._checked(number, [(t, labels) for t in range(start, stop)]), first)
             if kind is not None and not isinstance(kind, str):
                 raise ValueError(f"the type of a span is a text, got {kind!r:.40}")
-            found = self._marked(number, start, stop, kind, self._labels_shown(number))
-            if found:
-                self._write(number, found)
-            return self.show(number, first)
+            return self._do(number, self._marked(number, start, stop, kind, self._labels_shown(number)), first)
 
     def _marked(
         self, item: int, begin: int, end: int, kind: str | None, shown: list, *, decode: bool = True
-    ) -> list[tuple[int, Known]]:
+    ) -> Changes:
         """Return the changes that mark a span; a prediction that goes on beyond its end gets another label."""
         assert self.spans is not None
         known = [entry is not None and len(entry) == 1 for entry in self.known[item]]
@@ -320,9 +279,9 @@ class LabellingSession:
         for position, entry in changes:
             given[position] = entry
         found = self._decoded(item, given)
-        if found is not None and self.spans.goes_on(str(next(iter(given[end - 1] or ()))), str(found[1][end])):
+        last = str(next(iter(given[end - 1] or ())))
+        if found is not None and self.spans.goes_on(last, str(found[1][end])):
             names = [str(name) for name in found[0]]
-            last = str(next(iter(given[end - 1] or ())))
             chances = np.where([self.spans.goes_on(last, name) for name in names], -1.0, found[2][end])
             changes.append((end, frozenset([names[int(np.argmax(chances))]])))
         return changes
@@ -337,8 +296,7 @@ class LabellingSession:
             for span in touched:
                 if span.begin < stop and start < span.end:
                     start, stop = min(start, span.begin), max(stop, span.end)
-            self._fix(number, shown, range(start, stop))
-            return self.show(number, first)
+            return self._do(number, self._fixed(number, shown, range(start, stop)), first)
 
     def done(self, item: object, version: object, first: int = 0) -> dict[str, Any]:
         """Fix all that is shown of an item; where labels write spans, the rest is outside of them."""
@@ -351,44 +309,38 @@ class LabellingSession:
                 shown = self.spans.mended([OUTSIDE if label is None else label for label in shown])
             elif missing := shown.count(None):
                 raise ValueError(f"{counted(missing, 'position')} of item {number + 1} have no label yet")
-            self._fix(number, shown, range(self.lengths[number]))
-            return self.show(number, first)
+            return self._do(number, self._fixed(number, shown, range(self.lengths[number])), first)
 
-    def _fix(self, item: int, shown: Sequence, positions: Sequence[int]) -> None:
-        """Fix labels that are shown at positions, but for those that are known."""
-        changes: list[tuple[int, Known]] = []
-        for t in positions:
-            entry = self.known[item][t]
-            if shown[t] is not None and (entry is None or len(entry) > 1):
-                changes.append((t, frozenset([shown[t]])))
+    def _fixed(self, item: int, shown: Sequence, positions: Sequence[int]) -> Changes:
+        """Return labels that are shown at positions, but for those that are known."""
+        left = [t for t in positions if (entry := self.known[item][t]) is None or len(entry) > 1]
+        return [(t, frozenset([shown[t]])) for t in left if shown[t] is not None]
+
+    def _do(self, item: int, changes: Changes, first: int) -> dict[str, Any]:
+        """Make changes, if there are any, as one step."""
         if changes:
-            self._write(item, changes)
+            self.history.record(self._write(item, changes))
+        return self.show(item, first)
 
     def undo(self, first: int = 0) -> dict[str, Any]:
         """Take back the last change; the item is as it was before it."""
-        return self._turn("undo", self._done, self._undone, first)
+        return self._turn("undo", first)
 
     def redo(self, first: int = 0) -> dict[str, Any]:
         """Make the change again that was undone last."""
-        return self._turn("redo", self._undone, self._done, first)
+        return self._turn("redo", first)
 
-    def _turn(self, kind: str, source: list[_Step], target: list[_Step], first: int) -> dict[str, Any]:
+    def _turn(self, kind: str, first: int) -> dict[str, Any]:
         with self._lock:
-            if not source:
-                raise ValueError(f"there is nothing to {kind}")
-            step = source[-1]
-            number = self._new_step() if len(step.changes) > 1 else None
-            for item, before, after in reversed(step.changes) if kind == "undo" else step.changes:
-                self._write(item, before if kind == "undo" else after, kind, number)
-            target.append(source.pop())
-            item, before, _ = step.changes[0]
-            return self.show(item, max(min(first, before[0][0]), before[0][0] - _WINDOW + 1)) | {"at": before[0][0]}
+            changes = self.history.next_step(kind)
+            step = self.history.new_step() if len(changes) > 1 else None
+            for item, before, after in reversed(changes) if kind == "undo" else changes:
+                self._write(item, before if kind == "undo" else after, kind, step)
+            self.history.turned(kind)
+            item, (position, _) = changes[0].item, changes[0].before[0]
+            return self.show(item, max(min(first, position), position - _WINDOW + 1)) | {"at": position}
 
-    def _new_step(self) -> int:
-        self._step += 1
-        return self._step
-
-    def repeats(self, item: object, begin: object, end: object, kind: object, *, apply: bool = False) -> dict[str, Any]:
+    def repeats(self, item: object, begin: object, end: object, kind: object, apply: object = False) -> dict[str, Any]:
         """Return where the words of a span occur without a label; with ``apply``, mark them all, as one step."""
         with self._lock:
             number = self._item(item)
@@ -397,12 +349,12 @@ class LabellingSession:
                 raise ValueError("spans of words can be repeated, and of nothing else")
             words = [str(word) for word in self.items.words[number][start:stop]]
             places = [*self._places_of(words)]
-            if apply and places:
-                step = self._new_step()
-                self._done.append(_Step([]))
-                for other, at in places:
+            if apply is True and places:
+                step = self.history.new_step()
+                for number, (other, at) in enumerate(places):
                     shown = [next(iter(own)) if own and len(own) == 1 else None for own in self.known[other]]
-                    self._write(other, self._marked(other, at, at + len(words), kind, shown, decode=False), step=step)
+                    marked = self._marked(other, at, at + len(words), kind, shown, decode=False)
+                    self.history.record(self._write(other, marked, step=step), begins=number == 0)
             listed = [
                 {"item": other, "text": " ".join(map(str, self.items.words[other][max(0, at - 4) : at + 6]))}
                 for other, at in places[:_LISTED]
@@ -527,7 +479,7 @@ class LabellingSession:
                         entry |= {"label": next(iter(known)), "p": None}
                     entry |= {"from": "given" if known == given else "fixed", "set": sorted(known, key=str)}
                     if position in suspects:
-                        entry["suspect"] = suspects[position]
+                        entry["suspect"] = self._told([suspects[position]])
                 positions.append(entry)
             if self.spans is not None:
                 self._add_spans(positions, rows, self._labels_shown(number, found), found)
@@ -585,19 +537,15 @@ class LabellingSession:
             labels = self.items.labels([[frozenset([plain_label(label)]) for label in found[1]]])
             shown = {} if isinstance(field, SequenceClassifier) else {"y": labels[0]}
             explained = field.explain(x[0], positions=[position], **shown).to_dict()
-            return {"position": position, **explained["positions"][0]}
+            own = explained["positions"][0]
+            if self.spans is not None:
+                own |= {name: self.spans.told(own[name]) for name in ("label", "other") if own.get(name)}
+            return {"position": position, **own}
 
     # ---- what to do next
 
     def queue(
-        self,
-        order: str = "given",
-        item: int = 0,
-        limit: int = 200,
-        *,
-        text: str = "",
-        label: object = None,
-        part: str = "all",
+        self, order: str = "given", item: int = 0, *, text: str = "", label: object = None, part: str = "all"
     ) -> list[dict[str, Any]]:
         """Return items to look at, those with nothing left to do last; as given, those around an item.
 
@@ -618,11 +566,11 @@ class LabellingSession:
                 numbers = numbers[self._chosen(str(text).lower(), label, part)[numbers]]
             if order == "given":
                 place = int(np.searchsorted(numbers, self._item(item)))
-                first = max(0, min(place - limit // 4, len(numbers) - limit))
-                listed = numbers[first : first + limit]
+                first = max(0, min(place - _IN_LIST // 4, len(numbers) - _IN_LIST))
+                listed = numbers[first : first + _IN_LIST]
             else:
                 last = left[numbers] == 0
-                listed = (numbers if order == "suspicious" else numbers[np.argsort(last, kind="stable")])[:limit]
+                listed = (numbers if order == "suspicious" else numbers[np.argsort(last, kind="stable")])[:_IN_LIST]
             return [
                 {
                     "item": each,
@@ -645,11 +593,9 @@ class LabellingSession:
             chosen[list(self.journal.flags)] = True
         if label is not None:
             named = {label} if self.spans is None else set(self.spans.labels_of(str(label)))
-            for item in np.flatnonzero(chosen).tolist():
-                chosen[item] = any(entry is not None and not named.isdisjoint(entry) for entry in self.known[item])
+            chosen &= [any(entry is not None and named & entry for entry in own) for own in self.known]
         if text:
-            for item in np.flatnonzero(chosen).tolist():
-                chosen[item] = text in self.items.text(item).lower()
+            chosen &= [text in self.items.text(item).lower() for item in range(len(chosen))]
         return chosen
 
     def _scores(self, order: str) -> np.ndarray:
@@ -707,8 +653,8 @@ class LabellingSession:
                 "findings": len(self.places("findings")),
                 "changed": len(self.places("changed")),
                 "flagged": len(self.journal.flags),
-                "undo": len(self._done),
-                "redo": len(self._undone),
+                "undo": len(self.history.done),
+                "redo": len(self.history.undone),
                 "file": self.file is not None,
                 "saved": not self.journal.actions,
             }
@@ -724,10 +670,8 @@ class LabellingSession:
             judged = [i for i in sorted(self.aside) if self.known[i] and all(e and len(e) == 1 for e in self.known[i])]
             known, truth = ([list(self.known[i]) for i in items] for items in (train, judged))
             new = copy.deepcopy(self.model) if self.model is not None else clone(self._unfitted)
-            thread = self._begin(
-                f"fitting to {counted(len(train), 'item')}", self._fit, new, train, known, judged, truth
-            )
-        return self._begun(thread, wait)
+        status = f"fitting to {counted(len(train), 'item')}"
+        return self._work(status, wait, self._fit, new, train, known, judged, truth)
 
     def check(self, *, wait: bool = False) -> str:
         """Look for labels that may be wrong, each by a field fitted without its item, beside the labelling."""
@@ -737,13 +681,11 @@ class LabellingSession:
                 raise ValueError(f"label errors are found among {_FOLDS} labelled items or more, got {len(items)}")
             known, versions = [list(self.known[i]) for i in items], [self.versions[i] for i in items]
             new = clone(self._unfitted if self.model is None else self.model)
-            thread = self._begin(f"checking {counted(len(items), 'item')}", self._check, new, items, known, versions)
-        return self._begun(thread, wait)
+        status = f"checking {counted(len(items), 'item')}"
+        return self._work(status, wait, self._check, new, items, known, versions)
 
-    def _begin(self, status: str, work: Callable[..., str], *arguments: Any) -> threading.Thread:
-        """Begin work in a thread of its own, one at a time; what it returns, or raises, becomes the status."""
-        if self._working is not None:
-            raise ValueError("a refit or a check is under way")
+    def _work(self, status: str, wait: bool, work: Callable[..., str], *arguments: Any) -> str:
+        """Work in a thread of its own, one at a time; what it returns, or raises, becomes the status."""
 
         def run() -> None:
             try:
@@ -753,12 +695,12 @@ class LabellingSession:
             finally:
                 self._working = None
 
-        self.status = status
-        self._working = thread = threading.Thread(target=run, daemon=True)
-        return thread
-
-    def _begun(self, thread: threading.Thread, wait: bool) -> str:
-        thread.start()
+        with self._lock:
+            if self._working is not None:
+                raise ValueError("a refit or a check is under way")
+            self.status = status
+            self._working = thread = threading.Thread(target=run, daemon=True)
+            thread.start()
         if wait:
             thread.join()
         return self.status
@@ -768,12 +710,17 @@ class LabellingSession:
         old = self.model
         fitted = prepared(new, known).fit(self.items.part(train), self.items.labels(known))
         score = score_of(self._right(fitted, judged, truth))
-        point = {"known": sum(e is not None for own in known for e in own), "items": len(train), "right": None}
+        point: dict[str, Any] = {
+            "known": sum(e is not None for own in known for e in own),
+            "items": len(train),
+            "right": None,
+        }
         if score is not None:
             point |= {"right": score.value, "low": score.low, "high": score.high}
             point["text"] = score.text("F1" if self.spans is not None else "share right")
         last = self.curve[-1]["right"] if self.curve else None
-        worse = score is not None and last is not None and score.value < last - 0.02
+        # A few items cannot tell that a model is worse.
+        worse = score is not None and score.high is not None and last is not None and score.high < last
         changed = [] if worse or old is None else self._differences(old, fitted)
         point["seconds"] = round(time.perf_counter() - begin, 2)
         with self._lock:
@@ -796,7 +743,7 @@ class LabellingSession:
             if self.spans is None:
                 rows.append((sum(a == b for a, b in zip(true, labels, strict=True)), len(true), len(true)))
             else:
-                a, b = ({*self.spans.spans([next(iter(e)) for e in own])} for own in (labels, true))
+                a, b = ({*self.spans.spans([next(iter(e or ())) for e in own])} for own in (labels, true))
                 rows.append((len(a & b), len(a), len(b)))
         return np.array(rows, dtype=np.float64)
 
@@ -855,10 +802,6 @@ def _scheme(asked: str | None, others: list, named: list, given: Sequence[Sequen
         return find_scheme("bio") if asked == "spans" and not others else None
     known = [[next(iter(e)) if e and len(e) == 1 else None for e in own] for own in given[:_LOOKED_AT]]
     return find_scheme("iob1") if found.name == "bio" and scheme_of(known) == "iob1" else found
-
-
-def _plain(changes: list[tuple[int, Known]]) -> list[tuple[int, list | None]]:
-    return [(position, None if own is None else sorted(own, key=str)) for position, own in changes]
 
 
 def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:

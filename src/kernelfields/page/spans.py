@@ -36,11 +36,17 @@ class SpanView:
 
     def __init__(self, scheme: Scheme):
         self.scheme = scheme
+        self._begins = {"bio": "B", "iob1": "BI", "bioes": "BS", "bilou": "BU"}[scheme.name]
 
     def kind(self, label: str) -> str | None:
         """Return the type of a label; None outside of spans."""
         tag, kind = self.scheme.parse(label)
         return None if tag == OUTSIDE else kind or UNTYPED
+
+    def told(self, label: str) -> str:
+        """Return a label in words: its type, and whether a span begins with it."""
+        kind = self.kind(label)
+        return "no span" if kind is None else f"{kind} ({'begins' if label[0] in self._begins else 'goes on'})"
 
     def kinds(self, labels: Iterable[str]) -> list[str]:
         """Return the types of labels, each once, in their order."""
@@ -107,9 +113,8 @@ class SpanView:
 
     def counts(self, labels: Mapping[str, int]) -> Counter[str]:
         """Return how many spans of each type there are, by how often each label occurs; words where none is marked."""
-        begins = {"bio": "B", "iob1": "BI", "bioes": "BS", "bilou": "BU"}[self.scheme.name]
         found: Counter[str] = Counter()
         for label, count in labels.items():
-            if (kind := self.kind(label)) is not None and label[0] in begins:
+            if (kind := self.kind(label)) is not None and label[0] in self._begins:
                 found[kind] += count
         return found

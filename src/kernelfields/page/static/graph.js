@@ -22,8 +22,8 @@ export function drawGraph(choose) {
     if (!own) return;
     const group = drawing("g", { class: `${own.from}${t === view.cursor ? " cursor" : ""}`, "data-t": t });
     const radius = places.length > 80 ? 6 : 11;
-    const circle = drawing("circle", { cx: x(place), cy: y(place), r: radius, fill: colour(own.label) ?? "transparent" });
-    if (own.p !== null) circle.setAttribute("fill-opacity", 0.25 + 0.65 * own.p);
+    const circle = drawing("circle", { cx: x(place), cy: y(place), r: radius });
+    circle.style.fill = `color-mix(in srgb, ${colour(own.label) ?? "var(--card)"} ${Math.round(25 + 65 * (own.p ?? 1.15))}%, var(--chip))`;
     circle.append(drawing("title", {}, `${names[t]}: ${name(own) ?? "not known"}${own.p === null ? "" : ` ${own.p.toFixed(2)}`}`));
     group.append(circle);
     if (places.length <= 80) group.append(drawing("text", { x: x(place) + radius + 2, y: y(place) + radius + 8 }, `${names[t]}`.slice(0, 14)));

@@ -1,8 +1,8 @@
 // The page: label, correct, refit. What the keys and buttons do.
 
-import { WORDS_AT_ONCE, ask, byId, element, end, later, marked, name, position, tell, view } from "./server.js";
-import { drawMarks, drawWords, doubtful, followPointer, spanAt } from "./words.js";
-import { drawLabels, drawQueue, drawState, ordered } from "./panels.js";
+import { WORDS_AT_ONCE, ask, byId, element, end, later, marked, position, tell, view } from "./server.js";
+import { doubtful, drawMarks, drawWords, followPointer, showCursor, spanAt } from "./words.js";
+import { drawEntry, drawLabels, drawQueue, drawState, ordered } from "./panels.js";
 import { drawTimeline, followTimeline, whereMarked } from "./timeline.js";
 import { drawGraph } from "./graph.js";
 
@@ -53,8 +53,7 @@ async function open(item, at = 0) {
   view.shown = await ask("item", { item, first: view.first });
   view.mark = null;
   view.changed = new Set();
-  byId("list").classList.remove("open");
-  byId("drawer").setAttribute("aria-expanded", "false");
+  drawer(false);
   byId("more").replaceChildren();
   draw();
   drawQueue(open);
@@ -83,7 +82,7 @@ async function goTo(t, extend) {
   if (view.cursor < view.first || view.cursor >= end()) await scrollTo(Math.floor(view.cursor / view.count) * view.count);
   else {
     redrawMarks();
-    byId("tokens").querySelector(".cursor")?.scrollIntoView({ block: "nearest" });
+    showCursor();
     if (view.state.shape === "graph") draw();
   }
 }
@@ -127,8 +126,7 @@ async function act(question, body) {
     const old = before.get(view.shown.first + k);
     if (old && own.from === "predicted" && old.from === "predicted" && old.label !== own.label) view.changed.add(view.shown.first + k);
   });
-  const entry = view.queue.find((each) => each.item === shown.item);
-  if (entry) entry.left = view.shown.left;
+  drawEntry(shown.item, view.shown.left);
 }
 
 async function refresh() {
@@ -412,6 +410,7 @@ const KEYS = {
   e: explain,
   r: () => work("refit"),
   c: check,
+  l: () => look("findings"),
   v: () => look("changed"),
   y: take,
   k: () => (tour ? onward() : undefined),
@@ -482,9 +481,12 @@ const BUTTONS = {
   closer: () => zoom(0.5), farther: () => zoom(2), helper: help,
 };
 for (const [id, action] of Object.entries(BUTTONS)) byId(id).addEventListener("click", () => later(action));
-byId("drawer").addEventListener("click", () => {
-  byId("drawer").setAttribute("aria-expanded", String(byId("list").classList.toggle("open")));
-});
+function drawer(open_) {
+  byId("list").classList.toggle("open", open_);
+  byId("drawer").setAttribute("aria-expanded", String(open_));
+}
+byId("drawer").addEventListener("click", () => drawer(!byId("list").classList.contains("open")));
+document.querySelector("section").addEventListener("pointerdown", () => drawer(false));
 byId("search").addEventListener("input", () => drawLabels(pressed, byId("search").value));
 byId("likely").addEventListener("change", () => drawLabels(pressed));
 byId("find").addEventListener("input", () => later(loadQueue));
@@ -516,5 +518,5 @@ later(async () => {
   await refresh();
   await loadQueue();
   if (view.state.items) await open(view.state.first);
-  byId("tokens").focus();
+  byId("tokens").focus({ preventScroll: true });
 });

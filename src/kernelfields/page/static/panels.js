@@ -28,7 +28,7 @@ export function drawLabels(choose, wanted = "") {
     if (KEYS[number]) button.append(element("kbd", "", KEYS[number]));
     button.append(element("span", "", String(label)));
     const chance = chances.get(label);
-    if (chance !== undefined && chance >= 0.005) button.append(element("span", "chance", chance.toFixed(2)));
+    if (chance !== undefined && chance >= 0.005) button.append(element("span", "chance", `p ${chance.toFixed(2)}`));
     button.append(element("span", "count", String(state.counts[state.labels.indexOf(label)])));
     button.dataset.label = JSON.stringify(label);
     button.setAttribute("aria-pressed", String(view.held === label));
@@ -40,24 +40,37 @@ export function drawLabels(choose, wanted = "") {
   byId("candidates").replaceChildren(...listed);
 }
 
+function note(entry) {
+  const notes = [`item ${entry.item + 1}`, entry.left === 0 ? "done" : entry.left === entry.length ? "new" : `${entry.left} left`];
+  if (entry.score) notes.push(entry.score.toFixed(2)); // nats of doubt per position, or in favour of another label
+  if (entry.flag !== null) notes.push(`⚑ ${entry.flag}`);
+  return notes.join(" · ");
+}
+
 export function drawQueue(open) {
   byId("queue").replaceChildren(
     ...view.queue.map((entry) => {
       const row = element("li", entry.left ? "" : "done");
       row.dataset.item = entry.item;
       if (view.shown && entry.item === view.shown.item) row.setAttribute("aria-current", "true");
-      // What a look may bring: nats of doubt per position, or in favour of another label.
-      const notes = [`item ${entry.item + 1}`, entry.left === 0 ? "done" : entry.left === entry.length ? "new" : `${entry.left} left`];
-      if (entry.score) notes.push(entry.score.toFixed(2));
-      if (entry.flag !== null) notes.push(`⚑ ${entry.flag}`);
       const button = element("button");
-      button.append(element("span", "snippet", entry.text), element("span", "note", notes.join(" · ")));
+      button.append(element("span", "snippet", entry.text), element("span", "note", note(entry)));
       button.addEventListener("click", () => later(() => open(entry.item)));
       row.append(button);
       return row;
     }),
   );
   byId("queue").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+}
+
+// Bring the line of an item in the list up to date.
+export function drawEntry(item, left) {
+  const entry = view.queue.find((each) => each.item === item);
+  const row = byId("queue").querySelector(`[data-item="${item}"]`);
+  if (!entry || !row) return;
+  entry.left = left;
+  row.className = left ? "" : "done";
+  row.querySelector(".note").textContent = note(entry);
 }
 
 export function drawState() {
@@ -67,8 +80,8 @@ export function drawState() {
   const unsaved = state.file && !state.saved ? ", not saved" : "";
   byId("progress").textContent = `${state.done} of ${state.items} done${unsaved}`;
   const found = [];
-  if (state.changed) found.push(`${state.changed} predictions changed: v looks at them`);
-  if (state.findings) found.push(`${state.findings} labels may be wrong: c looks at them`);
+  if (state.changed) found.push("v looks at what changed");
+  if (state.findings) found.push("l looks at labels that may be wrong");
   byId("status").textContent = [state.status, ...found].filter(Boolean).join(" · ");
   byId("undo").disabled = !state.undo;
   byId("redo").disabled = !state.redo;

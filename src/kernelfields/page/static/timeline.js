@@ -76,7 +76,7 @@ export function drawTimeline() {
       pen.fillRect(x, 4, width, BAND - 8);
       pen.globalAlpha = 1;
       if (band.from !== "predicted") {
-        pen.strokeStyle = shade("--on-chip");
+        pen.strokeStyle = shade("--ink");
         pen.lineWidth = 2;
         pen.strokeRect(x + 1, 5, Math.max(width - 2, 1), BAND - 10);
       }
@@ -90,7 +90,7 @@ export function drawTimeline() {
   pen.fillText("label", 6, BAND / 2 + 4);
   const ticks = Math.max(2, Math.floor((canvas.clientWidth - LEFT) / 110));
   for (let k = 0; k <= ticks; k++) {
-    const t = Math.min(view.first + Math.round((k * (end() - view.first)) / ticks), view.shown.length - 1);
+    const t = Math.min(view.first + Math.round((k * (end() - view.first)) / ticks), end() - 1);
     const x = place(t), text = when(t);
     pen.fillRect(x, height - AXIS, 1, 5);
     pen.fillText(text, Math.min(x, canvas.clientWidth - pen.measureText(text).width - 2), height - 6);

@@ -59,6 +59,8 @@ function spanPieces() {
   return made;
 }
 
+const asTable = () => ["table", "graph"].includes(view.state.shape);
+
 function tagPieces() {
   const made = [];
   for (let t = view.first; t < end(); t++) {
@@ -67,10 +69,12 @@ function tagPieces() {
     piece.append(element("span", "word", word(t)));
     for (const cell of view.shown.cells?.[t - view.shown.first] ?? []) piece.append(element("span", "cell", String(cell ?? "")));
     const label = name(own);
-    piece.append(element("span", "label", label === null ? " " : String(label)));
+    const chip = element("span", "label", label === null ? " " : String(label));
+    piece.append(chip);
     if (own.label !== null) {
-      piece.classList.add("tagged");
-      paint(piece, own.label, own);
+      const painted = asTable() ? chip : piece; // a word is coloured, and of a table the label
+      painted.classList.add("tagged");
+      paint(painted, own.label, own);
     }
     made.push(piece);
   }
@@ -85,11 +89,15 @@ function tagPieces() {
 export function drawWords() {
   const box = byId("tokens");
   const { shape, spans } = view.state;
-  const asTable = shape === "table" || shape === "graph";
-  box.className = shape === "line" ? "line" : asTable ? "table" : spans ? "text" : "tags";
-  box.replaceChildren(...(shape === "line" ? [] : spans && !asTable ? spanPieces() : tagPieces()));
+  box.className = shape === "line" ? "line" : asTable() ? "table" : spans ? "text" : "tags";
+  box.replaceChildren(...(shape === "line" ? [] : spans && !asTable() ? spanPieces() : tagPieces()));
   drawMarks();
-  box.querySelector(".cursor")?.scrollIntoView({ block: "nearest" });
+  showCursor();
+}
+
+// Bring the cursor into sight; a graph above its table shows it already.
+export function showCursor() {
+  if (!view.shown.places) byId("tokens").querySelector(".cursor")?.scrollIntoView({ block: "nearest" });
 }
 
 export function drawMarks() {

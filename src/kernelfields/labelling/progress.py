@@ -6,7 +6,7 @@ The interval is a bootstrap over items. The forecast draws values of the last re
 1 - F1 = a n^-b to each draw, n being the number of labelled items: the answer is the median of the n at which the next
 mark is reached, with the range of four fifths of the draws.
 
-Cost: O(draws x items). Too few items or refits give None, and the page says that it is too early to tell.
+Cost: O(draws x items). Fails: never; too few items or refits give None.
 """
 
 from __future__ import annotations
