@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kernelfields.data.reading import is_feature_sequences
     from kernelfields.features.embeddings import Embeddings
     from kernelfields.features.out_of_fold import OutOfFold
+    from kernelfields.features.sequence_summaries import SequenceSummaries
     from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
     from kernelfields.features.text import TextFeatures
     from kernelfields.features.tuned_encoder import TunedEncoder
@@ -25,6 +26,7 @@ __all__ = [
     "FeatureDictEncoder",
     "FrameSequences",
     "OutOfFold",
+    "SequenceSummaries",
     "SequenceUnion",
     "Sequencewise",
     "TextFeatures",
@@ -44,6 +46,7 @@ __getattr__, __dir__ = lazy_names(
         "kernelfields.data.frames": ["FrameSequences", "read_frame", "split_lengths"],
         "out_of_fold": ["OutOfFold"],
         "kernelfields.data.reading": ["is_feature_sequences"],
+        "sequence_summaries": ["SequenceSummaries"],
         "sequencewise": ["SequenceUnion", "Sequencewise"],
         "text": ["TextFeatures"],
         "tuned_encoder": ["TunedEncoder"],
