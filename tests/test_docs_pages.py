@@ -53,6 +53,7 @@ def test_the_readme_does_what_it_says(capsys):
         "partial_labels.md",
         "performance.md",
         "production.md",
+        "rare_events.md",
         "segments.md",
         "streams.md",
         "unlabelled.md",

@@ -181,7 +181,7 @@ def test_the_parameter_decides_and_the_call_decides_over_it():
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"decode": "best"}, "decode must be one of 'auto', 'viterbi', 'posterior', got 'best'"),
+        ({"decode": "best"}, "decode must be one of 'auto', 'viterbi', 'posterior', 'f1', got 'best'"),
         ({"scale": "yes"}, "scale must be one of 'auto', True, False, got 'yes'"),
         ({"prior_variance": "large"}, "prior_variance must be a positive number"),
         ({"edges": EdgeCliques(prior_variance="auto")}, "clique set 'edge': prior_variance must be a positive number"),

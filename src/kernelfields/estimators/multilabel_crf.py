@@ -27,6 +27,7 @@ from kernelfields.estimators.inspecting.explanations import Compared
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.kernel_classifier import TableField
 from kernelfields.estimators.questions import Tokens
+from kernelfields.estimators.rare_labels import half_largest_f1
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
 from kernelfields.models.build import NamedCliques, split_sum
@@ -228,7 +229,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         if not self._learns_in_pilot:
             return Choices()
         marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
-        learn = _half_largest_f1 if self.decision == "f1" else _lowest_without_loss
+        learn = half_largest_f1 if self.decision == "f1" else _lowest_without_loss
         weights = held_out.position_weights
         if held_out.partial is not None:
             weights = weights * informative(held_out.partial)
@@ -469,13 +470,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         tags.target_tags.single_output = False
         tags.target_tags.two_d_labels = True
         return tags
-
-
-def _half_largest_f1(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
-    """Return half the largest F1, over all labels together, of those above some threshold; 1/2 without any label."""
-    order = np.argsort(-probabilities, kind="stable")
-    right = np.cumsum((weights * labels)[order])
-    return 0.5 if not right[-1] > 0 else float((right / (np.cumsum(weights[order]) + right[-1])).max())
 
 
 def _lowest_without_loss(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:

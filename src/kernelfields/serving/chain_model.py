@@ -96,6 +96,8 @@ class ChainModel:
         self.n_features_in_ = self.inputs.n_features
         self.masks = {name: _mask(structure.get("masks", {}), name, n_labels) for name in _MASKS}
         self.decode = str(document["parameters"].get("decode", "auto"))
+        if self.decode == "f1":
+            raise ServingError("decode='f1' cannot be served: set decode='posterior' or 'viterbi' and save it again")
         self._jointly_by_default = bool(structure.get("jointly"))
         self.decodes_jointly()
         subspaces = document["subspaces"]
