@@ -20,8 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.column_names import shared_columns
-from kernelfields.data.reading import pack_inputs
+from kernelfields.data.readers import InputReader
 from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.features.text import TRANSFORMERS
 from kernelfields.numerics.parameters import check_count
@@ -60,10 +59,11 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
     def fit(self, X: Any, y: object = None) -> Self:
         """Check the parameter, and learn the number and the names of columns; classes are not read."""
         check_count(self.parts, "parts")
-        rows, _ = pack_inputs(X)
+        reader = InputReader()
+        rows, _ = reader.learn_arrays(X)
         if sp.issparse(rows):
             raise TypeError("X is sparse: summaries are of columns of numbers; use toarray()")
-        self._learn_columns(rows.shape[1], shared_columns(X, "sequence"))
+        self._read_by(reader)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -78,7 +78,7 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column, such as "slope of temperature, part 2 of 3"."""
         check_is_fitted(self, "n_features_in_")
-        given = self._columns if input_features is None else list(input_features)
+        given = self._reader.columns if input_features is None else list(input_features)
         names = [f"x{column}" for column in range(self.n_features_in_)] if given is None else [*map(str, given)]
         places = ["", *(f", part {part + 1} of {self.parts}" for part in range(self.parts) if self.parts > 1)]
         made = [f"{what} of {name}{place}" for place in places for what in STATISTICS for name in names]
@@ -87,13 +87,12 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
     def describe(self) -> dict[str, object]:
         """Return the parameter, and the number and the names of columns."""
         check_is_fitted(self, "n_features_in_")
-        names = None if self._columns is None else list(self._columns)
-        return {"parts": self.parts, "n_features": self.n_features_in_, "names": names}
+        return {"parts": self.parts, "n_features": self.n_features_in_, "names": self._reader.columns}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
         """Return the transformer that was described."""
         made = cls(parts=described["parts"])
         check_count(made.parts, "parts")
-        made._learn_columns(int(described["n_features"]), described["names"])
+        made._read_by(InputReader(int(described["n_features"]), columns=described["names"]))
         return made
