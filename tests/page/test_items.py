@@ -121,7 +121,7 @@ def test_labels_that_may_be_wrong_come_first_until_they_are_changed():
     session = LabellingSession(X, y, city_model(), words=X)
     assert "may be wrong" in session.check(wait=True)
     assert session.queue("suspicious")[0]["item"] == item
-    assert session.show(item)["positions"][place]["suspect"] == "I-city"
+    assert session.show(item)["positions"][place]["suspect"] == "city"
     after = session.change(item, 0, [[place, ["I-city"]]])
     assert not any("suspect" in own for own in after["positions"])
     assert session.queue("suspicious")[0]["item"] != item

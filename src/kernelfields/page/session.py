@@ -126,6 +126,7 @@ class LabellingSession:
         self.versions = [0] * len(self.lengths)
         self._lock = threading.RLock()
         self._answers: dict[int, tuple[Any, Any, Answers]] = {}
+        self._last: tuple[Any, int, list[Known], tuple | None] | None = None
         random = np.random.default_rng(random_state)
         self.order = random.permutation(len(self.lengths))
         n_aside = min(_MOST_ASIDE, int(_ASIDE * len(self.lengths)))
@@ -429,6 +430,9 @@ class LabellingSession:
         """
         if self.model is None or not self.lengths[item]:
             return None
+        known = list(self.known[item] if known is None else known)
+        if self._last is not None and self._last[:3] == (self.model, item, known):  # marking asks more than once
+            return self._last[3]
         kept = self._answers.get(item)
         if kept is None or kept[0] is not self.model:
             field, x = self._opened(item)
@@ -437,12 +441,13 @@ class LabellingSession:
             # Potentials do not depend on what is known: they are computed once for a model.
             kept = self._answers[item] = (self.model, field, next(iter(field.answers(x))))
         _, field, answers = kept
-        given = self._known_labels(field, self.known[item] if known is None else known)
+        given = self._known_labels(field, known)
         answers = answers.given(field.known_log_weights(given, answers.data, possible=False))
-        if answers.family.impossible().any():
-            return None
-        classes = field.label_names()
-        return classes, classes[field.decoded(answers)], answers.marginals
+        classes, found = field.label_names(), None
+        if not answers.family.impossible().any():
+            found = classes, classes[field.decoded(answers)], answers.marginals
+        self._last = (self.model, item, known, found)
+        return found
 
     def _labels_shown(self, item: int, found: tuple | None = None) -> list:
         """Return the label of each position, known or predicted; None for nothing."""

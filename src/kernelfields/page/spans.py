@@ -83,18 +83,19 @@ class SpanView:
         ``shown`` are the labels of all positions, ``known`` says which of them are more than predicted.
         """
         changes: dict[int, str | None] = {}
-        for span in self.spans(shown):
+        spans, last = self.spans(shown), end
+        for span in spans:
             if span.begin < end and begin < span.end:
                 left = [t for t in range(span.begin, span.end) if not begin <= t < end and known[t]]
                 changes |= dict.fromkeys(left, OUTSIDE if all(known) else None)
+                last = max(last, span.end)
         before = changes.get(begin - 1, shown[begin - 1]) if begin else None
         changes |= zip(range(begin, end), self.written(kind, end - begin, before), strict=True)
-        if end < len(shown) and known[end] and end not in changes:
-            # What follows and is known stays a span of its own, in the words of the scheme.
-            follows = next((span for span in self.spans(shown) if span.begin == end), None)
-            if follows is not None:
-                new = self.written(follows.kind, follows.end - end, changes[end - 1])
-                changes |= {t: label for t, label in zip(range(end, follows.end), new, strict=True) if known[t]}
+        follows = next((span for span in spans if span.begin == last), None)
+        if follows is not None:  # it stays a span of its own, in the words of the scheme
+            own = range(follows.begin, follows.end)
+            new = self.written(follows.kind, len(own), changes.get(last - 1, shown[last - 1]))
+            changes |= {t: label for t, label in zip(own, new, strict=True) if known[t]}
         return {t: label for t, label in changes.items() if label != shown[t] or not known[t] or label is None}
 
     def goes_on(self, label: str, after: str) -> bool:
