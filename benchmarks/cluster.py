@@ -2,7 +2,7 @@
 
     python -m benchmarks.cluster processes [--share 0.1] [--rank 500] [--iterations 10]
     python -m benchmarks.cluster communication [--sizes 2 4]
-    python -m benchmarks.cluster devices [--sequences 50000] [--rank 4096] [--workers 1 2]
+    python -m benchmarks.cluster devices [--sequences 50000] [--rank 4096] [--workers 1 2] [--device cuda]
 
 *processes*: two worker processes with one thread each against two threads of one process, by L-BFGS for the same number
 of iterations from the same pivots: netsurfp2-ss3 (window 15 one-hot, a sparse linear part and a kernel) and OCR letters
@@ -40,6 +40,7 @@ from benchmarks.shared_data import ocr_letters, token_columns
 from kernelfields import ChainCRF
 from kernelfields.engines import Dask, Torch
 from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.numerics.threads import available_cores
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWYX"
 #: Doubles of a gradient: rank 4,096, 26 labels.
@@ -91,12 +92,12 @@ def measured(crf: ChainCRF, X: Any, y: Any, iterations: int) -> dict:
 
 
 @contextmanager
-def workers(number: int, **options: Any) -> Iterator[Any]:
-    """Return the client of a local cluster of worker processes with one thread each."""
+def workers(number: int, n_threads: int = 1) -> Iterator[Any]:
+    """Return the client of a local cluster of worker processes."""
     import distributed
 
     cluster = distributed.LocalCluster(
-        n_workers=number, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0, **options
+        n_workers=number, threads_per_worker=n_threads, processes=True, dashboard_address=":0", memory_limit=0
     )
     with cluster, distributed.Client(cluster) as client:
         yield client
@@ -214,32 +215,56 @@ def compare_communication(sizes: list[int], latency: float | None, bandwidth: fl
     }
 
 
-def compare_devices(n_sequences: int, rank: int, numbers: list[int]) -> Iterator[dict]:
+def nccl_sum() -> float:
+    """Return the seconds of a sum of a gradient's size by NCCL, in a group of this process alone."""
+    import torch
+    from torch import distributed
+
+    from kernelfields.engines.together.collective import nccl_group
+
+    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    group, there = nccl_group(store, 0, 1, 60.0), torch.ones(N_NUMBERS, dtype=torch.float64, device="cuda")
+    times = []
+    for _ in range(20):
+        begin = time.perf_counter()
+        work = group.allreduce([there])
+        while not work.is_completed():
+            pass
+        times.append(time.perf_counter() - begin)
+    group.abort()
+    return float(np.median(times))
+
+
+def compare_devices(n_sequences: int, rank: int, numbers: list[int], device: str = "cuda") -> Iterator[dict]:
     """Yield a row for the device alone, and one for workers that share it; the second fit of each counts."""
     from benchmarks.gpu_fit import KERNEL, SETTINGS, VARIANCE, chains
 
+    if device == "cuda":
+        print(f"a gradient's sum by NCCL in one process: {1e3 * nccl_sum():.2f} ms", flush=True)
     X, y = chains(n_sequences)
     settings = {**SETTINGS, "rank": rank, "prior_variance": VARIANCE}
 
     def fitted(crf: ChainCRF, X: Any, y: Any) -> dict:
-        crf.fit(X, y)
-        spent = seconds(lambda: crf.fit(X, y))
-        return {"seconds": spent, "solver_seconds": crf.solution_.seconds, "passes": crf.solution_.passes}
+        first = seconds(lambda: crf.fit(X, y))
+        print(f"  first fit {first:.2f} s, its solver {crf.solution_.seconds:.2f} s", flush=True)
+        spent, solution = seconds(lambda: crf.fit(X, y)), crf.solution_
+        found = {"seconds": spent, "solver_seconds": solution.seconds, "passes": solution.passes}
+        return {**found, "value": solution.value, "relative_gap": solution.relative_gap}
 
-    alone = fitted(ChainCRF(KERNEL, engine=Torch("cuda"), **settings), X, y)
+    alone = fitted(ChainCRF(KERNEL, engine=Torch(device), **settings), X, y)
     size = {"data": "chains", "positions": sum(map(len, y)), "rank": rank}
-    yield {"what": "device alone", **size, **alone}
+    yield {"what": f"{device} alone", **size, **alone}
     for number in numbers:
-        with workers(number) as client:
+        with workers(number, max(1, available_cores() // number)) as client:
             addresses = sorted(client.nthreads())
             cuts = np.linspace(0, len(X), number + 1).astype(int)
             there: list[list[Any]] = [[], []]
             for (first, last), address in zip(pairwise(cuts), addresses, strict=True):
                 for futures, values in zip(there, (X, y), strict=True):
                     futures += client.scatter([list(values[first:last])], workers=[address], hash=False)
-            row = fitted(ChainCRF(KERNEL, engine=Dask(client, workers=Torch("cuda")), **settings), *there)
+            row = fitted(ChainCRF(KERNEL, engine=Dask(client, workers=Torch(device)), **settings), *there)
         whole, solver = alone["seconds"] / row["seconds"], alone["solver_seconds"] / row["solver_seconds"]
-        yield {"what": f"{number} on one device", **size, **row, "whole_ratio": whole, "solver_ratio": solver}
+        yield {"what": f"{number} on one {device}", **size, **row, "whole_ratio": whole, "solver_ratio": solver}
 
 
 def main() -> None:
@@ -253,6 +278,7 @@ def main() -> None:
     parser.add_argument("--bandwidth", type=float, default=None)
     parser.add_argument("--sequences", type=int, default=50_000)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--device", default="cuda")
     asked = parser.parse_args()
     rows: list[dict] = []
     if asked.what == "processes":
@@ -279,15 +305,16 @@ def main() -> None:
             ]
             print(f"{each['devices']} devices: {'; '.join(shown)}; 10^6 positions on each, share {each['weak']:.2f}")
     else:
-        for row in compare_devices(asked.sequences, asked.rank or 4096, asked.workers):
-            rows.append(row)
+        for row in compare_devices(asked.sequences, asked.rank or 4096, asked.workers, asked.device):
+            merge_results("cluster.json", [row], ("what", "data"))
             ratios = "" if "whole_ratio" not in row else f", ratios {row['whole_ratio']:.2f}, {row['solver_ratio']:.2f}"
             print(
                 f"{row['what']}: {row['positions']:,} x {row['rank']}: whole fit {row['seconds']:.2f} s, solver "
-                f"{row['solver_seconds']:.2f} s, {row['passes']:.1f} passes{ratios}",
+                f"{row['solver_seconds']:.2f} s, {row['passes']:.1f} passes, value {row['value']:.6f}{ratios}",
                 flush=True,
             )
-    merge_results("cluster.json", rows, ("what", "data"))
+    if rows:
+        merge_results("cluster.json", rows, ("what", "data"))
 
 
 if __name__ == "__main__":

@@ -110,6 +110,45 @@ def test_devices_of_this_machine_are_a_silent_cluster(tmp_path):
     assert " - INFO - " not in run.stderr
 
 
+SCHEDULER = """
+import os, signal, subprocess, sys, time
+import numpy as np
+from distributed import Client
+from kernelfields import ChainCRF
+from kernelfields.engines import Dask
+if __name__ == "__main__":
+    dask = [sys.executable, "-m", "distributed.cli."]
+    start = lambda name, *options: subprocess.Popen(
+        [*dask[:2], dask[2] + name, "--scheduler-file", sys.argv[1], "--no-dashboard", *options],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )
+    scheduler = start("dask_scheduler", "--port", "0")
+    worker = start("dask_worker", "--no-nanny", "--nthreads", "1")
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.1)
+    client = Client(scheduler_file=sys.argv[1])
+    client.wait_for_workers(1)
+    X = np.random.default_rng(0).normal(size=(20, 6, 3))
+    gone = [lambda iteration: scheduler.kill() if iteration.iteration == 2 else None]
+    crf = ChainCRF("rbf", rank=12, random_state=0, prior_variance=1.0, tol=1e-8, engine=Dask(client), callbacks=gone)
+    try:
+        crf.fit(list(X), list((X[:, :, 0] > 0).astype(int)))
+    except RuntimeError as error:
+        print(error, flush=True)
+    worker.kill()
+    os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_goes_away_ends_a_fit_with_one_line(tmp_path):
+    (program := tmp_path / "program.py").write_text(SCHEDULER)
+    command = [sys.executable, program, tmp_path / "scheduler.json"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert run.stdout.startswith("the scheduler of the Dask cluster"), run.stderr
+    assert run.stdout.count("\n") == 1
+
+
 def test_partitions_that_do_not_fit_together(client):
     X, y = sequences(6)
     narrow = [x[:, :2] for x in X[:2]]

@@ -22,7 +22,7 @@ from kernelfields import (
 )
 from kernelfields.engines import Dask, Torch
 from kernelfields.engines.dask import launch
-from kernelfields.kernels import RBF
+from kernelfields.kernels import RBF, CallableKernel
 from kernelfields.models.callbacks import Checkpoint
 
 distributed = pytest.importorskip("distributed")
@@ -196,6 +196,22 @@ def test_the_only_worker_may_die_and_come_back():
     assert found.value == pytest.approx(expected, rel=1e-8)
 
 
+@pytest.mark.slow
+def test_a_cluster_may_shrink_and_grow_during_a_fit():
+    crf, X, y = KINDS["chains"]()
+    expected = crf.fit(X, y).solution_.value
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0)
+    with cluster, distributed.Client(cluster) as client:
+
+        def scale(iteration):
+            if iteration.iteration in (2, 5):
+                cluster.scale(1 if iteration.iteration == 2 else 2)
+
+        found = crf.set_params(engine=Dask(client), callbacks=[scale]).fit(X, y).solution_
+    assert found.converged
+    assert found.value == pytest.approx(expected, rel=1e-8)
+
+
 def test_workers_that_die_again_and_again_end_the_fit(client, monkeypatch):
     monkeypatch.setattr(launch, "_MOST_ATTEMPTS", 2)
 
@@ -206,6 +222,15 @@ def test_workers_that_die_again_and_again_end_the_fit(client, monkeypatch):
     crf, X, y = KINDS["chains"]()
     with pytest.raises(RuntimeError, match=r"lost 2 times without progress.*tcp://nowhere"):
         crf.set_params(engine=Dask(client)).fit(X, y)
+
+
+def test_a_worker_without_memory_is_named(client):
+    def no_room(X, Z):
+        raise MemoryError("features need 8 GB")
+
+    crf, X, y = KINDS["chains"]()
+    with pytest.raises(MemoryError, match=r"worker tcp://.*: features need 8 GB"):
+        crf.set_params(engine=Dask(client), kernel=CallableKernel(no_room)).fit(X, y)
 
 
 def test_a_fit_leaves_nothing_behind_on_the_workers(client):

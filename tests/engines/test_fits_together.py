@@ -14,10 +14,13 @@ pytest.importorskip("torch")
 from conforming_engines import ESTIMATORS, sequences
 from fits_together import CHAINS, answers, case, in_parts, posterior_here, posterior_there
 from together import Together
+from torch import distributed
 
 from benchmarks.fit_parts import parts_of_fit
 from kernelfields import AnnotatedCRF, ChainCRF, PartialLabels
 from kernelfields.engines import Torch
+from kernelfields.engines.choice import Partitions
+from kernelfields.engines.together import collective as meeting
 from kernelfields.engines.together.collective import Journal, Parted
 from kernelfields.estimators import LabelledFeature, LabelShares
 from kernelfields.kernels import Forest, Kernel
@@ -77,6 +80,52 @@ def test_weights_of_samples_count_in_parts(processes):
     for collected in (False, True):
         for found in processes(functools.partial(said, name="chains", weights=weights, collected=collected)):
             same(found, here)
+
+
+@pytest.mark.parametrize("name", ["chains, edges that see", "rings", "graphs", "graphs, approximate"])
+def test_processes_without_items_of_their_own_fit_all_of_them(processes, name):
+    """There is one item, and there are two processes."""
+    estimator, X, y = case(name)
+    here = _fit(estimator, X[:1], y[:1], "threads").solution.value
+    assert processes(functools.partial(one_item, name=name)) == [pytest.approx(here, rel=1e-8)] * 2
+
+
+def one_item(collective, name):
+    estimator, X, y = case(name)
+    return _fit(estimator, X[:1], y[:1], Together()).solution.value
+
+
+def long_and_short(collective, workers=None):
+    """Return the value of a fit to short sequences before a long one, which is more than a share."""
+    X, y = sequences()
+    X, y = [*X[:2], np.concatenate(X * 4)], [*y[:2], np.concatenate(y * 4)]
+    engine = "threads" if collective is None else Together(workers)
+    crf = ChainCRF("rbf", rank=9, random_state=0, tol=1e-8, dtype="float64", prior_variance=1.0)
+    return _fit(crf.set_params(solver="lbfgs"), X, y, engine).solution.value
+
+
+@pytest.mark.parametrize("workers", [None, Torch("cpu")], ids=["threads", "torch"])
+def test_every_process_has_a_part_however_long_single_items_are(processes, workers):
+    here = long_and_short(None)
+    assert processes(functools.partial(long_and_short, workers=workers)) == [pytest.approx(here, rel=1e-7)] * 2
+
+
+def rare_label(collective, collected):
+    """Return the classes and the value of a fit to a label that the second process alone has seen."""
+    X, y = sequences()
+    y = [np.where(np.arange(len(own)) == 0, 7 if index > 5 else 0, own) for index, own in enumerate(y)]
+    given = [in_parts(each, collective.rank) for each in (X, y)] if collected else [X, y]
+    crf = ChainCRF("rbf", rank=9, random_state=0, tol=1e-8, dtype="float64", prior_variance=1.0)
+    training, sample, designs = parts_of_fit(crf, *given, None, "threads" if collective is None else Together())
+    value = fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0))).solution.value
+    return training.classes.tolist(), value
+
+
+def test_labels_that_one_process_alone_has_seen_are_labels_of_all(processes):
+    classes, value = rare_label(None, False)
+    for collected in (False, True):
+        for there in processes(functools.partial(rare_label, collected=collected)):
+            assert there == (classes, pytest.approx(value, rel=1e-7))
 
 
 def with_criteria(collective, name, collected):
@@ -191,6 +240,23 @@ def other_data(collective):
     parts_of_fit(ChainCRF("rbf", rank=3), X, y, None, Together())
 
 
+def nothing_there(collective):
+    """The second process has partitions without items."""
+    X, y = ([[each[:4]], [[]]][collective.rank] for each in sequences())
+    given = [Partitions([collective.rank], each) for each in (X, y)]
+    parts_of_fit(ChainCRF("rbf", rank=3, prior_variance=1.0, scale=False), *given, None, Together())
+
+
+def unequal_devices(collective, port):
+    """Meet again as processes with devices of different kinds."""
+    meeting._identity, identity = lambda device: (f"GPU {collective.rank}", str(collective.rank)), meeting._identity
+    try:
+        store = distributed.TCPStore("127.0.0.1", port, is_master=False)
+        meeting.Collective(store, collective.rank, collective.size)
+    finally:
+        meeting._identity = identity
+
+
 def leaves(collective):
     """The first process ends while the second waits for it; return how long that takes."""
     if collective.rank == 0:
@@ -212,6 +278,11 @@ def test_processes_that_part_end_with_one_line(processes):
         processes(rounds_otherwise)
     with pytest.raises(ValueError, match="process 1 was given other data than process 0"):
         processes(other_data)
+    with pytest.raises(ValueError, match="process 1 of the fit has no sequence that counts"):
+        processes(nothing_there)
+    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    with pytest.raises(RuntimeError, match=r"of one kind.*process 0 has GPU 0, process 1 has GPU 1"):
+        processes(functools.partial(unequal_devices, port=store.port))
     assert processes(leaves)[1] < 10.0
     with pytest.raises(IndexError, match="nothing at 3"):
         processes(fails)

@@ -143,17 +143,18 @@ class Dask(Engine):
         client = connected_client(self.client)
         n_parts = len(collections[0]) if collections else n_items
 
-        def parts(size: int, addresses: list[str]) -> list[tuple]:
-            whole = client.scatter([common], broadcast=size > 1, hash=False)[0]
-            ends = [number * n_parts // size for number in range(size + 1)]
-            own: list[tuple] = []
-            for rank, address in enumerate(addresses):
-                some = range(ends[rank], ends[rank + 1]) if collections else range(0)
-                values = [
-                    [_computed(client, collection[number], address) for number in some] for collection in collections
-                ]
-                own.append((whole, list(some), *values))
-            return own
+        def parts(addresses: list[str], wait: Callable[[list[Any]], None]) -> list[tuple]:
+            whole = client.scatter([common], broadcast=len(addresses) > 1, hash=False)[0]
+            if not collections:
+                return [(whole, [])] * len(addresses)
+            places = [addresses[number * len(addresses) // n_parts] for number in range(n_parts)]
+            made = [[_computed(client, *each) for each in zip(own, places, strict=True)] for own in collections]
+            wait([value for own in made for value in own])
+            sizes = client.gather([client.submit(_n_items, value, pure=False) for value in made[0]])
+            # A worker without items could not tell what the data are like.
+            some = [number for number, size in enumerate(sizes) if size] or list(range(n_parts))
+            runs = np.array_split(some, min(len(addresses), len(some) if any(sizes) else 1))
+            return [(whole, run.tolist(), *([own[number] for number in run] for own in made)) for run in runs]
 
         return launch(client, self.workers or Threads(), program, parts, n_parts, watch, waits=waits)
 
@@ -163,6 +164,13 @@ def _computed(client: Client, value: Any, address: str) -> Any:
     if not is_delayed(value):
         return value
     return client.compute(value, workers=[address], allow_other_workers=True)
+
+
+def _n_items(partition: Any) -> int:
+    """Return how many items a partition has; one where it does not say."""
+    if hasattr(partition, "shape"):
+        return partition.shape[0]
+    return len(partition) if hasattr(partition, "__len__") else 1
 
 
 def connected_client(client: Client | None = None) -> Client:

@@ -35,6 +35,9 @@ from kernelfields.engines.torch.engine import Torch
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+    #: Arguments of the first workers among some, given a function that waits for futures.
+    Parts = Callable[[list[str], Callable[[list[Any]], None]], list[tuple]]
+
 # Seconds between looks at a fit: at first, or where it waits for what its callbacks say, and later.
 _SHORTLY, _PATIENCE = 0.01, 0.25
 # Seconds until a worker must have reached the meeting point, which is there before.
@@ -161,7 +164,7 @@ def launch(
     client: Client,
     engine: Engine,
     program: Callable[..., Any],
-    parts: Callable[[int, list[str]], list[tuple]],
+    parts: Parts,
     n_most: int,
     watch: Callable[[Any], str],
     *,
@@ -169,14 +172,15 @@ def launch(
 ) -> Any:
     """Run ``program(run, *part)`` on workers at once; return what the first of them returns.
 
-    ``parts(size, addresses)`` are the arguments of each, ``n_most`` how many there can be, and ``watch(report)`` says
-    what is wanted after a report, "" for nothing; with ``waits`` the program waits for that.
+    ``parts`` are their arguments; there can be ``n_most`` of them. ``watch(report)`` says what is wanted after a
+    report, "" for nothing; with ``waits`` the program waits for that.
     """
     starts: dict[int, np.ndarray] = {}
     furthest, attempts = -1, 0
     while True:
-        attempt = _Attempt(client, engine, program, parts, n_most, starts, watch, waits=waits)
+        attempt = _Attempt(client, starts, watch, waits=waits)
         try:
+            attempt.begin(engine, program, parts, n_most)
             return attempt.run()
         except Lost as lost:
             starts = attempt.starts
@@ -195,33 +199,31 @@ def launch(
 class _Attempt:
     """One start of a program on the workers that are there."""
 
-    def __init__(
-        self,
-        client: Client,
-        engine: Engine,
-        program: Callable[..., Any],
-        parts: Callable[[int, list[str]], list[tuple]],
-        n_most: int,
-        starts: dict[int, np.ndarray],
-        watch: Callable[[Any], str],
-        *,
-        waits: bool,
-    ):
+    def __init__(self, client: Client, starts: dict[int, np.ndarray], watch: Callable[[Any], str], *, waits: bool):
         self.client, self.watch = client, watch
         self.name, self.starts, self.n_reports, self._waits = uuid.uuid4().hex, dict(starts), 0, waits
         self._wish = ""
         self.futures: list[Future] = []
+        self.addresses: list[str] = []
+
+    def begin(self, engine: Engine, program: Callable[..., Any], parts: Parts, n_most: int) -> None:
+        """Submit the program to workers that are there; Lost if one goes meanwhile."""
+        from distributed.scheduler import KilledWorker
+
         self.addresses = self._present()[: max(1, n_most)]
+        try:
+            own = parts(self.addresses, self._wait_for)
+        except (KilledWorker, CancelledError, TimeoutError, OSError) as error:
+            raise Lost(str(error)) from error
+        self.addresses = self.addresses[: len(own)]
         hosts = [host_of(address) for address in self.addresses]
         port = self._ask(open_meeting, self.name, hosts[0])
-        own = parts(len(hosts), self.addresses)
-        self._wait_for([value for part in own for values in part if isinstance(values, list) for value in values])
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             self.futures = [
-                client.submit(
+                self.client.submit(
                     take_part,
-                    *(self.name, rank, hosts, port, engine, starts, program, *part),
+                    *(self.name, rank, hosts, port, engine, self.starts, program, *part),
                     key=f"fit-{self.name}-{rank}",
                     pure=False,
                     workers=[address],
@@ -240,11 +242,16 @@ class _Attempt:
             time.sleep(_SHORTLY)
 
     def _addresses(self) -> list[str]:
-        """Return the addresses of the workers, in order."""
+        """Return the addresses of the workers, in order; RuntimeError where the scheduler has gone."""
         try:
-            return sorted(self.client.nthreads())
+            if self.client.status == "running":
+                return sorted(self.client.nthreads())
         except (OSError, TimeoutError) as error:
             raise RuntimeError(f"the scheduler of the Dask cluster does not answer: {error}") from error
+        # A client that finds its scheduler again has lost all tasks.
+        raise RuntimeError(
+            "the scheduler of the Dask cluster has gone, and the fit with it: start a cluster, fit again"
+        )
 
     def _present(self) -> list[str]:
         """Return the same once there are some; RuntimeError where none comes back."""
@@ -263,7 +270,8 @@ class _Attempt:
         address = self.addresses[0]
         try:
             found = self.client.run(function, *arguments, workers=[address], on_error="return")
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TimeoutError) as error:
+            self._addresses()
             raise Lost(str(error)) from error
         result = found.get(address)
         if isinstance(result, OSError) or address not in found:
@@ -274,15 +282,18 @@ class _Attempt:
 
     def run(self) -> Any:
         """Wait for the program, showing its reports; return its result, or raise what went wrong in it."""
-        pause = _SHORTLY
+        pause, ended = _SHORTLY, threading.Event()
+        for future in self.futures:
+            future.add_done_callback(lambda _: ended.set())
         while not all(future.done() for future in self.futures):
+            ended.clear()
             try:
                 self._pass_on()
                 if any(future.status == "error" for future in self.futures):
                     self._raise_error()
                 if lost := set(self.addresses) - set(self._addresses()):
                     raise Lost(f"worker {min(lost)}")
-                time.sleep(pause)
+                ended.wait(pause)
                 pause = pause if self._waits else min(1.3 * pause, _PATIENCE)
             except KeyboardInterrupt:
                 if self._wish == "interrupt":
@@ -331,6 +342,8 @@ class _Attempt:
 
     def end(self) -> None:
         """Let go of the program, wherever it still runs."""
+        if self.client.status != "running":
+            return
         with suppress(OSError, TimeoutError, RuntimeError):  # a cluster that has gone has nothing left to let go
             self.client.cancel([future for future in self.futures if not future.done()], force=True)
             if present := sorted(set(self.addresses) & set(self._addresses())):

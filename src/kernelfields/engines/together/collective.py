@@ -83,33 +83,34 @@ class Collective(Group):
     ):
         self.rank, self.size = rank, size
         self.journal = journal or Journal()
-        self._device: torch.device | None = None
+        self._device, self._timeout = device, timeout
         self._group: Any = None
         self._sums: Any = None
+        self._left = False
         if size == 1:
             return
-        limit = timedelta(seconds=timeout)
         with self._partings():
             _meet(store, rank, size)
             here = distributed.ProcessGroupGloo._Options()
-            here._devices, here._timeout = [distributed.ProcessGroupGloo.create_device(hostname=host)], limit
+            here._devices = [distributed.ProcessGroupGloo.create_device(hostname=host)]
+            here._timeout = timedelta(seconds=timeout)
             self._group = distributed.ProcessGroupGloo(distributed.PrefixStore("gloo", store), rank, size, here)
-            devices = self.gathered(None if device is None or device.type != "cuda" else _identity(device))
-        if None not in devices and len(set(devices)) == size:
-            names = sorted({own[0] for own in devices if own is not None})
-            if len(names) > 1:
-                raise RuntimeError(
-                    f"devices that fit together must be of one kind, so that all compute the same: {', '.join(names)}"
-                )
-            self._device = device
+        devices = self.gathered(_identity(device))
+        kinds = [kind for kind, _ in devices]
+        if len(set(kinds)) > 1:
+            other = next(number for number, kind in enumerate(kinds) if kind != kinds[0])
+            raise RuntimeError(
+                "devices that fit together must be of one kind, so that all compute the same: process 0 has "
+                f"{kinds[0]}, process {other} has {kinds[other]}"
+            )
+        if devices[0][1] and len(set(devices)) == size and distributed.is_nccl_available():
             with self._partings():
-                options = distributed.ProcessGroupNCCL.Options()
-                options._timeout = limit
-                nccl = distributed.PrefixStore("nccl", store)
-                self._sums = distributed.ProcessGroupNCCL(nccl, rank, size, options)
+                self._sums = nccl_group(store, rank, size, timeout)
 
     @contextmanager
     def _partings(self) -> Iterator[None]:
+        if self._left:
+            raise Parted("the fit was left")
         try:
             yield
         except RuntimeError as error:
@@ -128,12 +129,13 @@ class Collective(Group):
         narrow = all(isinstance(part, np.ndarray) and part.dtype == np.float32 for part in parts)
         arrays = [np.asarray(part, dtype=np.float32 if narrow else np.float64) for part in parts]
         flat = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]))
-        with self._partings():
-            if self._sums is not None and len(flat) > 1:
-                there = flat.to(self._device)
-                self._sums.allreduce([there]).wait()
-                flat = there.cpu()
-            else:
+        if self._sums is not None and len(flat) > 1:
+            there = flat.to(self._device)
+            with self._partings():
+                self._wait_for(self._sums.allreduce([there]))
+            flat = there.cpu()
+        else:
+            with self._partings():
                 self._group.allreduce([flat]).wait()
         ends = np.cumsum([array.size for array in arrays])
         sums: Any = [
@@ -141,6 +143,17 @@ class Collective(Group):
             for part, array, own in zip(parts, arrays, np.split(flat.numpy(), ends[:-1]), strict=True)
         ]
         return sums if isinstance(values, list) else sums[0]
+
+    def _wait_for(self, work: Any) -> None:
+        """Wait for a sum by NCCL, which does not notice by itself that a process has gone."""
+        end = time.monotonic() + self._timeout
+        while not work.is_completed():
+            if self._left:
+                raise Parted("the fit was left")
+            if time.monotonic() > end:
+                raise Parted(f"another process has not answered for {self._timeout:.0f} seconds")
+            time.sleep(1e-5)
+        work.wait()
 
     def gathered(self, value: Value) -> list[Value]:
         """Return the values of all processes, pickled on the way."""
@@ -183,6 +196,7 @@ class Collective(Group):
 
     def close(self) -> None:
         """Leave the group: who waits for this process gets an error at once."""
+        self._left = True
         for group in (self._sums, self._group):
             if group is not None:
                 group.abort()
@@ -203,8 +217,19 @@ def _meet(store: distributed.Store, rank: int, size: int) -> None:
         time.sleep(0.01)
 
 
-def _identity(device: torch.device) -> tuple[str, str]:
-    """Return the name of a device, and what no other device has."""
+def nccl_group(store: distributed.Store, rank: int, size: int, timeout: float) -> Any:
+    """Return the group of processes that have a device each, by which NCCL adds up."""
+    # By default a process whose sum fails is ended by a thread of NCCL's; here the fit ends with an error.
+    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
+    options = distributed.ProcessGroupNCCL.Options()
+    options._timeout = timedelta(seconds=2 * timeout)
+    return distributed.ProcessGroupNCCL(distributed.PrefixStore("nccl", store), rank, size, options)
+
+
+def _identity(device: torch.device | None) -> tuple[str, str]:
+    """Return the name of a device, and what no other device of CUDA has."""
+    if device is None or device.type != "cuda":
+        return "a processor", ""
     properties = torch.cuda.get_device_properties(device)
     return properties.name, str(properties.uuid)
 

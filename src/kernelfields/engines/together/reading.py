@@ -141,10 +141,14 @@ def read_parts(
     )
     own = [part for part in parts if part[0] in found]
     data = _read(estimator, plan, own) if own else None
-    kinds = group.gathered(None if data is None else (data.n_positions, data.subset(slice(0, 0))))
-    nothing = next(kind[1] for kind in kinds if kind is not None)
-    n_positions = sum(kind[0] for kind in kinds if kind is not None)
-    return plan.reader, DataInParts(nothing if data is None else data, n_positions, nothing), classes
+    sizes = group.gathered(0 if data is None else data.n_positions)
+    if 0 in sizes:
+        raise ValueError(
+            f"process {sizes.index(0)} of the fit has no {nouns.whole} that counts: give every process partitions with "
+            "items, or use fewer processes"
+        )
+    assert data is not None, "every process has positions"
+    return plan.reader, DataInParts(data, sum(sizes), data.subset(slice(0, 0))), classes
 
 
 def _read(estimator: Estimator, plan: Plan, parts: list[tuple[int, Any, Any, Any]]) -> PackedData:
