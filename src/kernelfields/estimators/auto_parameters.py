@@ -2,19 +2,19 @@
 
     parameter         "auto" is judged on held-out data among                    where there is too little of them
     scale             False, True          where spreads of columns differ much   True for up to 64 columns
-    kernel            "linear" for features that are there or not, as those of    the first
-                      words; "rbf" for numbers; where columns come to one scale,
-                      as those of sensors do, also "laplacian" and, where all
-                      labels are known or nodes are judged one by one,
-                      "forest", and the sum of the best two
     neighbours        False, True          of few graphs: columns of neighbours   False
+    kernel            "linear" for features that are there or not, as those of    the first
+                      words; for numbers "rbf" and "linear"; of few columns also
+                      "laplacian" and, where all labels are known or nodes are
+                      judged one by one, "forest"; and the sum of the best two
     prior_variance    powers of ten                                              1
     support, l1       of features that are there or not, beside the variance      "all", 0
     rank              500, 1000           where more positions are there          1000
     decode            Viterbi, posterior  under constraints                       Viterbi
 
-Candidates are compared by the likelihood of a part of the data that short fits did not see (models/pilot_fit.py), the
-last one by the share of right labels. A Laplacian kernel adds up differences of columns instead of their squares: it
+Candidates are compared by the log-loss of positions that short fits did not see (models/pilot_fit.py), the last one by
+the share of right labels. First columns are chosen, with the usual kernel, then kernels on these columns.
+A Laplacian kernel adds up differences of columns instead of their squares: it
 can follow a single column while the others differ, as trees can, which suits columns of different kinds. The trees of a
 forest are grown on the part that is learnt from, so that what they make of the part held out is judged as fairly.
 A sum of kernels is tried at the prior variance of the best one: its functions are sums of functions of both kinds.
@@ -37,13 +37,25 @@ from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.readers import InputReader
 from kernelfields.data.scaling import FEW_COLUMNS, learn_scaling, uneven_spreads
 from kernelfields.engines.engine import PackedData
-from kernelfields.estimators.fit_state import FitState, NoProgress, Parts
+from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.registry import has_one_scale
 from kernelfields.models.field import Field
-from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, PILOT_RANK, Choices, Pilot, Settings, Stage, split
+from kernelfields.models.pilot_fit import (
+    FALLBACK,
+    MOST_OF_FEATURES,
+    MOST_POSITIONS,
+    MOST_RANK,
+    PILOT_RANK,
+    TRIED_RANK,
+    Choices,
+    Pilot,
+    Settings,
+    Stage,
+)
+from kernelfields.models.pilot_folds import Parts, pilot_folds
 from kernelfields.numerics.parameters import is_auto
 
 #: A FieldEstimator, whose module imports this one.
@@ -71,28 +83,28 @@ def usual_scale(training: FitState) -> bool:
     return training.scaling is not None and training.reader.n_features <= FEW_COLUMNS
 
 
-def input_candidates(
-    training: FitState, kernel_open: bool, tied: bool = False, by_node: bool = False
-) -> list[dict[str, object]]:
-    """Return what scale of the columns and kernel may be, as far as they are open; first what is usual.
+def scale_candidates(training: FitState) -> list[dict[str, object]]:
+    """Return what the scale of the columns may be, as far as it is open; first what is usual."""
+    if training.scaling is None:
+        return [{}]
+    usual = usual_scale(training)
+    return [{"scale": usual}, {"scale": not usual}]
+
+
+def kernel_candidates(training: FitState, tied: bool = False, by_node: bool = False) -> list[str]:
+    """Return the kernels that are tried on inputs, the simplest first.
 
     Trees compare single columns, so that they do not suit ``tied`` labels, with which columns change places. They are
     tried where all labels are known, or candidates are judged ``by_node``, by known labels alone.
     """
+    reader = training.reader
+    if reader.holds_features or reader.sparse:
+        return suitable_kernels(reader, scaled=False)
+    if reader.n_features > FEW_COLUMNS:
+        return ["linear", "rbf"]
     # Collections of a cluster have their labels elsewhere.
     labels_known = by_node or training.data.certain_labels is not None
-    scales: list[bool | None] = [None]
-    if training.scaling is not None:
-        usual = usual_scale(training)
-        scales = [usual, not usual]
-    candidates: list[dict[str, object]] = []
-    for scale in scales:
-        own: dict[str, object] = {} if scale is None else {"scale": scale}
-        kernels = suitable_kernels(training.reader, bool(scale) or training.reader.is_scaled) if kernel_open else []
-        if "laplacian" in kernels and labels_known and not tied:
-            kernels = [*kernels, "forest"]
-        candidates += [{**own, "kernel": kernel} for kernel in kernels] or [own]
-    return candidates
+    return ["linear", "rbf", "laplacian", *(["forest"] if labels_known and not tied else [])]
 
 
 def sums_of_kernels(ranked: Sequence[Settings]) -> list[dict[str, object]]:
@@ -136,26 +148,27 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         training.choices = estimator.choices_
         return chosen
     described = not estimator._names_cliques() and training.optimize is None
-    path = described and "prior_variance" in left
-    inputs = input_candidates(training, "kernel" in left, estimator.ties is not None)
-    chosen._set_chosen({name: fallbacks[name] for name in left if name in fallbacks} | inputs[0])
-    if not described:
-        inputs = input_candidates(training, False)
-    choices = Choices(inputs[0] | ({"prior_variance": FALLBACK} if path else {}))
-    wanted = path or len(inputs) > 1 or (described and estimator._learns_in_pilot)
+    path, kernel_left = described and "prior_variance" in left, "kernel" in left and described
+    columns, usual = scale_candidates(training), {}
+    if "kernel" in left:
+        usual = {"kernel": suitable_kernels(training.reader, scaled=False)[0]}
+    chosen._set_chosen({name: fallbacks[name] for name in left if name in fallbacks} | usual)
+    usual = usual if kernel_left else {}
+    choices = Choices(columns[0] | usual | ({"prior_variance": FALLBACK} if path else {}))
+    kernels = kernel_candidates(training, estimator.ties is not None) if kernel_left else []
+    wanted = path or max(len(kernels), len(columns)) > 1 or (described and estimator._learns_in_pilot)
     if wanted and (scenes := _scenes(estimator, training, described)):
-        if not scenes[0].has_edges:
-            inputs = [
-                {**own, **({"neighbours": bool(number)} if len(scenes) > 1 else {})}
+        if len(scenes) > 1:
+            columns = [
+                {**own, "neighbours": bool(number)}
                 for number, scene in enumerate(scenes)
-                for own in input_candidates(scene.training, "kernel" in left, estimator.ties is not None, by_node=True)
+                for own in scale_candidates(scene.training)
             ]
-        names = [*(inputs[0] if len(inputs) > 1 else ()), *(["prior_variance"] if path else ())]
-        what = " and ".join(f"the {name.replace('_', ' ')}" for name in names) or "a threshold"
-        training.announce(f"choosing {what} on a part of the data")
         first, *changes = (estimator._weight_candidates(training) if path else []) or [{}]
-        inputs = [{**each, **first} for each in inputs]
-        choices = _choose_by_pilot_fits(chosen, training, scenes, inputs, path, changes, "rank" in left)
+        columns = [{**own, **usual, **first} for own in columns]
+        if kernel_left and not scenes[0].has_edges:
+            kernels = kernel_candidates(training, estimator.ties is not None, by_node=True)
+        choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
         if choices.chosen.get("neighbours"):
             joined = scenes[1].training
             training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
@@ -168,48 +181,52 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
 
 @dataclass(frozen=True)
 class _Scene:
-    """Data of pilot fits: all of them, and the parts to learn from and to judge by, with edges or node by node."""
+    """Data of pilot fits: all of them, and parts to learn from and to judge by, with edges or node by node."""
 
     training: FitState
-    parts: Parts
+    folds: Sequence[Parts]
     has_edges: bool = True
 
 
 def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_Scene]:
     """Return the data of pilot fits, and those with the columns of neighbours; none where there is too little."""
-    if (parts := split(training.data)) is not None:
-        return [_Scene(training, parts)]
+    most = MOST_OF_FEATURES if training.reader.holds_features else MOST_POSITIONS
+    if folds := pilot_folds(training.data, most, training.groups):
+        return [_Scene(training, folds)]
     if not described or training.spec.kind != "graph" or training.data.node_types is not None:
         return []
     states = [state for state in (training, with_neighbours(estimator, training)) if state is not None]
-    found = [(state, split(state.data.labelled_nodes())) for state in states]
-    return [_Scene(state, parts, has_edges=False) for state, parts in found if parts is not None]
+    found = [(state, pilot_folds(state.data.labelled_nodes(), most)) for state in states]
+    return [_Scene(state, folds, has_edges=False) for state, folds in found if folds]
 
 
 def _choose_by_pilot_fits(
     estimator: Estimator,
     training: FitState,
     scenes: Sequence[_Scene],
-    inputs: Sequence[Settings],
+    columns: Sequence[Settings],
+    kernels: Sequence[str],
     path: bool,
     changes: Sequence[Settings],
     rank_left: bool,
 ) -> Choices:
-    """Return the settings under which held-out data are most likely, and all that were tried."""
+    """Return the settings that predict held-out positions best, and all that were tried."""
     has_edges, spec = scenes[0].has_edges, FamilySpec("single", len(training.classes))
     if has_edges:
         spec = estimator.for_pilot()._family_spec(training.classes, training.data)
 
-    def stage_of(settings: Settings) -> Stage:
+    def stages_of(settings: Settings) -> list[Stage]:
+        scene = scenes[bool(settings.get("neighbours"))]
+        return [stage_of(settings, scene, parts) for parts in scene.folds]
+
+    def stage_of(settings: Settings, scene: _Scene, parts: Parts) -> Stage:
         piloted = estimator.for_pilot()
         piloted._set_chosen(settings)
-        piloted.rank = settings.get(PILOT_RANK, piloted.rank)
-        scene = scenes[bool(settings.get("neighbours"))]
+        piloted.rank = settings.get(TRIED_RANK, piloted.rank)
         options = replace(training.options, random=np.random.default_rng(0))
         silent = NoProgress().announce
         own = replace(scene.training, announce=silent, development=None, spec=spec, options=options)
-        cliques, parts = piloted.clique_sets(own), scene.parts
-        own.cliques = [each for each in cliques if has_edges or each[1].group is None]
+        own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
         train, held_out = own.on_scale(parts, bool(settings.get("scale")))
         sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
 
@@ -220,30 +237,30 @@ def _choose_by_pilot_fits(
             # Sets of nodes come before those of edges.
             return variances if has_edges else variances[: len(own.cliques)]
 
-        return Stage.build(sample, beside, piloted._designs(own, sample)[0], variances_of)
+        return Stage.build(sample, beside, held_out, piloted._designs(own, sample)[0], variances_of)
 
-    pilot = Pilot(stage_of, scenes[0].parts[1].n_positions, training.announce)
-    ranked = pilot.ranked(inputs, path)
+    pilot = Pilot(stages_of, training.announce)
+    ranked = pilot.ranked(columns, kernels, path)
     best = pilot.improved(pilot.improved(ranked[0], sums_of_kernels(ranked)), changes)
     training.piloted = pilot.terms(best)
     field, chosen = Field(training.piloted, spec), dict(best)
     ranks = [term.subspace.rank for term in field.terms if term.has_pivots]
     usual = estimator.basis == "random-cholesky" and training.data.n_positions > 2 * USUAL_RANK
     if rank_left and usual and ranks:
-        full = max(ranks) == MOST_RANK and pilot.gains({**best, PILOT_RANK: MOST_RANK // 2}, best)
-        chosen["rank"] = USUAL_RANK if full else MOST_RANK
+        grows = max(ranks) == PILOT_RANK and pilot.gains(best, {**best, TRIED_RANK: 2 * PILOT_RANK})
+        chosen["rank"] = USUAL_RANK if grows else MOST_RANK
     judged = scenes[bool(best.get("neighbours"))]
-    held_out = judged.training.on_scale(judged.parts, bool(best.get("scale")))[1]
+    held_out = judged.training.on_scale(judged.folds[0], bool(best.get("scale")))[1]
     learnt = estimator._learn_from_pilot(training, field, held_out)
     return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
 
 
 def _find_repeated_labels(training: FitState) -> RepeatedLabels | None:
     """Detect columns of class probabilities that leak the training labels, where held-out labels are certain."""
-    scores = [trial.score for trial in training.choices.trials if trial.measure == "log-likelihood"]
+    losses = [trial.log_loss for trial in training.choices.trials if trial.log_loss is not None]
     labels = training.data.certain_labels
     # Of several labels there are probabilities of each one: their columns have no sum to recognise them by.
-    if not scores or max(scores) < -_CERTAIN or labels is None or labels.ndim != 1:
+    if not losses or min(losses) > _CERTAIN or labels is None or labels.ndim != 1:
         return None
     return columns_that_repeat(training.reader.as_given(training.data.inputs), labels, len(training.classes))
 

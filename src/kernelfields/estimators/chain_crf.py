@@ -377,7 +377,7 @@ class ChainCRF(SequenceField):
             return Choices()
         decoded = {"viterbi": answers.best_labels(), "posterior": answers.likeliest_labels()}
         shares = {name: float(np.average(found == labels, weights=weights)) for name, found in decoded.items()}
-        trials = tuple(Trial({"decode": name}, share, "share of right labels") for name, share in shares.items())
+        trials = tuple(Trial({"decode": name}, share) for name, share in shares.items())
         pays = shares["posterior"] >= shares["viterbi"] + _WORTH_BREAKING_RULES
         return Choices({"decode": "posterior" if pays else "viterbi"}, trials)
 

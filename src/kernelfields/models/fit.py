@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.family import LabelFamily
+from kernelfields.kernels.arrays import on_host
 from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
 from kernelfields.numerics.wording import counted
 from kernelfields.objective.bounds import Certificate
@@ -120,6 +121,13 @@ def data_value(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> float:
     """Return the negative log-likelihood of data for coefficients over all features of each term."""
     parts = [design.compress(full) for design, full in zip(datafit.designs, coefficients, strict=True)]
     return datafit.evaluate(datafit.potentials(parts)).value
+
+
+def predicted_marginals(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the probabilities of the labels of all positions, (N, L), for coefficients over all features."""
+    parts = [design.compress(full) for design, full in zip(datafit.designs, coefficients, strict=True)]
+    member = datafit.family.at(datafit.potentials(parts), workers=datafit.likelihood.workers)
+    return on_host(member.marginals())
 
 
 def fit_field(
