@@ -11,7 +11,7 @@ Fails: ValueError or TypeError that names what differs from the data of the fit.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import ClassVar, Self, TypeVar
@@ -46,6 +46,7 @@ from kernelfields.data.reading import (
 from kernelfields.data.scaling import Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
 from kernelfields.numerics.containers import n_dimensions
+from kernelfields.numerics.window_statistics import window_names, with_window_columns
 
 # Sparse inputs of so many columns are taken for features of words and the like.
 _WIDE = 100
@@ -96,6 +97,10 @@ class InputReader:
     def is_scaled(self) -> bool:
         """Whether columns were brought to one scale."""
         return self.scaling is not None
+
+    def joined_names(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the names of all columns that are read, given those of the inputs."""
+        return names
 
     def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
         """Return the reader of a field that has more labels; old label i is now ``places[i]``."""
@@ -206,6 +211,29 @@ class ChainReader(InputReader):
     packs: ClassVar[type[Chains]] = Chains
 
     allowed: FittedRule | None = None  # which labels positions may have, a rule such as a FittedDictionary
+    #: Whether columns of numbers are joined with statistics of windows around each position.
+    windows: bool = False
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that are read, with those of windows."""
+        return len(self.joined_names([""] * self.n_features))
+
+    def joined_names(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the names of all columns that are read, given those of the inputs."""
+        return window_names(names) if self.windows else names
+
+    def joined(self, chains: Chains) -> Chains:
+        """Return chains whose positions have the columns of windows, too, if this reader joins them."""
+        if not self.windows:
+            return chains
+        if not isinstance(chains.inputs, np.ndarray):
+            raise TypeError("window='statistics' is for columns of numbers: X holds features that are there or not")
+        return replace(chains, inputs=with_window_columns(chains.inputs, chains.offsets))
+
+    def width(self, clique: CliqueSet) -> int | None:
+        """Return how many columns the cliques of a set see."""
+        return clique.width(self.n_columns)
 
     def learn(
         self,
@@ -223,6 +251,7 @@ class ChainReader(InputReader):
         """
         X = X if allowed is None else readable_again(X)
         chains, known = self._labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
+        chains = self.joined(chains)
         if allowed is None:
             return chains, known
         self.allowed = allowed.learn(X, chains, known)
@@ -251,7 +280,7 @@ class ChainReader(InputReader):
         else:
             chains, _ = self._labelled(inputs, offsets, y, sample_weight, classes)
         chains = chains if self.allowed is None else replace(chains, allowed=self.allowed.lists(X, chains))
-        return self.scaled(chains)
+        return self.scaled(self.joined(chains))
 
     def _labelled(
         self, inputs: Matrix, offsets: np.ndarray, y: object, sample_weight: object, classes: np.ndarray | None
@@ -293,13 +322,15 @@ class ChainReader(InputReader):
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
-        described = super().describe()
+        described = super().describe() | ({"windows": True} if self.windows else {})
         return described if self.allowed is None else {**described, "allowed": self.allowed.describe()}
 
     @classmethod
     def rebuild(cls, described: Mapping) -> Self:
         """Return the reader that was described; ValueError if names and number of features differ."""
-        reader = super().rebuild(described)
+        reader = super().rebuild({**described, "scaling": None})
+        reader.windows = bool(described.get("windows", False))
+        reader.scaling = Scaling.rebuild(described.get("scaling"), reader.n_columns)
         reader.allowed = rebuild_rule(described.get("allowed"))
         return reader
 

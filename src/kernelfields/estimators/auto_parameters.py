@@ -3,6 +3,7 @@
     parameter         "auto" is judged on held-out data among                    where there is too little of them
     scale             False, True          where spreads of columns differ much   True for up to 64 columns
     neighbours        False, True          of few graphs: columns of neighbours   False
+    window            1, "statistics"      of few columns in long sequences       1
     kernel            "linear" for features that are there or not, as those of    the first
                       words; for numbers "rbf" and "linear"; of few columns also
                       "laplacian" and, where all labels are known or nodes are
@@ -41,6 +42,7 @@ from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.registry import has_one_scale
 from kernelfields.models.field import Field
 from kernelfields.models.pilot_fit import (
@@ -57,9 +59,18 @@ from kernelfields.models.pilot_fit import (
 )
 from kernelfields.models.pilot_folds import Parts, pilot_folds
 from kernelfields.numerics.parameters import is_auto
+from kernelfields.numerics.threads import blas_threads
+from kernelfields.numerics.windows import STATISTICS
 
-#: A FieldEstimator, whose module imports this one.
+#: A FieldEstimator, whose module imports this one, and the reader of its data.
 Estimator: TypeAlias = Any
+Reader: TypeAlias = Any
+# Statistics of windows are tried for so few columns, in sequences of so many positions.
+_FEW_IN_WINDOWS, _LONG = 32, 20
+# A forest of so few trees is nearly as good, at a fraction of the cost.
+_PILOT_TREES = 40
+# Items are drawn of so many times the positions of pilot fits, before long ones are cut.
+_DRAWN = 5
 # Held-out labels are certain where their loss, in nats a position, is below this.
 _CERTAIN = 0.01
 
@@ -110,30 +121,54 @@ def kernel_candidates(training: FitState, tied: bool = False, by_node: bool = Fa
 def sums_of_kernels(ranked: Sequence[Settings]) -> list[dict[str, object]]:
     """Return the kernel of the best settings plus the next best one, if another came close on the same columns."""
     best, *others = ranked
-    alike = [own for own in others if all(own.get(name) == best.get(name) for name in ("scale", "neighbours"))]
+    alike = [
+        own for own in others if all(own.get(name) == best.get(name) for name in ("scale", "neighbours", "window"))
+    ]
     close = [own["kernel"] for own in alike if "kernel" in own]
     return [{"kernel": f"{best['kernel']} + {kernel}"} for kernel in close[:1]]
 
 
 def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None:
     """Return the state of a fit to graphs whose nodes have the columns of neighbours; None where these are not open."""
-    reader, data = training.reader, training.data
-    few = isinstance(data.inputs, np.ndarray) and reader.n_features <= FEW_COLUMNS
-    left = all(is_auto(getattr(estimator, name)) for name in ("neighbours", "kernel", "prior_variance"))
-    if not (left and few and any(factors.n_factors for factors in data.factors)):
+    edges = any(factors.n_factors for factors in training.data.factors)
+    if not edges or not is_auto(estimator.neighbours) or not _few_columns_left(estimator, training, FEW_COLUMNS):
         return None
-    if estimator.ties is not None or training.options.criteria is not None:
+    return _joined(estimator, training, replace(training.reader, neighbours=True, scaling=None))
+
+
+def with_windows(estimator: Estimator, training: FitState) -> FitState | None:
+    """Return the state of a fit to sequences with statistics of windows; None where these are not open, or for few."""
+    if training.spec.kind not in ("chain", "segments") or not is_auto(getattr(estimator, "window", 1)):
         return None
-    own = replace(reader, neighbours=True, scaling=None)
-    joined = own.joined(replace(data, inputs=reader.as_given(data.inputs)))
+    if training.data.lengths.mean() < _LONG or not _few_columns_left(estimator, training, _FEW_IN_WINDOWS):
+        return None
+    return _joined(estimator, training, replace(training.reader, windows=True, scaling=None), always=True)
+
+
+def _few_columns_left(estimator: Estimator, training: FitState, most: int) -> bool:
+    """Whether inputs are a few columns of numbers, and what is made of them is left to the data."""
+    few = isinstance(training.data.inputs, np.ndarray) and training.reader.n_features <= most
+    left = all(is_auto(getattr(estimator, name)) for name in ("kernel", "prior_variance"))
+    return few and left and estimator.ties is None and training.options.criteria is None
+
+
+def _joined(estimator: Estimator, training: FitState, own: Reader, always: bool = False) -> FitState:
+    """Return the state of a fit to data with further columns; ``always``: on one scale unless the user says no."""
+    data, given = training.data, training.reader
+    joined = own.joined(replace(data, inputs=given.as_given(data.inputs)))
     scaling = None
     if estimator._scales(data):
-        scaling = learn_scaling(joined.inputs, data.position_weights, always=estimator.scale is True)
+        scaling = learn_scaling(joined.inputs, data.position_weights, always=always or estimator.scale is True)
     if scaling is not None and estimator.scale is True:
         inputs = scaling(joined.inputs)
         return replace(training, reader=replace(own, scaling=scaling), data=replace(joined, inputs=inputs))
-    open_scale = replace(training.scaling or own, neighbours=True, scaling=scaling)
+    open_scale = replace(training.scaling or own, **_ways(own), scaling=scaling)
     return replace(training, reader=own, data=joined, scaling=open_scale if open_scale.is_scaled else None)
+
+
+def _ways(reader: Reader) -> dict[str, bool]:
+    """Return which further columns a reader joins."""
+    return {name: getattr(reader, name) for name in ("neighbours", "windows") if hasattr(reader, name)}
 
 
 def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimator:
@@ -159,19 +194,17 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     wanted = path or max(len(kernels), len(columns)) > 1 or (described and estimator._learns_in_pilot)
     if wanted and (scenes := _scenes(estimator, training, described)):
         if len(scenes) > 1:
-            columns = [
-                {**own, "neighbours": bool(number)}
-                for number, scene in enumerate(scenes)
-                for own in scale_candidates(scene.training)
-            ]
+            columns = [{**own, **scene.joins} for scene in scenes for own in scene.scales]
         first, *changes = (estimator._weight_candidates(training) if path else []) or [{}]
         columns = [{**own, **usual, **first} for own in columns]
         if kernel_left and not scenes[0].has_edges:
             kernels = kernel_candidates(training, estimator.ties is not None, by_node=True)
-        choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
-        if choices.chosen.get("neighbours"):
-            joined = scenes[1].training
-            training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
+        with blas_threads(estimator.for_pilot().blas_limit(MOST_POSITIONS)):
+            choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
+        for name, with_columns in (("neighbours", with_neighbours), ("window", with_windows)):
+            if choices.chosen.get(name) in (True, STATISTICS):
+                joined = with_columns(estimator, training)
+                training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
     chosen._set_chosen(choices.chosen)
     training.choices = choices
     training.repeated = _find_repeated_labels(training)
@@ -181,23 +214,47 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
 
 @dataclass(frozen=True)
 class _Scene:
-    """Data of pilot fits: all of them, and parts to learn from and to judge by, with edges or node by node."""
+    """Data of pilot fits: all of them, and parts to learn from and to judge by, with edges or node by node.
+
+    ``joins`` are the settings by which further columns are joined, and ``scales`` what the scale may be.
+    """
 
     training: FitState
     folds: Sequence[Parts]
+    joins: dict[str, object]
+    scales: Sequence[dict[str, object]]
     has_edges: bool = True
 
 
 def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_Scene]:
-    """Return the data of pilot fits, and those with the columns of neighbours; none where there is too little."""
+    """Return the data of pilot fits, and those with further columns; none where there is too little."""
     most = MOST_OF_FEATURES if training.reader.holds_features else MOST_POSITIONS
-    if folds := pilot_folds(training.data, most, training.groups):
-        return [_Scene(training, folds)]
+    if pilot_folds(training.data, most, training.groups):
+        drawn = _some_items(training, _DRAWN * most)
+        found = [_Scene(drawn, pilot_folds(drawn.data, most, drawn.groups), {}, scale_candidates(training))]
+        if described and (seen := with_windows(estimator, drawn)) is not None:
+            folds, scale = pilot_folds(seen.data, most, seen.groups), [{"scale": True}] if seen.scaling else [{}]
+            found = [replace(found[0], joins={"window": 1}), _Scene(seen, folds, {"window": STATISTICS}, scale)]
+        return found
     if not described or training.spec.kind != "graph" or training.data.node_types is not None:
         return []
     states = [state for state in (training, with_neighbours(estimator, training)) if state is not None]
-    found = [(state, pilot_folds(state.data.labelled_nodes(), most)) for state in states]
-    return [_Scene(state, folds, has_edges=False) for state, folds in found if folds]
+    return [
+        _Scene(state, folds, {"neighbours": bool(number)}, scale_candidates(state), has_edges=False)
+        for number, state in enumerate(states)
+        if (folds := pilot_folds(state.data.labelled_nodes(), most))
+    ]
+
+
+def _some_items(training: FitState, most: int) -> FitState:
+    """Return the state of a fit to some items of about so many positions, drawn the same way each time."""
+    data = training.data
+    if data.n_positions <= most:
+        return training
+    order = np.random.default_rng(0).permutation(len(data.weights))
+    chosen = np.sort(order[: int(np.searchsorted(np.cumsum(data.lengths[order]), most)) + 1])
+    groups = None if training.groups is None else training.groups[chosen]
+    return replace(training, data=data.subset(chosen), groups=groups)
 
 
 def _choose_by_pilot_fits(
@@ -215,14 +272,19 @@ def _choose_by_pilot_fits(
     if has_edges:
         spec = estimator.for_pilot()._family_spec(training.classes, training.data)
 
+    def scene_of(settings: Settings) -> _Scene:
+        return next(own for own in scenes if all(settings.get(name) == own.joins[name] for name in own.joins))
+
     def stages_of(settings: Settings) -> list[Stage]:
-        scene = scenes[bool(settings.get("neighbours"))]
+        scene = scene_of(settings)
         return [stage_of(settings, scene, parts) for parts in scene.folds]
 
     def stage_of(settings: Settings, scene: _Scene, parts: Parts) -> Stage:
         piloted = estimator.for_pilot()
         piloted._set_chosen(settings)
         piloted.rank = settings.get(TRIED_RANK, piloted.rank)
+        if settings.get("kernel") == "forest":
+            piloted.kernel = Forest(n_trees=_PILOT_TREES)
         options = replace(training.options, random=np.random.default_rng(0))
         silent = NoProgress().announce
         own = replace(scene.training, announce=silent, development=None, spec=spec, options=options)
@@ -249,7 +311,7 @@ def _choose_by_pilot_fits(
     if rank_left and usual and ranks:
         grows = max(ranks) == PILOT_RANK and pilot.gains(best, {**best, TRIED_RANK: 2 * PILOT_RANK})
         chosen["rank"] = USUAL_RANK if grows else MOST_RANK
-    judged = scenes[bool(best.get("neighbours"))]
+    judged = scene_of(best)
     held_out = judged.training.on_scale(judged.folds[0], bool(best.get("scale")))[1]
     learnt = estimator._learn_from_pilot(training, field, held_out)
     return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))

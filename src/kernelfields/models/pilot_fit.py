@@ -42,7 +42,7 @@ FALLBACK, FIRST = 1.0, 0.1
 #: The rank of a fit to all data where more does not help.
 MOST_RANK = 500
 #: The rank of pilot fits, how many positions they learn from, and how many where these are features, as of words.
-PILOT_RANK, MOST_POSITIONS, MOST_OF_FEATURES = 200, 4000, 8000
+PILOT_RANK, MOST_POSITIONS, MOST_OF_FEATURES = 200, 3000, 8000
 #: The name of the rank of a pilot fit among its settings: it shows whether more would help, and is never chosen itself.
 TRIED_RANK = "pilot_rank"
 _RATIO = 10.0
@@ -51,8 +51,9 @@ _SMALLEST, _LARGEST = 1e-3, 1e5
 _FOLLOWED = 3
 # Other settings have to bring so many nats a position, or this share of the loss if it is less.
 _TIE, _TIE_SHARE = 5e-3, 1e-2
-# A candidate is left where its loss is so many times the least of all others, and more by so many nats.
-_HOPELESS, _FAR = 2.0, 0.2
+# A candidate is left where its loss is so many times the least of all others, and more by so many nats; a step along a
+# path where its loss on some folds is so many times that of the settings before.
+_HOPELESS, _FAR, _WORSE = 2.0, 0.2, 1.1
 _TOLERANCE, _MAX_ITER = 1e-2, 100
 # A gap of so many nats a position is fine enough, whatever share of the value it is.
 _NATS_PER_POSITION = 2e-3
@@ -179,49 +180,61 @@ class Pilot:
     def __init__(self, stages_of: Callable[[Settings], Sequence[Stage]], announce: Callable[[str], None]):
         self.trials: list[Trial] = []
         self._stages_of, self._announce = stages_of, announce
-        self._found: dict[tuple, tuple[float, list[Term]]] = {}
+        self._found: dict[tuple, tuple[list[float], list[Term]]] = {}
         self._stages: dict[tuple, Sequence[Stage]] = {}
         self._kinds: set[tuple] = set()
         self._n_kinds = 0
 
-    def loss(self, settings: Settings) -> float:
-        """Return the log-loss of held-out positions after fits with some settings."""
-        return self._tried(settings)[0]
+    def loss(self, settings: Settings, before: Settings | None = None) -> float:
+        """Return the log-loss of held-out positions after fits with some settings.
+
+        Where it is far above that of the best settings so far on the same folds, or above that of the settings
+        ``before``, there are no fits on further folds, and the loss is as many times theirs as on these folds.
+        """
+        return self._tried(settings, before)[0][-1]
 
     def terms(self, settings: Settings) -> list[Term]:
         """Return the terms of the first fold's fit with some settings."""
         return self._tried(settings)[1]
 
-    def _tried(self, settings: Settings) -> tuple[float, list[Term]]:
+    def _tried(self, settings: Settings, before: Settings | None = None) -> tuple[list[float], list[Term]]:
+        """Return the losses of one fold, of two and so on, and the terms of the first."""
         key = _key(settings)
         if key not in self._found:
-            judged, terms = self._fit(settings)
-            self._found[key] = judged.loss, terms
-            self.trials.append(Trial(dict(settings), judged.accuracy, judged.loss, judged.temperature))
+            losses, best, terms = self._fit(settings, before)
+            self._found[key] = losses, terms
+            self.trials.append(Trial(dict(settings), best.accuracy, losses[-1], best.temperature))
             if settings:
                 self._announce(str(self.trials[-1]))
         return self._found[key]
 
-    def _fit(self, settings: Settings) -> tuple[PositionLoss, list[Term]]:
-        """Return how well the fits of all folds predict, and the terms of the first."""
-        shared, terms = _kind(settings), []
+    @property
+    def _least(self) -> list[float]:
+        """The losses of the best settings so far on one fold, on two and so on; none before there are any."""
+        return min((losses for losses, _ in self._found.values()), key=lambda losses: losses[-1], default=[])
+
+    def _fit(self, settings: Settings, before: Settings | None) -> tuple[list[float], PositionLoss, list[Term]]:
+        """Return the losses of one fold, of two and so on, what is known of the last, and the terms of the first."""
+        shared = _kind(settings)
         if shared not in self._stages:
             if len(self._kinds | {shared}) <= self._n_kinds:
                 self._kinds.add(shared)
                 self._announce(f"trying {len(self._kinds)} of {self._n_kinds}: {in_words(dict(shared))}")
             self._stages[shared] = self._stages_of(settings)
-        tables, known, weights = [], [], []
-        limit = _hopeless(min((loss for loss, _ in self._found.values()), default=np.inf))
-        for stage in self._stages[shared]:
+        others = self._found[_key(before)][0] if before else self._least
+        tables, known, weights, losses, terms = [], [], [], [], []
+        for number, stage in enumerate(self._stages[shared]):
             fitted = stage.fit(settings.get("prior_variance"))
             terms = terms or fitted.terms
             tables.append(predicted_marginals(stage.judge, fitted.coefficients))
             known.append(stage.known)
             weights.append(stage.held_out.position_weights)
             judged = position_loss(*map(np.concatenate, (tables, known, weights)))
-            if judged.loss > limit:
+            losses.append(judged.loss)
+            if number < len(others) - 1 and losses[-1] > _too_much(others[number], path=before is not None):
+                losses.append(losses[-1] * others[-1] / others[number])
                 break
-        return judged, terms
+        return losses, judged, terms
 
     def along_variances(self, settings: Settings) -> Settings:
         """Return settings with the prior variance of the path from theirs on that predicts best."""
@@ -230,7 +243,7 @@ class Pilot:
             return {**settings, "prior_variance": float(f"{variance:.6g}")}
 
         best = first = settings["prior_variance"]
-        hopeless = self.loss(at(best)) > _hopeless(min(loss for loss, _ in self._found.values()))
+        hopeless = self.loss(at(best)) > _too_much(self._least[-1])
         for ratio in () if hopeless else (_RATIO, 1.0 / _RATIO):
             while _SMALLEST <= (variance := best * ratio) <= _LARGEST and self.gains(at(best), at(variance)):
                 best = variance
@@ -241,7 +254,7 @@ class Pilot:
     def gains(self, before: Settings, after: Settings) -> bool:
         """Whether other settings bring enough to be worth it."""
         least = self.loss(before)
-        return self.loss(after) < least - min(_TIE, _TIE_SHARE * abs(least))
+        return self.loss(after, before) < least - min(_TIE, _TIE_SHARE * abs(least))
 
     def ranked(self, columns: Sequence[Settings], kernels: Sequence[str], path: bool) -> list[Settings]:
         """Return settings by increasing loss: of columns, then, on the best columns, of kernels, the simplest first.
@@ -265,7 +278,7 @@ class Pilot:
                 candidates[index] = self.along_variances(candidates[index])
         best = self._first_best(candidates)
         others = sorted((own for own in candidates if own is not best), key=self.loss)
-        return [own for own in (best, *others) if self.loss(own) <= _hopeless(self.loss(best))]
+        return [own for own in (best, *others) if self.loss(own) <= _too_much(self.loss(best))]
 
     def _first_best(self, candidates: Sequence[Settings]) -> Settings:
         """Return the first candidate that no other gains enough on."""
@@ -280,8 +293,9 @@ class Pilot:
         return next((each for each in changed if self.gains(settings, each)), settings)
 
 
-def _hopeless(least: float) -> float:
-    return _HOPELESS * least + _FAR
+def _too_much(least: float, path: bool = False) -> float:
+    """Return the loss beyond which settings are left, given that of others; on a path, of the step before."""
+    return _WORSE * least if path else _HOPELESS * least + _FAR
 
 
 def _key(settings: Settings) -> tuple:

@@ -14,6 +14,8 @@ import numpy as np
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, entries_of, is_sparse
 
+#: The window of sequences whose columns are joined with statistics of windows, see window_statistics.py.
+STATISTICS = "statistics"
 _EXPECTED = "window must be an odd positive whole number or a pair (before, after)"
 
 
@@ -77,4 +79,13 @@ def _sparse(inputs: SparseRows, offsets: np.ndarray, shifts: np.ndarray) -> Spar
 
 def window_of_inputs(value: object, name: str) -> None:
     """Raise ValueError unless a value is a window of inputs."""
+    check_window(value)
+
+
+def window_of_sequences(value: object, name: str) -> None:
+    """Raise ValueError unless a value is a window of inputs, "statistics" of windows, or left to the data."""
+    if isinstance(value, str):
+        if value not in ("auto", STATISTICS):
+            raise ValueError(f"window must be 'auto', {STATISTICS!r}, an odd number or a pair, got {value!r}")
+        return
     check_window(value)
