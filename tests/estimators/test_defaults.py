@@ -48,6 +48,27 @@ def test_numbers_get_an_rbf_kernel():
     assert kernel_of(ChainCRF().fit(narrow, y)) == RBF()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.03, 0.3])
+def test_the_same_numbers_give_the_same_field_in_every_container(share):
+    random = np.random.default_rng(0)
+    weights = random.normal(size=150)
+    rows = [(random.random((10, 150)) < share).astype(float) for _ in range(24)]
+    labels = [(x @ weights > 0).astype(int) for x in rows]
+    edges = np.column_stack([np.arange(9), np.arange(1, 10)])
+    for cls, given in ((ChainCRF, lambda x: x), (GraphCRF, lambda x: (x, edges))):
+        dense, sparse = [given(x) for x in rows], [given(scipy.sparse.csr_array(x)) for x in rows]
+        one, other = (cls(random_state=0, n_jobs=1).fit(X, labels) for X in (dense, sparse))
+        assert one.choices_.chosen == other.choices_.chosen
+        assert isinstance(kernel_of(one), Linear) or share > 0.1
+        answers = [np.vstack(model.predict_marginals(X)) for model in (one, other) for X in (dense, sparse)]
+        for found in answers[1:]:
+            np.testing.assert_allclose(found, answers[0], rtol=1e-7, atol=1e-9)
+    table, targets = np.vstack(rows), np.concatenate(labels)
+    one, other = (KernelClassifier().fit(X, targets) for X in (table, scipy.sparse.csr_array(table)))
+    np.testing.assert_allclose(one.predict_proba(table), other.predict_proba(table), rtol=1e-7, atol=1e-9)
+
+
 def test_columns_of_different_scales_get_one_scale_and_the_best_of_the_kernels():
     X, y = readings(factors=(1.0, 40.0, 1e4))
     field = ChainCRF().fit(X, y)

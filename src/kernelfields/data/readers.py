@@ -48,8 +48,10 @@ from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
 from kernelfields.numerics.containers import n_dimensions
 from kernelfields.numerics.window_statistics import window_names, with_window_columns
 
-# Sparse inputs of so many columns are taken for features of words and the like.
-_WIDE = 100
+# Inputs of so many columns of which less than this share is not zero are taken for features of words and the like.
+_WIDE, _MOSTLY_ZERO = 100, 0.1
+# Sparse inputs of more values than this stay as they are.
+_MOST_VALUES = 2**27
 # What scikit-learn's validate_data takes for a call without y; None is an error where y is needed.
 _NO_TARGETS = "no_validation"
 Labelled = TypeVar("Labelled", Chains, Graphs, LabelledInstances)
@@ -89,7 +91,8 @@ class InputReader:
     def holds_features(self) -> bool:
         """Whether inputs are features that are there or not, each with weights of its own, rather than numbers.
 
-        Sparse inputs of many columns, as those of words, are taken for features.
+        Sparse inputs of many columns, as those of words, are taken for features; so are others that are mostly zero
+        (:meth:`in_own_kind`).
         """
         return self.encoder is not None or (self.sparse and self.n_features >= _WIDE)
 
@@ -118,6 +121,22 @@ class InputReader:
     def learn_kind(self, inputs: Matrix) -> None:
         """Learn the width of inputs and whether they are sparse."""
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
+
+    def in_own_kind(self, data: Data) -> Data:
+        """Return data dense or sparse by their numbers, whatever they came in, and read others alike.
+
+        Wide inputs that are mostly zero become sparse, all others dense.
+        """
+        inputs = data.inputs
+        if self.encoder is not None or inputs is None or not inputs.shape[0]:
+            return data
+        size = inputs.shape[0] * inputs.shape[1]
+        n_values = np.count_nonzero(inputs) if isinstance(inputs, np.ndarray) else inputs.count_nonzero()
+        sparse = inputs.shape[1] >= _WIDE and n_values < _MOSTLY_ZERO * size
+        if sparse == self.sparse or (self.sparse and size > _MOST_VALUES):
+            return data
+        self.sparse = sparse
+        return replace(data, inputs=same_kind(inputs, sparse))
 
     def encoded(self, sequences: object) -> tuple[Matrix, np.ndarray]:
         """Return new sequences of named features as rows and offsets; warn where none of them is known."""
