@@ -65,8 +65,8 @@ from kernelfields.numerics.windows import STATISTICS
 #: A FieldEstimator, whose module imports this one, and the reader of its data.
 Estimator: TypeAlias = Any
 Reader: TypeAlias = Any
-# Statistics of windows are tried for so few columns, in sequences of so many positions.
-_FEW_IN_WINDOWS, _LONG = 32, 20
+# Statistics of windows are tried in sequences of so many positions.
+_LONG = 20
 # A forest of so few trees is nearly as good, at a fraction of the cost.
 _PILOT_TREES = 40
 # Items are drawn of so many times the positions of pilot fits, before long ones are cut.
@@ -131,7 +131,7 @@ def sums_of_kernels(ranked: Sequence[Settings]) -> list[dict[str, object]]:
 def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None:
     """Return the state of a fit to graphs whose nodes have the columns of neighbours; None where these are not open."""
     edges = any(factors.n_factors for factors in training.data.factors)
-    if not edges or not is_auto(estimator.neighbours) or not _few_columns_left(estimator, training, FEW_COLUMNS):
+    if not edges or not is_auto(estimator.neighbours) or not _few_columns_left(estimator, training):
         return None
     return _joined(estimator, training, replace(training.reader, neighbours=True, scaling=None))
 
@@ -140,14 +140,14 @@ def with_windows(estimator: Estimator, training: FitState) -> FitState | None:
     """Return the state of a fit to sequences with statistics of windows; None where these are not open, or for few."""
     if training.spec.kind not in ("chain", "segments") or not is_auto(getattr(estimator, "window", 1)):
         return None
-    if training.data.lengths.mean() < _LONG or not _few_columns_left(estimator, training, _FEW_IN_WINDOWS):
+    if training.data.lengths.mean() < _LONG or not _few_columns_left(estimator, training):
         return None
     return _joined(estimator, training, replace(training.reader, windows=True, scaling=None), always=True)
 
 
-def _few_columns_left(estimator: Estimator, training: FitState, most: int) -> bool:
+def _few_columns_left(estimator: Estimator, training: FitState) -> bool:
     """Whether inputs are a few columns of numbers, and what is made of them is left to the data."""
-    few = isinstance(training.data.inputs, np.ndarray) and training.reader.n_features <= most
+    few = isinstance(training.data.inputs, np.ndarray) and training.reader.n_features <= FEW_COLUMNS
     left = all(is_auto(getattr(estimator, name)) for name in ("kernel", "prior_variance"))
     return few and left and estimator.ties is None and training.options.criteria is None
 
@@ -201,8 +201,8 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
             kernels = kernel_candidates(training, estimator.ties is not None, by_node=True)
         with blas_threads(estimator.for_pilot().blas_limit(MOST_POSITIONS)):
             choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
-        for name, with_columns in (("neighbours", with_neighbours), ("window", with_windows)):
-            if choices.chosen.get(name) in (True, STATISTICS):
+        for name, with_columns in ((("neighbours", True), with_neighbours), (("window", STATISTICS), with_windows)):
+            if name in choices.chosen.items():
                 joined = with_columns(estimator, training)
                 training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
     chosen._set_chosen(choices.chosen)

@@ -157,7 +157,7 @@ class ChainCRF(SequenceField):
     window : "auto", "statistics", odd int or (before, after), default "auto"
         The positions around t that kernels see, those of edges included; or "statistics": the columns of t and means,
         differences and ranges of them over 5, 15 and 45 positions, as :class:`kernelfields.WindowFeatures` has them.
-        "auto" is "statistics" where they predict held-out sequences better, else 1; for up to 32 columns of numbers,
+        "auto" is "statistics" where they predict held-out sequences better, else 1; for up to 64 columns of numbers,
         sequences of 20 positions or more, and a kernel and prior variance "auto".
     rank : "auto", int or None, default "auto"
         Most basis functions of a kernel without explicit features, None for no limit. "auto" is 1000; of more than 2000

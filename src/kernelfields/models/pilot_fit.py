@@ -42,7 +42,7 @@ FALLBACK, FIRST = 1.0, 0.1
 #: The rank of a fit to all data where more does not help.
 MOST_RANK = 500
 #: The rank of pilot fits, how many positions they learn from, and how many where these are features, as of words.
-PILOT_RANK, MOST_POSITIONS, MOST_OF_FEATURES = 200, 3000, 8000
+PILOT_RANK, MOST_POSITIONS, MOST_OF_FEATURES = 200, 5000, 8000
 #: The name of the rank of a pilot fit among its settings: it shows whether more would help, and is never chosen itself.
 TRIED_RANK = "pilot_rank"
 _RATIO = 10.0
