@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import train_test_split
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
-from kernelfields.estimators.auto_parameters import sums_of_kernels
 from kernelfields.kernels import RBF, Linear
 from kernelfields.models.pilot_fit import Pilot
 
@@ -79,18 +76,6 @@ def test_columns_of_different_scales_get_one_scale_and_the_best_of_the_kernels()
     assert field._reader.scaling is not None
 
 
-@pytest.mark.slow
-def test_the_sum_of_the_best_two_kernels_is_tried_and_left_where_it_does_not_predict_better():
-    X, y = load_breast_cancer(return_X_y=True)
-    X, _, y, _ = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
-    field = KernelClassifier(random_state=0).fit(X, y)
-    losses = {trial.settings["kernel"]: trial.log_loss for trial in reversed(field.choices_.trials)}
-    single = sorted(set(losses) - {"linear + rbf"}, key=losses.get)
-    assert single[:2] == ["linear", "rbf"]
-    assert losses["linear + rbf"] > losses["linear"]
-    assert field.choices_.chosen["kernel"] == "linear"
-
-
 class Judged(Pilot):
     """Short fits whose losses are given, by kernel and scale."""
 
@@ -102,34 +87,25 @@ class Judged(Pilot):
         return self.losses[settings["kernel"], settings["scale"]]
 
 
-def ranked(losses):
+def best(losses):
     columns = [{"kernel": "rbf", "scale": scale} for scale in (True, False)]
-    return Judged(losses).ranked(columns, ["linear", "rbf", "laplacian", "forest"], False)
+    return Judged(losses).best(columns, ["linear", "rbf", "laplacian", "forest"], False)
 
 
 def test_columns_are_chosen_first_then_kernels_on_them():
     losses = {("rbf", True): 1.0, ("linear", True): 1.2, ("laplacian", True): 0.9, ("forest", True): 0.95}
-    assert ranked({**losses, ("rbf", False): 1.05})[0] == {"kernel": "laplacian", "scale": True}
+    assert best({**losses, ("rbf", False): 1.05}) == {"kernel": "laplacian", "scale": True}
     losses = {(kernel, not scale): loss for (kernel, scale), loss in losses.items()}
-    assert ranked({**losses, ("rbf", True): 1.05})[0] == {"kernel": "laplacian", "scale": False}
-
-
-def test_sums_are_of_kernels_that_came_close_on_one_scale():
-    losses = {("rbf", True): 1.0, ("laplacian", True): 1.5, ("forest", True): 1.1, ("linear", True): 3.0}
-    losses["rbf", False] = 1.05
-    assert sums_of_kernels(ranked(losses)) == [{"kernel": "rbf + forest"}]
-    losses["forest", True] = losses["laplacian", True] = 2.5
-    assert sums_of_kernels(ranked(losses)) == []
-    assert sums_of_kernels([{"scale": True}, {"scale": False}]) == []
+    assert best({**losses, ("rbf", True): 1.05}) == {"kernel": "laplacian", "scale": False}
 
 
 @pytest.mark.parametrize("rounding", [-1e-3, -1e-13, 0.0, 1e-13])
 def test_last_digits_make_no_choice(rounding):
     losses = {("linear", True): 1.0, ("rbf", True): 1.0 + rounding, ("laplacian", True): 1.0 + 2 * rounding}
     losses |= {("forest", True): 1.0 - rounding, ("rbf", False): 1.0 + rounding}
-    assert ranked(losses)[0] == {"kernel": "linear", "scale": True}
+    assert best(losses) == {"kernel": "linear", "scale": True}
     losses["forest", True] = 0.99
-    assert ranked(losses)[0] == {"kernel": "forest", "scale": True}
+    assert best(losses) == {"kernel": "forest", "scale": True}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@
     kernel            "linear" for features that are there or not, as those of    the first
                       words; for numbers "rbf" and "linear"; of few columns also
                       "laplacian" and, where all labels are known or nodes are
-                      judged one by one, "forest"; and the sum of the best two
+                      judged one by one, "forest"
     prior_variance    powers of ten                                              1
     support, l1       of features that are there or not, beside the variance      "all", 0
     rank              500, 1000           where more positions are there          1000
@@ -18,7 +18,6 @@ the share of right labels. First columns are chosen, with the usual kernel, then
 A Laplacian kernel adds up differences of columns instead of their squares: it
 can follow a single column while the others differ, as trees can, which suits columns of different kinds. The trees of a
 forest are grown on the part that is learnt from, so that what they make of the part held out is judged as fairly.
-A sum of kernels is tried at the prior variance of the best one: its functions are sums of functions of both kinds.
 Of fewer than five graphs none can be held out. There, labelled nodes are, and short fits see each label by itself:
 they choose what scores nodes, and the last fit has the edges, too.
 """
@@ -116,16 +115,6 @@ def kernel_candidates(training: FitState, tied: bool = False, by_node: bool = Fa
     # Collections of a cluster have their labels elsewhere.
     labels_known = by_node or training.data.certain_labels is not None
     return ["linear", "rbf", "laplacian", *(["forest"] if labels_known and not tied else [])]
-
-
-def sums_of_kernels(ranked: Sequence[Settings]) -> list[dict[str, object]]:
-    """Return the kernel of the best settings plus the next best one, if another came close on the same columns."""
-    best, *others = ranked
-    alike = [
-        own for own in others if all(own.get(name) == best.get(name) for name in ("scale", "neighbours", "window"))
-    ]
-    close = [own["kernel"] for own in alike if "kernel" in own]
-    return [{"kernel": f"{best['kernel']} + {kernel}"} for kernel in close[:1]]
 
 
 def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None:
@@ -302,8 +291,7 @@ def _choose_by_pilot_fits(
         return Stage.build(sample, beside, held_out, piloted._designs(own, sample)[0], variances_of)
 
     pilot = Pilot(stages_of, training.announce)
-    ranked = pilot.ranked(columns, kernels, path)
-    best = pilot.improved(pilot.improved(ranked[0], sums_of_kernels(ranked)), changes)
+    best = pilot.improved(pilot.best(columns, kernels, path), changes)
     training.piloted = pilot.terms(best)
     field, chosen = Field(training.piloted, spec), dict(best)
     ranks = [term.subspace.rank for term in field.terms if term.has_pivots]

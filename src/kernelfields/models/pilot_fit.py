@@ -1,7 +1,6 @@
 """Parameters by pilot fits: short fits on a part of the data, judged by what was held out of them.
 
-    scale, kernel      all candidates at one prior variance, the best three along a path of variances of their own; then
-                       the sum of the best two
+    scale, kernel      all candidates at one prior variance, the best three along a path of variances of their own
     prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls; else s/10, ...
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
                        them with l1, all without, those seen with l1, until one brings enough
@@ -156,7 +155,9 @@ class Stage:
         """Return a short fit with a prior variance, None for that of the terms."""
         designs = self.designs if variance is None else with_variances(self.designs, self.variances_of(variance))
         enough = _NATS_PER_POSITION * self.sample.n_positions
-        options = FitOptions("auto", _TOLERANCE, _MAX_ITER, random=np.random.default_rng(0), enough=enough)
+        # Newton's method takes hundreds of passes for linear functions of correlated columns at a large variance.
+        solver = "auto" if any(design.sparse for design in designs) else "lbfgs"
+        options = FitOptions(solver, _TOLERANCE, _MAX_ITER, random=np.random.default_rng(0), enough=enough)
         fitted = fit_field(designs, self.sample, options, start=self.start)
         if fitted.solution.reason == "interrupted":
             raise KeyboardInterrupt
@@ -256,12 +257,11 @@ class Pilot:
         least = self.loss(before)
         return self.loss(after, before) < least - min(_TIE, _TIE_SHARE * abs(least))
 
-    def ranked(self, columns: Sequence[Settings], kernels: Sequence[str], path: bool) -> list[Settings]:
-        """Return settings by increasing loss: of columns, then, on the best columns, of kernels, the simplest first.
+    def best(self, columns: Sequence[Settings], kernels: Sequence[str], path: bool) -> Settings:
+        """Return the settings of the least loss: of columns, then, on the best columns, of kernels, the simplest first.
 
-        With a ``path``, those that may be best have the best prior variance of it. The first of those that others do
-        not gain enough on goes first: last digits, and where short fits end by them, make no choice. Those whose loss
-        is far above the least are left out.
+        With a ``path``, the prior variance is the best one. The first of those that others do not gain enough on is
+        taken: last digits, and where short fits end by them, make no choice.
         """
         at: dict[str, Any] = {"prior_variance": FIRST if len(columns) * max(1, len(kernels)) > 1 else FALLBACK}
         candidates = [{**own, **(at if path else {})} for own in columns]
@@ -276,9 +276,7 @@ class Pilot:
             self._stages = {kind: stages for kind, stages in self._stages.items() if kind in kept}
             for index in followed:
                 candidates[index] = self.along_variances(candidates[index])
-        best = self._first_best(candidates)
-        others = sorted((own for own in candidates if own is not best), key=self.loss)
-        return [own for own in (best, *others) if self.loss(own) <= _too_much(self.loss(best))]
+        return self._first_best(candidates)
 
     def _first_best(self, candidates: Sequence[Settings]) -> Settings:
         """Return the first candidate that no other gains enough on."""
