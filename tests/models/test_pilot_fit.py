@@ -251,6 +251,32 @@ def test_choices_are_a_table_with_the_least_loss_first():
     ]
 
 
+def test_what_brings_nothing_and_what_predicts_better_is_said():
+    chosen = {"window": 1, "kernel": "rbf", "prior_variance": 1.0}
+    field = Trial(chosen, 0.7, 0.5, temperature=3.0)
+
+    def advice(*others):
+        return Choices(chosen, (field, *others)).advice()
+
+    certain = "probabilities of items held out are more certain than they should be, by a temperature of 3: "
+    assert advice()[0].startswith(certain)
+    alone, forest = {**chosen, "with_edges": False}, {"classifier": "forest on windows"}
+    assert len(advice(Trial(alone, 0.6, 0.6), Trial(forest, 0.6, 0.6))) == 1
+    said = advice(Trial(alone, 0.6, 0.502), Trial(forest, 0.7, 0.4))
+    assert "a forest on windows has the better log-loss here, 0.4000" in said[0]
+    assert "make_pipeline(WindowFeatures(), OutOfFold(RandomForestClassifier()), ChainCRF())" in said[0]
+    assert said[1].startswith("edges bring nothing here: without them the log-loss is 0.5020")
+    assert advice(Trial(alone, 0.6, 0.51), Trial(forest, 0.7, 0.497)) == advice()
+    assert Choices(chosen, (Trial(chosen, 0.7, 0.5, temperature=0.9),)).advice() == []
+
+
+def test_the_field_without_edges_and_a_forest_are_judged_beside_the_candidates():
+    X, y = strong(30, noise=0.3)
+    trials = ChainCRF(random_state=0).fit(X, y).choices_.trials
+    assert sum(trial.settings.get("with_edges", True) is False for trial in trials) == 1
+    assert [trial.settings["classifier"] for trial in trials if "classifier" in trial.settings] == ["forest"]
+
+
 def test_support_and_l1_are_judged_for_features_of_words():
     X, y = words()
     crf = ChainCRF().fit(X, y)
@@ -299,7 +325,7 @@ def test_the_kernel_of_a_forest_is_taken_where_labels_follow_comparisons():
     y = [(abs(x[:, 0]) > 0.7).astype(int) + 2 * (x[:, 6] > 50) for x in X]
     crf = ChainCRF(random_state=0).fit(X, y)
     assert crf.choices_.chosen["kernel"] == "forest"
-    tried = {trial.settings["kernel"] for trial in crf.choices_.trials}
+    tried = {trial.settings["kernel"] for trial in crf.choices_.trials if "kernel" in trial.settings}
     assert tried == {"linear", "rbf", "laplacian", "forest"}
     gaps = [[None, *own[1:]] for own in y]
     with pytest.warns(ConvergenceWarning):

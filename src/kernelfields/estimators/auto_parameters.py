@@ -34,6 +34,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelfields.data.cliques import USUAL_RANK
+from kernelfields.data.graphs import Graphs
 from kernelfields.data.readers import InputReader
 from kernelfields.data.scaling import FEW_COLUMNS, learn_scaling, uneven_spreads
 from kernelfields.engines.engine import PackedData
@@ -45,18 +46,22 @@ from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.registry import has_one_scale
 from kernelfields.models.field import Field
 from kernelfields.models.pilot_fit import (
+    EDGES,
     FALLBACK,
     MOST_OF_FEATURES,
     MOST_POSITIONS,
     MOST_RANK,
+    PEER,
     PILOT_RANK,
     TRIED_RANK,
     Choices,
     Pilot,
     Settings,
     Stage,
+    Trial,
 )
 from kernelfields.models.pilot_folds import Parts, pilot_folds
+from kernelfields.models.position_loss import position_loss
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.numerics.windows import STATISTICS
@@ -68,6 +73,8 @@ Reader: TypeAlias = Any
 _LONG = 20
 # A forest of so few trees is nearly as good, at a fraction of the cost.
 _PILOT_TREES = 40
+# The least probability that a forest may give a label: its own may be zero.
+_LEAST_SHARE = 1e-3
 # Items are drawn of so many times the positions of pilot fits, before long ones are cut.
 _DRAWN = 5
 # Held-out labels are certain where their loss, in nats a position, is below this.
@@ -257,9 +264,8 @@ def _choose_by_pilot_fits(
     rank_left: bool,
 ) -> Choices:
     """Return the settings that predict held-out positions best, and all that were tried."""
-    has_edges, spec = scenes[0].has_edges, FamilySpec("single", len(training.classes))
-    if has_edges:
-        spec = estimator.for_pilot()._family_spec(training.classes, training.data)
+    single = FamilySpec("single", len(training.classes))
+    spec = estimator.for_pilot()._family_spec(training.classes, training.data) if scenes[0].has_edges else single
 
     def scene_of(settings: Settings) -> _Scene:
         return next(own for own in scenes if all(settings.get(name) == own.joins[name] for name in own.joins))
@@ -276,17 +282,19 @@ def _choose_by_pilot_fits(
             piloted.kernel = Forest(n_trees=_PILOT_TREES)
         options = replace(training.options, random=np.random.default_rng(0))
         silent = NoProgress().announce
+        has_edges = scene.has_edges and settings.get(EDGES, True)
         own = replace(scene.training, announce=silent, development=None, spec=spec, options=options)
         own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
         train, held_out = own.on_scale(parts, bool(settings.get("scale")))
+        if scene.has_edges and not has_edges:
+            own.spec, train, held_out = single, _position_by_position(train), _position_by_position(held_out)
         sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
 
         def variances_of(variance: float) -> list[float]:
             varied = copy.copy(piloted)
             varied.prior_variance = variance
-            variances = varied.term_variances(own)
             # Sets of nodes come before those of edges.
-            return variances if has_edges else variances[: len(own.cliques)]
+            return varied.term_variances(own)[: len(own.cliques)] if not has_edges else varied.term_variances(own)
 
         return Stage.build(sample, beside, held_out, piloted._designs(own, sample)[0], variances_of)
 
@@ -300,9 +308,40 @@ def _choose_by_pilot_fits(
         grows = max(ranks) == PILOT_RANK and pilot.gains(best, {**best, TRIED_RANK: 2 * PILOT_RANK})
         chosen["rank"] = USUAL_RANK if grows else MOST_RANK
     judged = scene_of(best)
+    numbers = len(kernels) > 1 and training.data.certain_labels is not None
+    peers: list[Trial] = []
+    if numbers and judged.has_edges and spec.kind in ("chain", "graph") and not spec.constrained:
+        training.announce("trying the field without edges, and a forest")
+        pilot.loss({**best, EDGES: False})
+        peers = [_forest(scenes[-1])]
     held_out = judged.training.on_scale(judged.folds[0], bool(best.get("scale")))[1]
     learnt = estimator._learn_from_pilot(training, field, held_out)
-    return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
+    return Choices(chosen | learnt.chosen, (*pilot.trials, *peers, *learnt.trials))
+
+
+def _position_by_position(data: PackedData) -> PackedData:
+    """Return labelled sequences or graphs as positions by themselves."""
+    if isinstance(data, Graphs):
+        return data.labelled_nodes()
+    return replace(data, offsets=np.arange(data.n_positions + 1), weights=data.position_weights)
+
+
+def _forest(scene: _Scene) -> Trial:
+    """Return how well a forest predicts single positions that are held out, from the columns of a scene."""
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    tables, known, weights = [], [], []
+    for train, held_out in scene.folds:
+        grown = ExtraTreesClassifier(_PILOT_TREES, min_samples_leaf=5, random_state=0)
+        grown.fit(train.inputs, train.required_labels, train.position_weights)
+        table = np.full((held_out.n_positions, len(scene.training.classes)), _LEAST_SHARE)
+        table[:, grown.classes_] = np.maximum(grown.predict_proba(held_out.inputs), _LEAST_SHARE)
+        tables.append(table)
+        known.append(held_out.required_labels)
+        weights.append(held_out.position_weights)
+    judged = position_loss(*map(np.concatenate, (tables, known, weights)))
+    on_windows = " on windows" if scene.joins.get("window") == STATISTICS else ""
+    return Trial({PEER: f"forest{on_windows}"}, judged.accuracy, judged.loss, judged.temperature)
 
 
 def _find_repeated_labels(training: FitState) -> RepeatedLabels | None:

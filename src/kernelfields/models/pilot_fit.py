@@ -44,6 +44,8 @@ MOST_RANK = 500
 PILOT_RANK, MOST_POSITIONS, MOST_OF_FEATURES = 200, 5000, 8000
 #: The name of the rank of a pilot fit among its settings: it shows whether more would help, and is never chosen itself.
 TRIED_RANK = "pilot_rank"
+#: What is tried beside candidates and never chosen: the field without edges, and a classifier of single positions.
+EDGES, PEER = "with_edges", "classifier"
 _RATIO = 10.0
 _SMALLEST, _LARGEST = 1e-3, 1e5
 # Of so many candidates the path of variances is followed.
@@ -54,6 +56,8 @@ _TIE, _TIE_SHARE = 5e-3, 1e-2
 # path where its loss on some folds is so many times that of the settings before.
 _HOPELESS, _FAR, _WORSE = 2.0, 0.2, 1.1
 _TOLERANCE, _MAX_ITER = 1e-2, 100
+# Probabilities whose best temperature is so many times one, or one so many times it, are worth calibrating.
+_FAR_FROM_ONE = 1.5
 # A gap of so many nats a position is fine enough, whatever share of the value it is.
 _NATS_PER_POSITION = 2e-3
 
@@ -103,7 +107,35 @@ class Choices:
                 f"the other pilot fits have rank {PILOT_RANK}: where twice that predicts no better, {MOST_RANK} is "
                 "enough for all data"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.advice()])
+
+    def advice(self) -> list[str]:
+        """Return sentences on what the trials show beside the choice: what brings nothing, and what predicts better."""
+        judged = [trial for trial in self.trials if trial.log_loss is not None]
+        taken = [own for own in judged if own.settings.items() <= self.chosen.items()]
+        if not taken or taken[0].log_loss is None:
+            return []
+        best, lines = taken[0], []
+        for own in judged:
+            gain = taken[0].log_loss - (own.log_loss or 0.0)
+            if own.settings.get(EDGES, True) is False and gain > -_tie(taken[0].log_loss):
+                lines.append(
+                    f"edges bring nothing here: without them the log-loss is {own.log_loss:.4f}, and KernelClassifier "
+                    "is such a field"
+                )
+            if PEER in own.settings and gain > _tie(taken[0].log_loss):
+                windows = "WindowFeatures(), " if "windows" in own.settings[PEER] else ""
+                lines.append(
+                    f"a {own.settings[PEER]} has the better log-loss here, {own.log_loss:.4f}: try it by itself, or in "
+                    f"a field: make_pipeline({windows}OutOfFold(RandomForestClassifier()), ChainCRF())"
+                )
+        if not 1.0 / _FAR_FROM_ONE <= best.temperature <= _FAR_FROM_ONE:
+            amount = "more certain" if best.temperature > 1.0 else "less certain"
+            lines.append(
+                f"probabilities of items held out are {amount} than they should be, by a temperature of "
+                f"{best.temperature:.2g}: kernelfields.calibrate mends them, by items that the fit has not seen"
+            )
+        return lines
 
     def describe(self) -> dict[str, Any]:
         """Return plain values for a model file."""
@@ -255,7 +287,7 @@ class Pilot:
     def gains(self, before: Settings, after: Settings) -> bool:
         """Whether other settings bring enough to be worth it."""
         least = self.loss(before)
-        return self.loss(after, before) < least - min(_TIE, _TIE_SHARE * abs(least))
+        return self.loss(after, before) < least - _tie(least)
 
     def best(self, columns: Sequence[Settings], kernels: Sequence[str], path: bool) -> Settings:
         """Return the settings of the least loss: of columns, then, on the best columns, of kernels, the simplest first.
@@ -289,6 +321,11 @@ class Pilot:
         """Return settings with the first of the changes that brings enough, if one does."""
         changed = ({**settings, **change} for change in changes)
         return next((each for each in changed if self.gains(settings, each)), settings)
+
+
+def _tie(loss: float) -> float:
+    """Return by how much losses may differ that count as equal."""
+    return min(_TIE, _TIE_SHARE * abs(loss))
 
 
 def _too_much(least: float, path: bool = False) -> float:
