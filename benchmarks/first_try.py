@@ -1,6 +1,6 @@
 """First tries: what a newcomer gets who has read the README and the quickstart, beside plain classifiers.
 
-    python -m benchmarks.first_try [--tasks qian rfid ...] [--against OLD] [--limit 240]
+    python -m benchmarks.first_try [--tasks qian rfid ...] [--against OLD] [--limit 240] [--jobs 1]
 
 Every task is fitted with the defaults of its estimator and the inputs as they come: residues as feature dicts of
 their neighbours, sensor readings as columns, words as words. Where a classifier of scikit-learn sees the same inputs
@@ -26,6 +26,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 
@@ -41,10 +42,27 @@ from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.result_files import CHECKOUT, merge_results, read_results
-from benchmarks.shared_data import SETTING, data_file, data_folder, token_columns
+from benchmarks.result_files import CHECKOUT, RESULTS, merge_results, read_results
+from benchmarks.shared_data import (
+    SETTING,
+    data_file,
+    data_folder,
+    gesture_phases,
+    ocr_letters,
+    protein_profiles,
+    token_columns,
+)
 from experiments.result_pages import duration, table
-from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, OutOfFold, TextFeatures
+from kernelfields import (
+    ChainCRF,
+    FrameCRF,
+    GraphCRF,
+    KernelClassifier,
+    MultiLabelCRF,
+    OutOfFold,
+    TextFeatures,
+    WindowFeatures,
+)
 from kernelfields.data import grid_edges
 from kernelfields.evaluation import entity_f1_score, token_accuracy
 
@@ -337,6 +355,156 @@ def spans(labels: Sequence[str | None], true: Sequence[str | None] | None = None
     return kinds
 
 
+def sensors(X: Sequence, y: Sequence, splits: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[Found]:
+    """Compare first tries with a forest on windows: accuracy and log-loss of positions with labels that were learnt."""
+    crf = ChainCRF(random_state=0)
+
+    def forest(train: Sequence[int], test: Sequence[int]) -> tuple[list[np.ndarray], np.ndarray]:
+        seen = WindowFeatures().fit_transform(X)
+        model = RandomForestClassifier(300, min_samples_leaf=5, random_state=0, n_jobs=1)
+        model.fit(np.vstack([seen[i] for i in train]), np.concatenate([y[i] for i in train]))
+        return [model.predict_proba(seen[i]) for i in test], model.classes_
+
+    def field(train: Sequence[int], test: Sequence[int]) -> tuple[list[np.ndarray], np.ndarray]:
+        crf.fit([X[i] for i in train], [y[i] for i in train])
+        return crf.predict_marginals([X[i] for i in test]), crf.classes_
+
+    for name, answers in (("first try", field), ("forest on windows", forest)):
+        rights, losses = [], []
+        for train, test in splits:
+            chances, classes = answers(train, test)
+            table, true = np.vstack(chances), np.concatenate([y[i] for i in test])
+            known = np.isin(true, classes)
+            own = table[known, np.searchsorted(classes, true[known])]
+            rights.append(classes[table.argmax(axis=1)] == true)
+            losses.append(-np.log(np.maximum(own, 1e-6)))
+        figures = {"accuracy": float(np.concatenate(rights).mean()), "log loss": float(np.concatenate(losses).mean())}
+        yield name, figures, crf if name == "first try" else None
+
+
+def well_logs(*parts: str) -> list[dict[str, str]]:
+    with gzip.open(data_file("first-try-3", *parts), "rt") as file:
+        return list(csv.DictReader(file))
+
+
+_LOGS = ("GR", "ILD_log10", "DeltaPHI", "PHIND", "PE", "NM_M", "RELPOS")
+
+
+def wells() -> tuple[list[np.ndarray], list[np.ndarray], int]:
+    """Return the logs and facies of each well, gaps filled by medians of training, and how many are for training."""
+    train, blind = well_logs("facies-train.csv.gz"), well_logs("facies-blind-inputs.csv.gz")
+    facies = {
+        (row["WellName"], float(row["Depth.ft"])): int(row["LithCode"])
+        for row in well_logs("facies-blind-labels.csv.gz")
+    }
+    blind = [row for row in blind if (row["Well Name"], float(row["Depth"])) in facies]
+    for row in blind:
+        row["Facies"] = str(facies[row["Well Name"], float(row["Depth"])])
+    X, y = [], []
+    for rows in (train, blind):
+        for _, well in groupby(rows, key=lambda row: row["Well Name"]):
+            readings = list(well)
+            X.append(np.array([[float(row[name] or "nan") for name in _LOGS] for row in readings]))
+            y.append(np.array([int(row["Facies"]) for row in readings]))
+    n_train = len({row["Well Name"] for row in train})
+    median = np.nanmedian(np.vstack(X[:n_train]), axis=0)
+    return [np.where(np.isnan(x), median, x) for x in X], y, n_train
+
+
+def facies() -> Iterator[Found]:
+    """Facies of two blind wells; nine rows have a class that training lacks."""
+    X, y, n_train = wells()
+    return sensors(X, y, [(range(n_train), range(n_train, len(X)))])
+
+
+def facies_wells() -> Iterator[Found]:
+    """Facies of each well, learnt from the others."""
+    X, y, n_train = wells()
+    own = [i for i in range(n_train) if len(y[i]) > 100]
+    return sensors(X, y, [([j for j in own if j != i], [i]) for i in own])
+
+
+def facies_table() -> Iterator[Found]:
+    """Facies of the blind wells as a table, with its column of text and without."""
+    import pandas
+
+    X, y, n_train = wells()
+    train, blind = well_logs("facies-train.csv.gz"), well_logs("facies-blind-inputs.csv.gz")
+    known = {(row["WellName"], float(row["Depth.ft"])) for row in well_logs("facies-blind-labels.csv.gz")}
+    rows = [*train, *(row for row in blind if (row["Well Name"], float(row["Depth"])) in known)]
+    table = pandas.DataFrame(np.vstack(X), columns=list(_LOGS))
+    table["well"], table["formation"] = [row["Well Name"] for row in rows], [row["Formation"] for row in rows]
+    table["facies"] = np.concatenate(y)
+    n_rows = sum(map(len, y[:n_train]))
+    for how, columns in (("first try", [*_LOGS, "formation"]), ("numbers alone", list(_LOGS))):
+        crf = FrameCRF(sequence="well", label="facies", features=columns)
+        crf.fit(table[:n_rows])
+        right = np.asarray(crf.predict(table[n_rows:])) == table["facies"][n_rows:].to_numpy()
+        yield how, {"accuracy": float(right.mean())}, crf.estimator_
+
+
+def gestures() -> Iterator[Found]:
+    """Phases of gestures in videos, three folds of videos."""
+    positions, velocities, y, _ = gesture_phases()
+    X = [np.hstack(pair).astype(float) for pair in zip(positions, velocities, strict=True)]
+    return sensors(X, y, [*KFold(3, shuffle=True, random_state=0).split(X)])
+
+
+def occupancy() -> Iterator[Found]:
+    """Whether a room is occupied, from climate without light, day by day."""
+    with np.load(data_file("occupancy", "occupancy.npz"), allow_pickle=False) as archive:
+        parts = [
+            (np.delete(archive[f"x_{p}"].astype(float), 2, 1), archive[f"y_{p}"]) for p in ("train", "test1", "test2")
+        ]
+    X, y, counts = [], [], []
+    for rows, labels in parts:
+        n_days = round(len(rows) / 1440)
+        X += np.array_split(rows, n_days)
+        y += np.array_split(labels.astype(int), n_days)
+        counts.append(n_days)
+    return sensors(X, y, [(range(counts[0]), range(counts[0], len(X)))])
+
+
+def letters() -> Iterator[Found]:
+    """Letters of handwritten words, one fold of ten to learn from."""
+    X, y, fold = ocr_letters()
+    train, test = np.flatnonzero(fold == 0).tolist(), np.flatnonzero(fold > 0).tolist()
+    crf = ChainCRF(random_state=0).fit([X[i] for i in train], [y[i] for i in train])
+    yield "first try", {"accuracy": crf.score([X[i] for i in test], [y[i] for i in test])}, crf
+
+
+def profiles() -> Iterator[Found]:
+    """Secondary structure from profiles of proteins, 200 to learn from, Q3."""
+    (X, _, y), (X_test, _, y_test) = protein_profiles("train"), protein_profiles("blind")
+    crf = ChainCRF(random_state=0).fit(X[:200], y[:200])
+    yield "first try", {"accuracy": crf.score(X_test, y_test)}, crf
+
+
+def phonemes() -> Iterator[Found]:
+    """Phonemes of the letters of English words, 1,000 to learn from."""
+    order = np.random.default_rng(0).permutation(20_000)
+    X, y = labelled(token_columns("nettalk", "nettalk.tsv.gz"), 3)
+    train, test = order[:1000].tolist(), order[1000:4000].tolist()
+    seen = {label for i in train for label in y[i]}
+    test = [i for i in test if seen.issuperset(y[i])]
+    crf = ChainCRF(random_state=0).fit([X[i] for i in train], [y[i] for i in train])
+    yield "first try", {"accuracy": crf.score([X[i] for i in test], [y[i] for i in test])}, crf
+
+
+def wisconsin() -> Iterator[Found]:
+    """Web pages with links, words as dense and as sparse columns, ten masks."""
+    with np.load(data_file("first-try-3", "wisconsin.npz"), allow_pickle=False) as archive:
+        words, edges, labels = (archive[name] for name in ("node_features", "edges", "node_labels"))
+        masks = [*zip(archive["train_masks"].astype(bool), archive["test_masks"].astype(bool), strict=True)]
+    for how, x in (("first try", words.astype(float)), ("sparse", scipy.sparse.csr_array(words.astype(float)))):
+        shares = []
+        for train, test in masks:
+            y = [[int(label) if known else None for label, known in zip(labels, train, strict=True)]]
+            crf = GraphCRF(random_state=0).fit([(x, edges)], y)
+            shares.append(float(np.mean(np.asarray(crf.predict([(x, edges)])[0])[test] == labels[test])))
+        yield how, {"accuracy": float(np.mean(shares)), "first three masks": float(np.mean(shares[:3]))}, crf
+
+
 PARTS = ("train", "test")
 TASKS: dict[str, Callable[[], Iterator[Found]]] = {
     "addresses": addresses,
@@ -353,6 +521,15 @@ TASKS: dict[str, Callable[[], Iterator[Found]]] = {
     "citeseer": citeseer,
     "tolokers": tolokers,
     "birds": birds,
+    "facies": facies,
+    "facies_wells": facies_wells,
+    "facies_table": facies_table,
+    "gestures": gestures,
+    "occupancy": occupancy,
+    "letters": letters,
+    "profiles": profiles,
+    "phonemes": phonemes,
+    "wisconsin": wisconsin,
 }
 
 
@@ -368,7 +545,7 @@ def chosen(model: object) -> str:
     words += [f"rank {term.subspace.rank}"] if term.has_pivots else []
     words += [f"l1 {clique.l1:g}"] if clique.l1 else []
     words += [f"support {clique.support}"] if clique.support not in (None, "all") else []
-    words += [f"{name} {decided[name]}" for name in ("scale", "decode") if name in decided]
+    words += [f"{name} {decided[name]}" for name in ("scale", "window", "decode") if name in decided]
     return ", ".join(words)
 
 
@@ -433,27 +610,38 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--against", type=Path, metavar="OLD", help="another checkout, whose package runs by turns")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds that a task may take")
+    parser.add_argument("--jobs", type=int, default=1, help="tasks that run at a time, each on one thread if several")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the result file")
     parser.add_argument("--here", action="store_true", help="run in this process and print JSON")
     given = parser.parse_args()
     versions = {"new": CHECKOUT} if given.against is None else {"old": given.against.resolve(), "new": CHECKOUT}
-    for task in given.tasks:
-        if given.here:
+    if given.here:
+        for task in given.tasks:
             run_here(task)
-            continue
-        for version, checkout in versions.items():
-            rows = run_with(checkout, task, given.limit)
-            first = next((row["cpu_seconds"] for row in rows if row.get("how") == "first try"), None)
-            for row in rows:
-                if "warned" in row:
-                    print(f"{task:11} {version:4} warned: {row['warned']}", flush=True)
-                    continue
-                shown = "  ".join(f"{key} {value:.4f}" for key, value in row["figures"].items())
-                costs = f"{row['cpu_seconds']:7.1f} s of CPU  {row['peak_mb']:6,} MB"
-                if first and row["how"] != "first try":
-                    costs += f"  first try / this: {first / max(row['cpu_seconds'], 0.1):.2f}"
-                print(f"{task:11} {version:4} {row['how']:20} {shown}  {costs}  {row['chosen']}", flush=True)
+        return
+    if given.jobs > 1:
+        os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    runs = [(task, version, checkout) for task in given.tasks for version, checkout in versions.items()]
+    with ThreadPoolExecutor(given.jobs) as pool:
+        results = pool.map(lambda run: run_with(run[2], run[0], given.limit), runs)
+        for (task, version, _), rows in zip(runs, results, strict=True):
+            report(task, version, rows)
             found = [{"version": version, **row} for row in rows if "figures" in row]
-            merge_results(RESULT, found, ("task", "how", "version"))
+            merge_results(RESULT, found, ("task", "how", "version"), given.out)
+
+
+def report(task: str, version: str, rows: list[dict]) -> None:
+    """Print what a task found."""
+    first = next((row["cpu_seconds"] for row in rows if row.get("how") == "first try"), None)
+    for row in rows:
+        if "warned" in row:
+            print(f"{task:11} {version:4} warned: {row['warned']}", flush=True)
+            continue
+        shown = "  ".join(f"{key} {value:.4f}" for key, value in row["figures"].items())
+        costs = f"{row['cpu_seconds']:7.1f} s of CPU  {row['peak_mb']:6,} MB"
+        if first and row["how"] != "first try":
+            costs += f"  first try / this: {first / max(row['cpu_seconds'], 0.1):.2f}"
+        print(f"{task:11} {version:4} {row['how']:20} {shown}  {costs}  {row['chosen']}", flush=True)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def write_results(name: str, rows: object, folder: Path = RESULTS) -> Path:
     }
     path = folder / name
     path.write_text(_compact(document) + "\n")
-    print(f"wrote {path.relative_to(CHECKOUT)}")
+    print(f"wrote {path.relative_to(CHECKOUT) if path.is_relative_to(CHECKOUT) else path}")
     return path
 
 

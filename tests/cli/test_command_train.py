@@ -175,7 +175,7 @@ def test_what_was_chosen_is_said_and_kept(folder):
         (["absent.conll"], "absent.conll: No such file or directory"),
         (["train.conll", "--engine", "gpu"], "engine must be one of"),
         (["train.conll", "--prior-variance", "much"], "--prior-variance takes numbers"),
-        (["train.conll", "--window", "wide"], "--window takes numbers"),
+        (["train.conll", "--window", "wide"], "window must be 'auto', 'statistics', an odd number"),
         (["train.conll", "--window", "2"], "window"),
         (["train.conll", "--gamma", "1"], "--gamma has no meaning for --kernel linear"),
         (["train.conll", "--solver", "magic"], "solver must be 'auto' or one of"),

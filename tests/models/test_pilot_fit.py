@@ -8,8 +8,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.data import Chains
-from kernelfields.kernels import Linear
-from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Trial, split
+from kernelfields.kernels import RBF, Linear
+from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Trial
+from kernelfields.models.pilot_folds import pilot_folds
+from kernelfields.models.position_loss import position_loss
 
 
 def packed(lengths, n_labels=3, weights=None):
@@ -27,27 +29,78 @@ def strong(n_sequences=60, length=10, noise=0.0, seed=0):
     return X, y
 
 
-def test_a_part_of_whole_sequences_is_held_out():
+def rows_of(part):
+    return {tuple(row) for row in part.inputs}
+
+
+def test_each_of_few_sequences_is_held_out_once():
     chains = packed([7] * 50, weights=np.repeat([1.0, 0.0], 25))
-    train, held_out = split(chains)
-    assert (train.n_sequences, held_out.n_sequences) == (20, 5)
-    assert (train.weights > 0).all()
-    assert (held_out.weights > 0).all()
-    assert not {tuple(row) for row in train.inputs} & {tuple(row) for row in held_out.inputs}
-    train, held_out = split(packed([100] * 300))
-    assert train.n_positions <= MOST_POSITIONS
-    assert held_out.n_positions <= MOST_POSITIONS / 4 + 100
-    # Few long sequences are cut into pieces.
-    train, held_out = split(packed([300, 500]))
-    assert train.n_positions + held_out.n_positions == 800
-    assert held_out.n_sequences >= 3
-    assert split(packed([10] * 19)) is split(packed([3])) is None
+    folds = pilot_folds(chains, MOST_POSITIONS)
+    assert sorted(held_out.n_sequences for _, held_out in folds) == [6, 6, 6, 7]
+    assert all((part.weights > 0).all() for parts in folds for part in parts)
+    assert all(not rows_of(train) & rows_of(held_out) for train, held_out in folds)
+    assert len(set.union(*(rows_of(held_out) for _, held_out in folds))) == 25 * 7
+
+
+def test_of_many_sequences_a_part_is_held_out_once():
+    [(train, held_out)] = pilot_folds(packed([10] * 3000), MOST_POSITIONS)
+    assert train.n_positions == MOST_POSITIONS
+    assert held_out.n_positions == MOST_POSITIONS / 4
+
+
+def test_long_sequences_all_give_some_of_their_positions():
+    chains = packed([2000] * 8)
+    folds = pilot_folds(chains, MOST_POSITIONS)
+    assert len(folds) == 4
+    for train, held_out in folds:
+        assert abs(train.n_positions + held_out.n_positions - MOST_POSITIONS) <= 100
+        assert set(train.lengths) == {100}
+    places = {tuple(row): number // 2000 for number, row in enumerate(chains.inputs)}
+    sources = [{places[row] for row in rows_of(held_out)} for _, held_out in folds]
+    assert sorted(number for own in sources for number in own) == list(range(8))
+
+
+def test_few_long_sequences_are_cut_into_pieces():
+    folds = pilot_folds(packed([300, 500]), MOST_POSITIONS)
+    assert all(train.n_positions + held_out.n_positions == 800 for train, held_out in folds)
+    assert all(held_out.n_sequences >= 3 for _, held_out in folds)
+    assert pilot_folds(packed([10] * 19), MOST_POSITIONS) == pilot_folds(packed([3]), MOST_POSITIONS) == []
+
+
+def test_groups_are_held_out_as_a_whole():
+    chains, groups = packed([10] * 40), np.repeat(list("abcd"), 10)
+    folds = pilot_folds(chains, MOST_POSITIONS, groups)
+    owner = {tuple(row): groups[number // 10] for number, row in enumerate(chains.inputs)}
+    assert sorted(len({owner[row] for row in rows_of(held_out)}) for _, held_out in folds) == [1, 1, 1, 1]
+    X, y = strong()
+    with pytest.raises(ValueError, match=r"groups must hold one value for each sequence: 60, got \(3,\)"):
+        ChainCRF().fit(X, y, groups=[1, 2, 3])
+    people = np.arange(60) // 20
+    assert ChainCRF("rbf", random_state=0).fit(X, y, groups=people).choices_.trials
 
 
 def test_labels_that_were_not_learnt_are_not_asked_for():
     chains = packed([10] * 40)
     chains.labels[chains.offsets[:-1]] = np.arange(40) + 3  # each sequence has one of its own
-    assert split(chains) is None
+    assert pilot_folds(chains, MOST_POSITIONS) == []
+
+
+def test_the_loss_of_positions_is_that_at_the_best_temperature():
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(4000, 3))
+    labels = np.array([random.choice(3, p=np.exp(row) / np.exp(row).sum()) for row in scores])
+    tables = [np.exp(power * scores) / np.exp(power * scores).sum(axis=1, keepdims=True) for power in (1.0, 4.0)]
+    plain, certain = (position_loss(table, labels) for table in tables)
+    assert certain.loss == pytest.approx(plain.loss, rel=1e-6)
+    assert certain.accuracy == plain.accuracy
+    assert certain.temperature == pytest.approx(4.0 * plain.temperature, rel=1e-3)
+    assert plain.temperature == pytest.approx(1.0, abs=0.1)
+    truth = -np.log(tables[0][np.arange(4000), labels]).mean()
+    assert truth - 0.01 < plain.loss <= truth
+    known = np.where(labels[:, None] == np.arange(3), 0.0, -np.inf)
+    assert position_loss(tables[1], known).loss == pytest.approx(certain.loss, rel=1e-6)
+    doubled = position_loss(np.vstack([tables[0]] * 2), np.tile(labels, 2), np.repeat([1.0, 0.0], 4000))
+    assert doubled.loss == pytest.approx(plain.loss, rel=1e-6)
 
 
 @pytest.mark.slow
@@ -158,7 +211,7 @@ def test_the_summary_and_the_file_hold_what_was_chosen_and_what_was_tried(tmp_pa
     X, y = noise_beside()
     model = KernelClassifier(random_state=0).fit(X, y)
     text = " ".join(str(model.summary()).split())
-    assert "chosen on held-out data: scale False, kernel rbf, prior variance" in text
+    assert "chosen on held-out data: scale False, kernel linear, prior variance" in text
     for trial in model.choices_.trials:
         assert " ".join(str(trial).split()) in text
     model.save(tmp_path / "model")
@@ -173,29 +226,55 @@ def curve(n_samples, frequency):
 
 
 @pytest.mark.slow
-def test_the_rank_is_the_usual_one_only_where_likelihood_still_rises_with_it():
+def test_the_rank_is_the_usual_one_only_where_the_loss_still_falls_with_it():
     random = np.random.default_rng(0)
     slow, labels = curve(2500, 5.0)
     assert KernelClassifier("rbf").fit(slow, labels).choices_.chosen["rank"] == 500
-    rough = random.normal(size=(2500, 6))
-    parity = (np.prod(np.sign(rough[:, :3]), axis=1) > 0).astype(int)
-    model = KernelClassifier("rbf").fit(rough, parity)
+    rough = random.random((2500, 2))
+    model = KernelClassifier(RBF(300.0)).fit(rough, (np.sin(20.0 * rough).prod(axis=1) > 0).astype(int))
     assert model.choices_.chosen["rank"] == 1000
     assert model.basis_["node"].rank == 1000
-    assert any(trial.settings.get("pilot_rank") == 250 for trial in model.choices_.trials)
+    assert any(trial.settings.get("pilot_rank") == 400 for trial in model.choices_.trials)
     assert not any("rank" in trial.settings for trial in model.choices_.trials)
 
 
-def test_the_half_rank_of_a_pilot_fit_is_no_rank_that_was_not_chosen():
+def test_choices_are_a_table_with_the_least_loss_first():
     tried = {"kernel": "rbf", "prior_variance": 10.0}
-    trials = Trial(tried, -0.31), Trial({**tried, "pilot_rank": 250}, -0.30)
+    trials = Trial({"decode": "viterbi"}, 0.9), Trial(tried, 0.8, 0.31), Trial({**tried, "pilot_rank": 400}, 0.9, 0.3)
     lines = str(Choices({**tried, "rank": 500}, trials)).splitlines()
     assert lines == [
         "chosen on held-out data: kernel rbf, prior variance 10, rank 500",
-        "kernel rbf, prior variance 10: held-out log-likelihood -0.3100 a position",
-        "kernel rbf, prior variance 10, pilot rank 250: held-out log-likelihood -0.3000 a position",
-        "the other pilot fits have rank 500: where half of it predicts as well, 500 is enough for all data",
+        "log-loss 0.3000, accuracy 0.900: kernel rbf, prior variance 10, pilot rank 400",
+        "log-loss 0.3100, accuracy 0.800: kernel rbf, prior variance 10",
+        "accuracy 0.900: decode viterbi",
+        "the other pilot fits have rank 200: where twice that predicts no better, 500 is enough for all data",
     ]
+
+
+def test_what_brings_nothing_and_what_predicts_better_is_said():
+    chosen = {"window": 1, "kernel": "rbf", "prior_variance": 1.0}
+    field = Trial(chosen, 0.7, 0.5, temperature=3.0)
+
+    def advice(*others):
+        return Choices(chosen, (field, *others)).advice()
+
+    certain = "probabilities of items held out are more certain than they should be, by a temperature of 3: "
+    assert advice()[0].startswith(certain)
+    alone, forest = {**chosen, "with_edges": False}, {"classifier": "forest on windows"}
+    assert len(advice(Trial(alone, 0.6, 0.6), Trial(forest, 0.6, 0.6))) == 1
+    said = advice(Trial(alone, 0.6, 0.502), Trial(forest, 0.7, 0.4))
+    assert "a forest on windows has the better log-loss here, 0.4000" in said[0]
+    assert "make_pipeline(WindowFeatures(), OutOfFold(RandomForestClassifier()), ChainCRF())" in said[0]
+    assert said[1].startswith("edges bring nothing here: without them the log-loss is 0.5020")
+    assert advice(Trial(alone, 0.6, 0.51), Trial(forest, 0.7, 0.497)) == advice()
+    assert Choices(chosen, (Trial(chosen, 0.7, 0.5, temperature=0.9),)).advice() == []
+
+
+def test_the_field_without_edges_and_a_forest_are_judged_beside_the_candidates():
+    X, y = strong(30, noise=0.3)
+    trials = ChainCRF(random_state=0).fit(X, y).choices_.trials
+    assert sum(trial.settings.get("with_edges", True) is False for trial in trials) == 1
+    assert [trial.settings["classifier"] for trial in trials if "classifier" in trial.settings] == ["forest"]
 
 
 def test_support_and_l1_are_judged_for_features_of_words():
@@ -216,7 +295,7 @@ def test_decoding_under_constraints_is_judged_by_right_labels():
     X = [labels[:, None] + 1.5 * random.normal(size=(len(labels), 1)) for labels in y]
     forbidden = [(1, 0), (2, 1), (2, 0), (0, 2)]
     crf = ChainCRF("rbf", constraints=forbidden).fit(X, y)
-    shares = {trial.settings["decode"]: trial.score for trial in crf.choices_.trials if "decode" in trial.settings}
+    shares = {trial.settings["decode"]: trial.accuracy for trial in crf.choices_.trials if "decode" in trial.settings}
     assert set(shares) == {"viterbi", "posterior"}
     better = shares["posterior"] >= shares["viterbi"] + 0.01
     assert crf.choices_.chosen["decode"] == ("posterior" if better else "viterbi")
@@ -243,11 +322,11 @@ def test_the_kernel_of_a_forest_is_taken_where_labels_follow_comparisons():
     """Labels follow two comparisons among columns of noise: trees find them, smooth kernels need many more inputs."""
     random = np.random.default_rng(0)
     X = [random.normal(size=(20, 12)) * ([1.0] * 6 + [100.0] * 6) for _ in range(60)]
-    y = [(x[:, 0] > 0).astype(int) + 2 * (x[:, 6] > 50) for x in X]
+    y = [(abs(x[:, 0]) > 0.7).astype(int) + 2 * (x[:, 6] > 50) for x in X]
     crf = ChainCRF(random_state=0).fit(X, y)
     assert crf.choices_.chosen["kernel"] == "forest"
-    tried = {trial.settings["kernel"] for trial in crf.choices_.trials}
-    assert tried == {"rbf", "laplacian", "forest", "forest + rbf"}
+    tried = {trial.settings["kernel"] for trial in crf.choices_.trials if "kernel" in trial.settings}
+    assert tried == {"linear", "rbf", "laplacian", "forest"}
     gaps = [[None, *own[1:]] for own in y]
     with pytest.warns(ConvergenceWarning):
         partly = ChainCRF(random_state=0, max_iter=5).fit(X, gaps)

@@ -7,7 +7,8 @@ from sklearn.model_selection import GroupKFold, KFold
 
 from kernelfields import ChainCRF
 from kernelfields.estimators.fit_state import NoProgress
-from kernelfields.selection.folds import Fold, Items, split_items, spread_folds
+from kernelfields.models.pilot_folds import spread_folds
+from kernelfields.selection.folds import Fold, Items, split_items
 
 X, y = search_sequences()
 

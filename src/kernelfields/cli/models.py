@@ -248,7 +248,7 @@ def _nodes_of(settings: RunSettings) -> Parameters:
         nodes["support"] = least
     return nodes | {
         "kernel": "auto" if left_open else named_kernel(settings.kernel, settings.part("kernel")),
-        "window": _one_or_tuple(settings.window),
+        "window": _one_or_tuple(nodes["window"]),
         "rank": nodes["rank"] or None,
         "prior_variance": _one_or_tuple(nodes["prior_variance"]),
     }

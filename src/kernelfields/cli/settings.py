@@ -115,6 +115,8 @@ class Setting:
         try:
             values = list(map(kind, parts))
         except ValueError:
+            if str in self.types:
+                return value
             example = "3 or 2,0" if kind is int else "0.5 or 1,0.1"
             raise ValueError(
                 f"{self.names[0]} takes numbers with commas between them, such as {example}, got {value!r}"
@@ -223,7 +225,9 @@ class RunSettings:
     nu: float | None = _kernel("Of matern.")
     length_scale: float | None = _kernel("Of matern; else from the data.")
     edge_kernel: str | None = _edges("Lets transitions depend on the inputs, such as linear.")
-    window: int | list[int] = _nodes("Positions a kernel sees: 3, or before,after: 2,0.", 1)
+    window: int | list[int] | str | None = _nodes(
+        "Positions a kernel sees: 3, or before,after: 2,0; or statistics of 5, 15, 45. Else 1 or statistics, chosen."
+    )
     rank: int | None = _nodes("Most basis functions of a kernel; 0 for no limit. Else chosen, at most 1000.")
     basis: str = _nodes("random-cholesky, greedy-cholesky, uniform, gradient or all.", "random-cholesky")
     support: str | None = _nodes("all, or observed: weights for pairs seen only. Else chosen.", only="chains")

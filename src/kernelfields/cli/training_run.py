@@ -133,6 +133,7 @@ class TrainingRun:
         chosen: Parameters = {"kernel": self.settings.kernel, **self.crf.choices_.chosen}
         term = next(term for term in self.crf.field_.terms if term.clique.kernel is not None)
         usual = {"prior_variance": term.prior_variance, "support": "all", "l1": 0.0, "rank": term.clique.rank or 0}
+        usual["window"] = term.clique.window
         other = "chains" if self.settings.segments else "segments"
         given = asdict(self.settings)
         known: Parameters = {

@@ -12,7 +12,7 @@ Fails: ValueError or TypeError that names what differs from the data of the fit.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, ClassVar, Self, TypeVar
@@ -51,9 +51,12 @@ from kernelfields.data.reading import (
 from kernelfields.data.scaling import Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
 from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
+from kernelfields.numerics.window_statistics import window_names, with_window_columns
 
-# Sparse inputs of so many columns are taken for features of words and the like.
-_WIDE = 100
+# Inputs of so many columns of which less than this share is not zero are taken for features of words and the like.
+_WIDE, _MOSTLY_ZERO = 100, 0.1
+# Sparse inputs of more values than this stay as they are.
+_MOST_VALUES = 2**27
 # What scikit-learn's validate_data takes for a call without y; None is an error where y is needed.
 _NO_TARGETS = "no_validation"
 Data = TypeVar("Data", bound=Packed | Factors)
@@ -97,6 +100,8 @@ class InputReader:
     finite: bool = True
     #: Which labels positions may have, a rule such as a FittedDictionary.
     allowed: FittedRule | None = None
+    #: Whether columns of numbers are joined with statistics of windows around each position.
+    windows: bool = False
 
     #: What items are packed as, and what messages call them.
     packs: ClassVar[type[Any]] = Chains
@@ -117,7 +122,8 @@ class InputReader:
     def holds_features(self) -> bool:
         """Whether inputs are features that are there or not, each with weights of its own, rather than numbers.
 
-        Sparse inputs of many columns, as those of words, are taken for features.
+        Sparse inputs of many columns, as those of words, are taken for features; so are others that are mostly zero
+        (:meth:`in_own_kind`).
         """
         return self.encoder is not None or (self.sparse and self.n_features >= _WIDE)
 
@@ -130,6 +136,23 @@ class InputReader:
     def by_position(self) -> bool:
         """Whether the labels that a position may have depend on that position alone."""
         return self.allowed is None or self.allowed.by_position
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that are read, with those of windows."""
+        return len(self.joined_names([""] * self.n_features))
+
+    def joined_names(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the names of all columns that are read, given those of the inputs."""
+        return window_names(names) if self.windows else names
+
+    def joined(self, data: Any) -> Any:
+        """Return sequences whose positions have the columns of windows, too, if this reader joins them."""
+        if not self.windows:
+            return data
+        if not isinstance(data.inputs, np.ndarray):
+            raise TypeError("window='statistics' is for columns of numbers: X holds features that are there or not")
+        return replace(data, inputs=with_window_columns(data.inputs, data.offsets))
 
     def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
         """Return the reader of a field that has more labels; old label i is now ``places[i]``."""
@@ -168,7 +191,8 @@ class InputReader:
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
         """
         X = X if allowed is None else readable_again(X)
-        data, known = self._labelled(self.learn_items(X, keep_zeros=keep_zeros), y, sample_weight, classes)
+        items = self.joined(self.learn_items(X, keep_zeros=keep_zeros))
+        data, known = self._labelled(items, y, sample_weight, classes)
         if allowed is None:
             return data, known
         self.allowed = allowed.learn(X, data, known)
@@ -177,7 +201,7 @@ class InputReader:
     def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
         """Return data of new inputs; labelled ones if y is given, with labels among ``classes``."""
         X = X if self.allowed is None else readable_again(X)
-        data: Any = self.read_items(X)
+        data: Any = self.joined(self.read_items(X))
         if y is not None:
             data, _ = self._labelled(data, y, sample_weight, classes)
         data = data if self.allowed is None else replace(data, allowed=self.allowed.lists(X, data))
@@ -235,6 +259,22 @@ class InputReader:
     def _learn_kind(self, inputs: Matrix) -> None:
         """Learn the width of inputs and whether they are sparse."""
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
+
+    def in_own_kind(self, data: Data) -> Data:
+        """Return data dense or sparse by their numbers, whatever they came in, and read others alike.
+
+        Wide inputs that are mostly zero become sparse, all others dense.
+        """
+        inputs = data.inputs
+        if self.encoder is not None or inputs is None or not inputs.shape[0]:
+            return data
+        size = inputs.shape[0] * inputs.shape[1]
+        n_values = np.count_nonzero(inputs) if isinstance(inputs, np.ndarray) else inputs.count_nonzero()
+        sparse = inputs.shape[1] >= _WIDE and n_values < _MOSTLY_ZERO * size
+        if sparse == self.sparse or (self.sparse and size > _MOST_VALUES):
+            return data
+        self.sparse = sparse
+        return replace(data, inputs=same_kind(inputs, sparse))
 
     def _encoded(self, sequences: object) -> tuple[Matrix, np.ndarray]:
         """Return new sequences of named features as rows and offsets; warn where none of them is known."""
@@ -295,7 +335,7 @@ class InputReader:
 
     def width(self, clique: CliqueSet) -> int | None:
         """Return how many columns the cliques of a set see; None for factors without features."""
-        return clique.width(self.n_features)
+        return clique.width(self.n_columns)
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
@@ -303,6 +343,8 @@ class InputReader:
         size = {"n_features": int(self.n_features), "sparse": bool(self.sparse)}
         named = None if self.encoder is None else self.encoder.spec()
         described: dict[str, object] = {**size, "columns": self.columns, "scaling": scaling, "feature_names": named}
+        if self.windows:
+            described["windows"] = True
         return described if self.allowed is None else {**described, "allowed": self.allowed.describe()}
 
     @classmethod
@@ -311,12 +353,14 @@ class InputReader:
         n_features, columns = int(described["n_features"]), described.get("columns")
         if columns is not None and (len(columns) != n_features or not all(isinstance(name, str) for name in columns)):
             raise ValueError("the names of columns do not match the number of features")
-        scaling, named = Scaling.rebuild(described.get("scaling"), n_features), described.get("feature_names")
+        named, windows = described.get("feature_names"), bool(described.get("windows", False))
         if named is not None and len(named) != n_features:
             raise ValueError("the feature names do not match the number of features")
         encoder = None if named is None else FeatureDictEncoder.from_spec(named)
         names, rule = None if columns is None else list(columns), rebuild_rule(described.get("allowed"))
-        return cls(n_features, bool(described["sparse"]), names, scaling, encoder, allowed=rule)
+        made = cls(n_features, bool(described["sparse"]), names, None, encoder, allowed=rule, windows=windows)
+        made.scaling = Scaling.rebuild(described.get("scaling"), made.n_columns)
+        return made
 
 
 def _are_plain(tables: Any) -> bool:

@@ -193,7 +193,7 @@ class AnsweringField(KeptField[Data, Reader]):
         """Return the names of the input columns that a term sees: those given, those of the fit, or "x0", "x1", .."""
         from kernelfields.estimators.inspecting.explanations import input_names
 
-        return input_names(self._reader.names, self._reader.n_features, given)
+        return self._reader.joined_names(input_names(self._reader.names, self._reader.n_features, given))
 
     def weights(
         self,

@@ -2,22 +2,22 @@
 
     parameter         "auto" is judged on held-out data among                    where there is too little of them
     scale             False, True          where spreads of columns differ much   True for up to 64 columns
-    kernel            "linear" for features that are there or not, as those of    the first
-                      words; "rbf" for numbers; where columns come to one scale,
-                      as those of sensors do, also "laplacian" and, where all
-                      labels are known or nodes are judged one by one,
-                      "forest", and the sum of the best two
     neighbours        False, True          of few graphs: columns of neighbours   False
+    window            1, "statistics"      of few columns in long sequences       1
+    kernel            "linear" for features that are there or not, as those of    the first
+                      words; for numbers "rbf" and "linear"; of few columns also
+                      "laplacian" and, where all labels are known or nodes are
+                      judged one by one, "forest"
     prior_variance    powers of ten                                              1
     support, l1       of features that are there or not, beside the variance      "all", 0
     rank              500, 1000           where more positions are there          1000
     decode            Viterbi, posterior  under constraints                       Viterbi
 
-Candidates are compared by the likelihood of a part of the data that short fits did not see (models/pilot_fit.py), the
-last one by the share of right labels. A Laplacian kernel adds up differences of columns instead of their squares: it
+Candidates are compared by the log-loss of positions that short fits did not see (models/pilot_fit.py), the last one by
+the share of right labels. First columns are chosen, with the usual kernel, then kernels on these columns.
+A Laplacian kernel adds up differences of columns instead of their squares: it
 can follow a single column while the others differ, as trees can, which suits columns of different kinds. The trees of a
 forest are grown on the part that is learnt from, so that what they make of the part held out is judged as fairly.
-A sum of kernels is tried at the prior variance of the best one: its functions are sums of functions of both kinds.
 Of fewer than five graphs none can be held out. There, labelled nodes are, and short fits see each label by itself:
 they choose what scores nodes, and the last fit has the edges, too.
 """
@@ -34,20 +34,49 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelfields.data.cliques import USUAL_RANK
+from kernelfields.data.graphs import Graphs
 from kernelfields.data.readers import InputReader
 from kernelfields.data.scaling import FEW_COLUMNS, learn_scaling, uneven_spreads
 from kernelfields.engines.engine import PackedData
-from kernelfields.estimators.fit_state import FitState, NoProgress, Parts
+from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
+from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.registry import has_one_scale
 from kernelfields.models.field import Field
-from kernelfields.models.pilot_fit import FALLBACK, MOST_RANK, PILOT_RANK, Choices, Pilot, Settings, Stage, split
+from kernelfields.models.pilot_fit import (
+    EDGES,
+    FALLBACK,
+    MOST_OF_FEATURES,
+    MOST_POSITIONS,
+    MOST_RANK,
+    PEER,
+    PILOT_RANK,
+    TRIED_RANK,
+    Choices,
+    Pilot,
+    Settings,
+    Stage,
+    Trial,
+)
+from kernelfields.models.pilot_folds import Parts, pilot_folds
+from kernelfields.models.position_loss import position_loss
 from kernelfields.numerics.parameters import is_auto
+from kernelfields.numerics.threads import blas_threads
+from kernelfields.numerics.windows import STATISTICS
 
-#: A FieldEstimator, whose module imports this one.
+#: A FieldEstimator, whose module imports this one, and the reader of its data.
 Estimator: TypeAlias = Any
+Reader: TypeAlias = Any
+# Statistics of windows are tried in sequences of so many positions.
+_LONG = 20
+# A forest of so few trees is nearly as good, at a fraction of the cost.
+_PILOT_TREES = 40
+# The least probability that a forest may give a label: its own may be zero.
+_LEAST_SHARE = 1e-3
+# Items are drawn of so many times the positions of pilot fits, before long ones are cut.
+_DRAWN = 5
 # Held-out labels are certain where their loss, in nats a position, is below this.
 _CERTAIN = 0.01
 
@@ -71,57 +100,71 @@ def usual_scale(training: FitState) -> bool:
     return training.scaling is not None and training.reader.n_features <= FEW_COLUMNS
 
 
-def input_candidates(
-    training: FitState, kernel_open: bool, tied: bool = False, by_node: bool = False
-) -> list[dict[str, object]]:
-    """Return what scale of the columns and kernel may be, as far as they are open; first what is usual.
+def scale_candidates(training: FitState) -> list[dict[str, object]]:
+    """Return what the scale of the columns may be, as far as it is open; first what is usual."""
+    if training.scaling is None:
+        return [{}]
+    usual = usual_scale(training)
+    return [{"scale": usual}, {"scale": not usual}]
+
+
+def kernel_candidates(training: FitState, tied: bool = False, by_node: bool = False) -> list[str]:
+    """Return the kernels that are tried on inputs, the simplest first.
 
     Trees compare single columns, so that they do not suit ``tied`` labels, with which columns change places. They are
     tried where all labels are known, or candidates are judged ``by_node``, by known labels alone.
     """
+    reader = training.reader
+    if reader.holds_features or reader.sparse:
+        return suitable_kernels(reader, scaled=False)
+    if reader.n_features > FEW_COLUMNS:
+        return ["linear", "rbf"]
     # Collections of a cluster have their labels elsewhere.
     labels_known = by_node or training.data.certain_labels is not None
-    scales: list[bool | None] = [None]
-    if training.scaling is not None:
-        usual = usual_scale(training)
-        scales = [usual, not usual]
-    candidates: list[dict[str, object]] = []
-    for scale in scales:
-        own: dict[str, object] = {} if scale is None else {"scale": scale}
-        kernels = suitable_kernels(training.reader, bool(scale) or training.reader.is_scaled) if kernel_open else []
-        if "laplacian" in kernels and labels_known and not tied:
-            kernels = [*kernels, "forest"]
-        candidates += [{**own, "kernel": kernel} for kernel in kernels] or [own]
-    return candidates
-
-
-def sums_of_kernels(ranked: Sequence[Settings]) -> list[dict[str, object]]:
-    """Return the kernel of the best settings plus the next best one, if another came close on the same columns."""
-    best, *others = ranked
-    alike = [own for own in others if all(own.get(name) == best.get(name) for name in ("scale", "neighbours"))]
-    close = [own["kernel"] for own in alike if "kernel" in own]
-    return [{"kernel": f"{best['kernel']} + {kernel}"} for kernel in close[:1]]
+    return ["linear", "rbf", "laplacian", *(["forest"] if labels_known and not tied else [])]
 
 
 def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None:
     """Return the state of a fit to graphs whose nodes have the columns of neighbours; None where these are not open."""
-    reader, data = training.reader, training.data
-    few = isinstance(data.inputs, np.ndarray) and reader.n_features <= FEW_COLUMNS
-    left = all(map(is_auto, (estimator.neighbours, estimator.kernel, estimator.prior_variance)))
-    if not (left and few and any(factors.n_factors for factors in data.factors)):
+    edges = any(factors.n_factors for factors in training.data.factors)
+    if not edges or not is_auto(estimator.neighbours) or not _few_columns_left(estimator, training):
         return None
-    if estimator.ties is not None or training.options.criteria is not None:
+    return _joined(estimator, training, replace(training.reader, neighbours=True, scaling=None))
+
+
+def with_windows(estimator: Estimator, training: FitState) -> FitState | None:
+    """Return the state of a fit to sequences with statistics of windows; None where these are not open, or for few."""
+    if training.spec.kind not in ("chain", "segments") or not is_auto(getattr(estimator, "window", 1)):
         return None
-    own = replace(reader, neighbours=True, scaling=None)
-    joined = own.joined(replace(data, inputs=reader.as_given(data.inputs)))
+    if training.data.lengths.mean() < _LONG or not _few_columns_left(estimator, training):
+        return None
+    return _joined(estimator, training, replace(training.reader, windows=True, scaling=None), always=True)
+
+
+def _few_columns_left(estimator: Estimator, training: FitState) -> bool:
+    """Whether inputs are a few columns of numbers, and what is made of them is left to the data."""
+    few = isinstance(training.data.inputs, np.ndarray) and training.reader.n_features <= FEW_COLUMNS
+    left = all(is_auto(getattr(estimator, name)) for name in ("kernel", "prior_variance"))
+    return few and left and estimator.ties is None and training.options.criteria is None
+
+
+def _joined(estimator: Estimator, training: FitState, own: Reader, always: bool = False) -> FitState:
+    """Return the state of a fit to data with further columns; ``always``: on one scale unless the user says no."""
+    data, given = training.data, training.reader
+    joined = own.joined(replace(data, inputs=given.as_given(data.inputs)))
     scaling = None
     if estimator._scales(data):
-        scaling = learn_scaling(joined.inputs, data.position_weights, always=estimator.scale is True)
+        scaling = learn_scaling(joined.inputs, data.position_weights, always=always or estimator.scale is True)
     if scaling is not None and estimator.scale is True:
         inputs = scaling(joined.inputs)
         return replace(training, reader=replace(own, scaling=scaling), data=replace(joined, inputs=inputs))
-    open_scale = replace(training.scaling or own, neighbours=True, scaling=scaling)
+    open_scale = replace(training.scaling or own, **_ways(own), scaling=scaling)
     return replace(training, reader=own, data=joined, scaling=open_scale if open_scale.is_scaled else None)
+
+
+def _ways(reader: Reader) -> dict[str, bool]:
+    """Return which further columns a reader joins."""
+    return {name: getattr(reader, name) for name in ("neighbours", "windows") if hasattr(reader, name)}
 
 
 def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimator:
@@ -137,29 +180,29 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         training.choices = estimator.choices_
         return chosen
     described = not estimator._names_cliques() and training.optimize is None
-    path = described and "prior_variance" in left
-    inputs = input_candidates(training, "kernel" in left, estimator.ties is not None)
-    chosen._set_chosen({name: fallbacks[name] for name in left if name in fallbacks} | inputs[0])
-    if not described:
-        inputs = input_candidates(training, False)
-    choices = Choices(inputs[0] | ({"prior_variance": FALLBACK} if path else {}))
-    wanted = path or len(inputs) > 1 or (described and estimator._learns_in_pilot)
+    path, kernel_left = described and "prior_variance" in left, "kernel" in left and described
+    columns, usual = scale_candidates(training), {}
+    if "kernel" in left:
+        usual = {"kernel": suitable_kernels(training.reader, scaled=False)[0]}
+    chosen._set_chosen({name: fallbacks[name] for name in left if name in fallbacks} | usual)
+    usual = usual if kernel_left else {}
+    choices = Choices(columns[0] | usual | ({"prior_variance": FALLBACK} if path else {}))
+    kernels = kernel_candidates(training, estimator.ties is not None) if kernel_left else []
+    wanted = path or max(len(kernels), len(columns)) > 1 or (described and estimator._learns_in_pilot)
     if wanted and (scenes := _scenes(estimator, training, described)):
-        if not scenes[0].has_edges:
-            inputs = [
-                {**own, **({"neighbours": bool(number)} if len(scenes) > 1 else {})}
-                for number, scene in enumerate(scenes)
-                for own in input_candidates(scene.training, "kernel" in left, estimator.ties is not None, by_node=True)
-            ]
-        names = [*(inputs[0] if len(inputs) > 1 else ()), *(["prior_variance"] if path else ())]
-        what = " and ".join(f"the {name.replace('_', ' ')}" for name in names) or "a threshold"
-        training.announce(f"choosing {what} on a part of the data")
+        if len(scenes) > 1:
+            columns = [{**own, **scene.joins} for scene in scenes for own in scene.scales]
         first, *changes = (estimator._weight_candidates(training) if path else []) or [{}]
-        inputs = [{**each, **first} for each in inputs]
-        choices = _choose_by_pilot_fits(chosen, training, scenes, inputs, path, changes, "rank" in left)
-        if choices.chosen.get("neighbours"):
-            joined = scenes[1].training
-            training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
+        columns = [{**own, **usual, **first} for own in columns]
+        if kernel_left and not scenes[0].has_edges:
+            kernels = kernel_candidates(training, estimator.ties is not None, by_node=True)
+        with blas_threads(estimator.for_pilot().blas_limit(MOST_POSITIONS)):
+            choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
+        for name, with_columns in ((("neighbours", True), with_neighbours), (("window", STATISTICS), with_windows)):
+            if name in choices.chosen.items():
+                joined = with_columns(estimator, training)
+                assert joined is not None, "the columns were among the candidates"
+                training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
     chosen._set_chosen(choices.chosen)
     training.choices = choices
     training.repeated = _find_repeated_labels(training)
@@ -169,82 +212,147 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
 
 @dataclass(frozen=True)
 class _Scene:
-    """Data of pilot fits: all of them, and the parts to learn from and to judge by, with edges or node by node."""
+    """Data of pilot fits: all of them, and parts to learn from and to judge by, with edges or node by node.
+
+    ``joins`` are the settings by which further columns are joined, and ``scales`` what the scale may be.
+    """
 
     training: FitState
-    parts: Parts
+    folds: Sequence[Parts]
+    joins: dict[str, object]
+    scales: Sequence[dict[str, object]]
     has_edges: bool = True
 
 
 def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_Scene]:
-    """Return the data of pilot fits, and those with the columns of neighbours; none where there is too little."""
-    if (parts := split(training.data)) is not None:
-        return [_Scene(training, parts)]
+    """Return the data of pilot fits, and those with further columns; none where there is too little."""
+    most = MOST_OF_FEATURES if training.reader.holds_features else MOST_POSITIONS
+    if pilot_folds(training.data, most, training.groups):
+        drawn = _some_items(training, _DRAWN * most)
+        found = [_Scene(drawn, pilot_folds(drawn.data, most, drawn.groups), {}, scale_candidates(training))]
+        if described and (seen := with_windows(estimator, drawn)) is not None:
+            folds = pilot_folds(seen.data, most, seen.groups)
+            scale: list[dict[str, object]] = [{"scale": True} if seen.scaling else {}]
+            found = [replace(found[0], joins={"window": 1}), _Scene(seen, folds, {"window": STATISTICS}, scale)]
+        return found
     if not described or training.spec.kind != "graph" or training.data.node_types is not None:
         return []
     states = [state for state in (training, with_neighbours(estimator, training)) if state is not None]
-    found = [(state, split(state.data.labelled_nodes())) for state in states]
-    return [_Scene(state, parts, has_edges=False) for state, parts in found if parts is not None]
+    return [
+        _Scene(state, folds, {"neighbours": bool(number)}, scale_candidates(state), has_edges=False)
+        for number, state in enumerate(states)
+        if (folds := pilot_folds(state.data.labelled_nodes(), most))
+    ]
+
+
+def _some_items(training: FitState, most: int) -> FitState:
+    """Return the state of a fit to some items of about so many positions, drawn the same way each time."""
+    data = training.data
+    if data.n_positions <= most:
+        return training
+    order = np.random.default_rng(0).permutation(len(data.weights))
+    chosen = np.sort(order[: int(np.searchsorted(np.cumsum(data.lengths[order]), most)) + 1])
+    groups = None if training.groups is None else training.groups[chosen]
+    return replace(training, data=data.subset(chosen), groups=groups)
 
 
 def _choose_by_pilot_fits(
     estimator: Estimator,
     training: FitState,
     scenes: Sequence[_Scene],
-    inputs: Sequence[Settings],
+    columns: Sequence[Settings],
+    kernels: Sequence[str],
     path: bool,
     changes: Sequence[Settings],
     rank_left: bool,
 ) -> Choices:
-    """Return the settings under which held-out data are most likely, and all that were tried."""
-    has_edges, spec = scenes[0].has_edges, FamilySpec("single", len(training.classes))
-    if has_edges:
-        spec = estimator.for_pilot()._family_spec(training.classes, training.data)
+    """Return the settings that predict held-out positions best, and all that were tried."""
+    single = FamilySpec("single", len(training.classes))
+    spec = estimator.for_pilot()._family_spec(training.classes, training.data) if scenes[0].has_edges else single
 
-    def stage_of(settings: Settings) -> Stage:
+    def scene_of(settings: Settings) -> _Scene:
+        return next(own for own in scenes if all(settings.get(name) == own.joins[name] for name in own.joins))
+
+    def stages_of(settings: Settings) -> list[Stage]:
+        scene = scene_of(settings)
+        return [stage_of(settings, scene, parts) for parts in scene.folds]
+
+    def stage_of(settings: Settings, scene: _Scene, parts: Parts) -> Stage:
         piloted = estimator.for_pilot()
         piloted._set_chosen(settings)
-        piloted.rank = settings.get(PILOT_RANK, piloted.rank)
-        scene = scenes[bool(settings.get("neighbours"))]
+        piloted.rank = settings.get(TRIED_RANK, piloted.rank)
+        if settings.get("kernel") == "forest":
+            piloted.kernel = Forest(n_trees=_PILOT_TREES)
         options = replace(training.options, random=np.random.default_rng(0))
         silent = NoProgress().announce
+        has_edges = scene.has_edges and settings.get(EDGES, True)
         own = replace(scene.training, announce=silent, development=None, spec=spec, options=options)
-        cliques, parts = piloted.clique_sets(own), scene.parts
-        own.cliques = [each for each in cliques if has_edges or each[1].group is None]
+        own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
         train, held_out = own.on_scale(parts, bool(settings.get("scale")))
+        if scene.has_edges and not has_edges:
+            own.spec, train, held_out = single, _position_by_position(train), _position_by_position(held_out)
         sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
 
         def variances_of(variance: float) -> list[float]:
             varied = copy.copy(piloted)
             varied.prior_variance = variance
-            variances = varied.term_variances(own)
             # Sets of nodes come before those of edges.
-            return variances if has_edges else variances[: len(own.cliques)]
+            return varied.term_variances(own)[: len(own.cliques)] if not has_edges else varied.term_variances(own)
 
-        return Stage.build(sample, beside, piloted._designs(own, sample)[0], variances_of)
+        return Stage.build(sample, beside, held_out, piloted._designs(own, sample)[0], variances_of)
 
-    pilot = Pilot(stage_of, scenes[0].parts[1].n_positions, training.announce)
-    ranked = pilot.ranked(inputs, path)
-    best = pilot.improved(pilot.improved(ranked[0], sums_of_kernels(ranked)), changes)
+    pilot = Pilot(stages_of, training.announce)
+    best = pilot.improved(pilot.best(columns, kernels, path), changes)
     training.piloted = pilot.terms(best)
     field, chosen = Field(training.piloted, spec), dict(best)
     ranks = [term.subspace.rank for term in field.terms if term.has_pivots]
     usual = estimator.basis == "random-cholesky" and training.data.n_positions > 2 * USUAL_RANK
     if rank_left and usual and ranks:
-        full = max(ranks) == MOST_RANK and pilot.gains({**best, PILOT_RANK: MOST_RANK // 2}, best)
-        chosen["rank"] = USUAL_RANK if full else MOST_RANK
-    judged = scenes[bool(best.get("neighbours"))]
-    held_out = judged.training.on_scale(judged.parts, bool(best.get("scale")))[1]
+        grows = max(ranks) == PILOT_RANK and pilot.gains(best, {**best, TRIED_RANK: 2 * PILOT_RANK})
+        chosen["rank"] = USUAL_RANK if grows else MOST_RANK
+    judged = scene_of(best)
+    numbers = len(kernels) > 1 and training.data.certain_labels is not None
+    peers: list[Trial] = []
+    if numbers and judged.has_edges and spec.kind in ("chain", "graph") and not spec.constrained:
+        training.announce("trying the field without edges, and a forest")
+        pilot.loss({**best, EDGES: False})
+        peers = [_forest(scenes[-1])]
+    held_out = judged.training.on_scale(judged.folds[0], bool(best.get("scale")))[1]
     learnt = estimator._learn_from_pilot(training, field, held_out)
-    return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
+    return Choices(chosen | learnt.chosen, (*pilot.trials, *peers, *learnt.trials))
+
+
+def _position_by_position(data: PackedData) -> PackedData:
+    """Return labelled sequences or graphs as positions by themselves."""
+    if isinstance(data, Graphs):
+        return data.labelled_nodes()
+    return replace(data, offsets=np.arange(data.n_positions + 1), weights=data.position_weights)
+
+
+def _forest(scene: _Scene) -> Trial:
+    """Return how well a forest predicts single positions that are held out, from the columns of a scene."""
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    tables, known, weights = [], [], []
+    for train, held_out in scene.folds:
+        grown = ExtraTreesClassifier(_PILOT_TREES, min_samples_leaf=5, random_state=0)
+        grown.fit(train.inputs, train.required_labels, train.position_weights)
+        table = np.full((held_out.n_positions, len(scene.training.classes)), _LEAST_SHARE)
+        table[:, grown.classes_] = np.maximum(grown.predict_proba(held_out.inputs), _LEAST_SHARE)
+        tables.append(table)
+        known.append(held_out.required_labels)
+        weights.append(held_out.position_weights)
+    judged = position_loss(*map(np.concatenate, (tables, known, weights)))
+    on_windows = " on windows" if scene.joins.get("window") == STATISTICS else ""
+    return Trial({PEER: f"forest{on_windows}"}, judged.accuracy, judged.loss, judged.temperature)
 
 
 def _find_repeated_labels(training: FitState) -> RepeatedLabels | None:
     """Detect columns of class probabilities that leak the training labels, where held-out labels are certain."""
-    scores = [trial.score for trial in training.choices.trials if trial.measure == "log-likelihood"]
+    losses = [trial.log_loss for trial in training.choices.trials if trial.log_loss is not None]
     labels = training.data.certain_labels
     # Of several labels there are probabilities of each one: their columns have no sum to recognise them by.
-    if not scores or max(scores) < -_CERTAIN or labels is None or labels.ndim != 1:
+    if not losses or min(losses) > _CERTAIN or labels is None or labels.ndim != 1:
         return None
     return columns_that_repeat(training.reader.as_given(training.data.inputs), labels, len(training.classes))
 

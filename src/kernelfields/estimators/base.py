@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
@@ -104,6 +105,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         *,
         optimize: object = None,
         held_out: tuple[object, object] = (None, None),
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the field; the frame that every ``fit`` shares."""
         from kernelfields.estimators.auto_parameters import with_chosen_parameters
@@ -127,7 +129,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
             keeper: FieldKeeper | None = keep if checkpoints else None
             with blas_threads(self.blas_limit(training.data.n_positions)):
-                training.held_out = held_out
+                training.held_out, training.groups = held_out, self._checked_groups(groups, training.data)
                 chosen = with_chosen_parameters(self, training)
                 training.cliques = chosen.clique_sets(training)
                 beside = self._place_development(training)
@@ -139,6 +141,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         warn_of_fit(fitted, self.relative_tolerance, stacklevel=4)
         warn_of_inference(fitted.warnings, stacklevel=5)
         return self
+
+    def _checked_groups(self, groups: ArrayLike | None, data: Data) -> np.ndarray | None:
+        """Return the group of each item as an array; ValueError unless there is one for each."""
+        if groups is None:
+            return None
+        listed = np.asarray(groups)
+        if listed.shape != (len(data.weights),):
+            noun = self.place_headings[0]
+            raise ValueError(f"groups must hold one value for each {noun}: {len(data.weights)}, got {listed.shape}")
+        return listed
 
     @contextmanager
     def _checkpoints(self) -> Iterator[list[Checkpoint]]:
@@ -169,6 +181,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         else:
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
+            if is_auto(self.kernel) and not self._continues and not self._names_cliques():
+                data = reader.in_own_kind(data)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
         scaling: Reader | None = None
@@ -311,10 +325,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def for_pilot(self) -> Self:
         """Return a copy for short fits on a part of the data."""
-        from kernelfields.models.pilot_fit import MOST_RANK
+        from kernelfields.models.pilot_fit import PILOT_RANK
 
         piloted = copy.copy(self)
-        piloted.rank = min(self._most_rank or MOST_RANK, MOST_RANK)
+        piloted.rank = min(self._most_rank or PILOT_RANK, PILOT_RANK)
         piloted.basis = "random-cholesky"
         return piloted
 

@@ -26,7 +26,6 @@ from kernelfields.numerics.parameters import (
     attribute,
     check_penalty,
     check_support,
-    check_window,
     declares_parameters,
     is_auto,
     one_of,
@@ -35,6 +34,7 @@ from kernelfields.numerics.parameters import (
     parameter,
     variances_or_auto,
 )
+from kernelfields.numerics.windows import STATISTICS, window_of_sequences
 from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
@@ -66,13 +66,27 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     _reads = InputReader
 
     kernel: KernelLike = parameter("auto", first=True)
-    window: int | tuple[int, int] = parameter(1, check_window)
+    window: int | tuple[int, int] | str = parameter("auto", window_of_sequences)
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
     constraints: object = parameter(None)
     decode: str = parameter("auto", one_of(*DECODINGS))
     allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
     ties: TiesLike | None = parameter(None)
+
+    @property
+    def _seen_around(self) -> int | tuple[int, int]:
+        """The window of clique sets: one position where columns have statistics of windows, or it is open."""
+        return 1 if isinstance(self.window, str) else self.window
+
+    def _new_reader(self) -> InputReader:
+        """Return the reader of a fit that begins."""
+        return self._reads(windows=self.window == STATISTICS)
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.window == STATISTICS and self.ties is not None:
+            raise ValueError("ties move columns of inputs, and window='statistics' adds others: leave out one")
 
     def _nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
         """Return the clique sets of positions and of neighbours; ``shared`` are parameters that both have."""
@@ -155,7 +169,11 @@ class ChainCRF(SequenceField):
         The transitions; None for one matrix of scores. ``EdgeCliques(kernel)`` makes transitions depend on the inputs.
         What the set leaves open (window, basis, rank, support, l1, prior_variance) is that of the estimator, of
         several prior variances the first.
-    window : odd int or (before, after), default 1; the positions around t that kernels see, those of edges included
+    window : "auto", "statistics", odd int or (before, after), default "auto"
+        The positions around t that kernels see, those of edges included; or "statistics": the columns of t and means,
+        differences and ranges of them over 5, 15 and 45 positions, as :class:`kernelfields.WindowFeatures` has them.
+        "auto" is "statistics" where they predict held-out sequences better, else 1; for up to 64 columns of numbers,
+        sequences of 20 positions or more, and a kernel and prior variance "auto".
     rank : "auto", int or None, default "auto"
         Most basis functions of a kernel without explicit features, None for no limit. "auto" is 1000; of more than 2000
         positions 500, unless held-out likelihood still rises from 250 to 500 in short fits.
@@ -275,7 +293,7 @@ class ChainCRF(SequenceField):
         if self.cliques is not None and not isinstance(self.cliques, StructureSearch):
             return [self.cliques] if isinstance(self.cliques, CliqueSet) else self.cliques
         support, l1 = "all" if is_auto(self.support) else self.support, 0.0 if is_auto(self.l1) else self.l1
-        return self._nodes_and_edges(basis=self.basis, rank=self.rank, window=self.window, support=support, l1=l1)
+        return self._nodes_and_edges(basis=self.basis, rank=self.rank, window=self._seen_around, support=support, l1=l1)
 
     def _runs_anywhere(self) -> bool:
         chosen = self.allowed is None and not self._learns_cliques
@@ -297,7 +315,7 @@ class ChainCRF(SequenceField):
             reader = self._reader.with_rule(self.allowed, X, y, classes)
             chains = reader.read(X, y, sample_weight, classes).for_fit()
         else:
-            reader = self._reads()
+            reader = self._new_reader()
             seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
             known = self._declared_classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
@@ -415,7 +433,7 @@ class ChainCRF(SequenceField):
             return Choices()
         decoded = {"viterbi": answers.best_labels(), "posterior": answers.likeliest_labels()}
         share_right = {name: float(np.average(found == labels, weights=weights)) for name, found in decoded.items()}
-        trials = tuple(Trial({"decode": name}, share, "share of right labels") for name, share in share_right.items())
+        trials = tuple(Trial({"decode": name}, share) for name, share in share_right.items())
         pays = share_right["posterior"] >= share_right["viterbi"] + _WORTH_BREAKING_RULES
         chosen = "posterior" if pays else "viterbi"
         _warn_of_rare_labels(training.classes[rare], shares[rare], np.isin(rare, decoded[chosen]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeAlias
+from typing import Generic
 
 import numpy as np
 
@@ -16,15 +16,13 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.fit import DevelopmentSet
 from kernelfields.models.pilot_fit import Choices
+from kernelfields.models.pilot_folds import Parts
 from kernelfields.models.structure import StructurePath
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearch
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration
-
-#: Data that are learnt from and data to judge by.
-Parts: TypeAlias = "tuple[PackedData, PackedData]"
 
 
 @dataclass
@@ -41,6 +39,8 @@ class FitState(Generic[Data, Reader]):
     settings: SampleSettings
     #: Inputs and labels of a development set, as they were given.
     held_out: tuple[object, object] = (None, None)
+    #: The group of each item, which folds keep together; None where each is its own.
+    groups: np.ndarray | None = None
     cliques: NamedCliques = ()
     optimize: EvidenceSearch | None = None
     development: DevelopmentSet | None = None

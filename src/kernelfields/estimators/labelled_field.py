@@ -63,6 +63,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         X_dev: object = None,
         y_dev: object = None,
         optimize: object = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the field to inputs X and labels y; Ctrl-C keeps the best estimate so far and warns.
 
@@ -79,8 +80,10 @@ class LabelledField(FieldEstimator[Data, Reader]):
             The fit stops when it has not improved for 5 iterations, and keeps what was best there.
         optimize : "evidence", an EvidenceSearch or None, default None
             Chooses prior variances and kernel parameters by the evidence.
+        groups : one value for each sequence, graph or single input, such as a person's name
+            What is left to the data is judged on groups that were held out as a whole.
         """
-        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev))
+        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev), groups=groups)
 
     @property
     def _continues(self) -> bool:

@@ -7,6 +7,7 @@ from kernelfields.data.readers import InputReader
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.inference.ring import Rings
 from kernelfields.numerics.parameters import declares_parameters
+from kernelfields.numerics.windows import STATISTICS
 
 
 class RingReader(InputReader):
@@ -29,6 +30,10 @@ class RingCRF(ChainCRF):
 
     def check_parameters(self) -> None:
         super().check_parameters()
+        if self.window == STATISTICS:
+            raise ValueError(
+                "windows end where a sequence does, and a ring has no end: window must be a number or a pair"
+            )
         for clique in self._described_cliques():
             if isinstance(clique, StartCliques | EndCliques):
                 raise ValueError(f"a ring has no first and no last label: leave out {clique!r}")

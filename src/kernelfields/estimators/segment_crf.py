@@ -31,7 +31,7 @@ from kernelfields.data.spans import SpanRules
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.chain_crf import ChainTraining, SequenceField
 from kernelfields.estimators.edges import clique_set
-from kernelfields.estimators.inspecting.explanations import checked_places, input_names
+from kernelfields.estimators.inspecting.explanations import checked_places
 from kernelfields.estimators.inspecting.segments import SegmentSettings, explain_segments
 from kernelfields.estimators.questions import Ranked, Seed
 from kernelfields.inference.answers import Answers
@@ -120,7 +120,7 @@ class SegmentCRF(SequenceField):
 
     def _described_cliques(self, max_duration: int) -> list[CliqueSet]:
         """Return the clique sets that the parameters describe."""
-        usual: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self.window}
+        usual: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self._seen_around}
         shared = {**usual, "prior_variance": self._first_variance}
         cliques = self._nodes_and_edges(**usual)
         if self.durations is not None:
@@ -161,7 +161,7 @@ class SegmentCRF(SequenceField):
         self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
     ) -> tuple[InputReader, SegmentedChains, np.ndarray]:
         y, begins = _plain_labels(self.training_labels(y, warn=part_of is None))
-        reader = SegmentReader()
+        reader = self._new_reader()
         known = None if part_of is None else part_of[1]
         known = self._declared_classes if known is None else known
         chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.allowed)
@@ -369,7 +369,7 @@ class SegmentCRF(SequenceField):
             if data.partial is not None:
                 raise ValueError("explain needs all labels of y, or None for those of the most probable segmentation")
             check_labels(data, self.field_.spec, self.classes_)
-        names = input_names(self._reader.names, self._reader.n_features, feature_names)
+        names = self._feature_names(self.field_.terms[0], feature_names)
         answers = self.field_.answers(data, Workers(1))
         places = checked_places(positions, data.n_positions, "position")
         chosen = SegmentSettings(top, against, top_positions, frozenset(places))

@@ -121,6 +121,13 @@ def data_value(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> float:
     return datafit.evaluate(datafit.potentials(parts)).value
 
 
+def predicted_marginals(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the probabilities of the labels of all positions, (N, L), for coefficients over all features."""
+    parts = [design.compress(full) for design, full in zip(datafit.designs, coefficients, strict=True)]
+    member = datafit.family.at(datafit.potentials(parts), workers=datafit.likelihood.workers)
+    return datafit.family.read_back(member.marginals())
+
+
 def fit_field(
     designs: Sequence[Design],
     sample: Sample,

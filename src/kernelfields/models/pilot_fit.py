@@ -1,65 +1,64 @@
 """Parameters by pilot fits: short fits on a part of the data, judged by what was held out of them.
 
-    scale, kernel      each of the candidates, along a path of prior variances of its own; then the sum of the best two
-    prior variance     s = 1, 10, 100, ... as long as the log-likelihood of the held-out part rises; else 1/10, ...
+    scale, kernel      all candidates at one prior variance, the best three along a path of variances of their own
+    prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls; else s/10, ...
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
                        them with l1, all without, those seen with l1, until one brings enough
-    rank               the largest there is, where the likelihood still rises from half a pilot's rank to the whole
+    rank               the largest there is, where the loss still falls from a pilot's rank to twice that
 
 A variance is the size of the functions that the field expects. One that is too small shrinks rare labels to nothing,
 one that is too large believes every training label, and the right one differs between problems by factors of thousands.
-So a few thousand positions are drawn, a fifth of them is held out, and fits go up the path, each from the coefficients
-of the one before, to a loose tolerance and in a small basis. The last fit on all data then has the settings that won.
+So a few thousand positions are drawn and held out in turn (pilot_folds.py), and fits go up the path, each from the
+coefficients of the one before, to a loose tolerance and in a small basis. What all folds predict for the positions held
+out is judged together, by the log-loss at its own best temperature (position_loss.py). Candidates that differ by less
+than ``_TIE`` are alike: the first of them, the simplest, is taken. The last fit on all data then has the settings that
+won. Where there is too little to hold out, the estimator has fallbacks, ``FALLBACK`` for the prior variance.
 
-Whole sequences, graphs or instances are held out: positions of one sequence resemble each other, and a part of it would
-be predicted too well. Only where there are fewer than five are sequences cut into pieces, and of graphs labelled nodes
-are held out, each a graph of its own, see auto_parameters.py. The draws are the same
-in every fit: two fits on the same data choose the same settings. Where there is too little to hold out, the estimator
-has fallbacks, ``FALLBACK`` for the prior variance.
-
-Cost: some ten passes a trial over ``MOST_POSITIONS`` positions at most, however many the data have.
+Cost: some ten passes a fit over ``MOST_POSITIONS`` positions at most, however many the data have. A candidate whose
+loss on the first fold is far above the least of others has no fits on the other folds.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from kernelfields.data.chains import Chains
-from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.data.partial_labels import log_weights
 from kernelfields.engines.engine import PackedData, Sample
-from kernelfields.models.fit import FittedField, data_value, fit_field
+from kernelfields.models.fit import FittedField, fit_field, predicted_marginals
+from kernelfields.models.position_loss import PositionLoss, position_loss
 from kernelfields.models.stored_values import record
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 from kernelfields.solvers.choice import FitOptions
 
-#: The variance where it cannot be chosen.
-FALLBACK = 1.0
-#: The largest rank, and how many positions are learnt from at most.
+#: The variance where it cannot be chosen, and that at which candidates are compared first.
+FALLBACK, FIRST = 1.0, 0.1
+#: The rank of a fit to all data where more does not help.
 MOST_RANK = 500
-MOST_POSITIONS = 8000
+#: The rank of pilot fits, how many positions they learn from, and how many where these are features, as of words.
+PILOT_RANK, MOST_POSITIONS, MOST_OF_FEATURES = 200, 5000, 8000
 #: The name of the rank of a pilot fit among its settings: it shows whether more would help, and is never chosen itself.
-PILOT_RANK = "pilot_rank"
-_LEAST_POSITIONS = 200
-_LEAST_ITEMS = 5
-# Labels of one instance are less informative than as many labels of others.
-_LEAST_INSTANCES = 100
-_PIECES = 20
-_HELD_OUT = 0.2
+TRIED_RANK = "pilot_rank"
+#: What is tried beside candidates and never chosen: the field without edges, and a classifier of single positions.
+EDGES, PEER = "with_edges", "classifier"
 _RATIO = 10.0
 _SMALLEST, _LARGEST = 1e-3, 1e5
-# Other settings have to bring this share of the loss to be worth it. It is more than rounding makes of short fits.
-_LEAST_GAIN = 3e-3
-# A path is left where its loss is so many times the least of all others.
-_HOPELESS = 2.0
+# Of so many candidates the path of variances is followed.
+_FOLLOWED = 3
+# Other settings have to bring so many nats a position, or this share of the loss if it is less.
+_TIE, _TIE_SHARE = 5e-3, 1e-2
+# A candidate is left where its loss is so many times the least of all others, and more by so many nats; a step along a
+# path where its loss on some folds is so many times that of the settings before.
+_HOPELESS, _FAR, _WORSE = 2.0, 0.2, 1.1
 _TOLERANCE, _MAX_ITER = 1e-2, 100
+# Probabilities whose best temperature is so many times one, or one so many times it, are worth calibrating.
+_FAR_FROM_ONE = 1.5
 # A gap of so many nats a position is fine enough, whatever share of the value it is.
 _NATS_PER_POSITION = 2e-3
 
@@ -69,22 +68,24 @@ Settings: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """What was tried, and how well it predicted held-out data: log-likelihood a position, or the share of right labels.
+    """What was tried, and how well it predicted held-out positions: the share of right labels, and the log-loss.
 
-    ``measure`` is the name of that number.
+    The loss is that at the best temperature of the probabilities, and None of what changes no probability.
     """
 
     settings: dict[str, Any]
-    score: float
-    measure: str = "log-likelihood"
+    accuracy: float
+    log_loss: float | None = None
+    temperature: float = 1.0
 
     def __str__(self) -> str:
-        return f"{in_words(self.settings)}: held-out {self.measure} {self.score:.4f} a position"
+        loss = "" if self.log_loss is None else f"log-loss {self.log_loss:.4f}, "
+        return f"{loss}accuracy {self.accuracy:.3f}: {in_words(self.settings)}"
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Parameters that were left to the data: what they are in the fit, and all that was tried on held-out data.
+    """Parameters that were left to the data: what they are in the fit, and all that was tried, the least loss first.
 
     ``trials`` is empty where there was too little to hold out, or nothing to choose between.
     """
@@ -92,17 +93,50 @@ class Choices:
     chosen: dict[str, Any] = field(default_factory=dict)
     trials: tuple[Trial, ...] = ()
 
+    def __post_init__(self) -> None:
+        ordered = sorted(self.trials, key=lambda trial: np.inf if trial.log_loss is None else trial.log_loss)
+        object.__setattr__(self, "trials", tuple(ordered))
+
     def __str__(self) -> str:
         if not self.chosen:
             return "nothing was left to the data"
-        judged = "chosen on held-out data" if self.trials else "chosen by rule"
-        lines = [f"{judged}: {in_words(self.chosen)}", *map(str, self.trials)]
-        if any(PILOT_RANK in trial.settings for trial in self.trials):
+        if not self.trials:
+            return f"chosen by rule: {in_words(self.chosen)}"
+        lines = [f"chosen on held-out data: {in_words(self.chosen)}", *map(str, self.trials)]
+        if any(TRIED_RANK in trial.settings for trial in self.trials):
             lines.append(
-                f"the other pilot fits have rank {MOST_RANK}: where half of it predicts as well, {MOST_RANK} is enough "
-                "for all data"
+                f"the other pilot fits have rank {PILOT_RANK}: where twice that predicts no better, {MOST_RANK} is "
+                "enough for all data"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.advice()])
+
+    def advice(self) -> list[str]:
+        """Return sentences on what the trials show beside the choice: what brings nothing, and what predicts better."""
+        judged = [trial for trial in self.trials if trial.log_loss is not None]
+        taken = [own for own in judged if own.settings.items() <= self.chosen.items()]
+        if not taken or taken[0].log_loss is None:
+            return []
+        best, lines = taken[0], []
+        for own in judged:
+            gain = taken[0].log_loss - (own.log_loss or 0.0)
+            if own.settings.get(EDGES, True) is False and gain > -_tie(taken[0].log_loss):
+                lines.append(
+                    f"edges bring nothing here: without them the log-loss is {own.log_loss:.4f}, and KernelClassifier "
+                    "is such a field"
+                )
+            if PEER in own.settings and gain > _tie(taken[0].log_loss):
+                windows = "WindowFeatures(), " if "windows" in own.settings[PEER] else ""
+                lines.append(
+                    f"a {own.settings[PEER]} has the better log-loss here, {own.log_loss:.4f}: try it by itself, or in "
+                    f"a field: make_pipeline({windows}OutOfFold(RandomForestClassifier()), ChainCRF())"
+                )
+        if not 1.0 / _FAR_FROM_ONE <= best.temperature <= _FAR_FROM_ONE:
+            amount = "more certain" if best.temperature > 1.0 else "less certain"
+            lines.append(
+                f"probabilities of items held out are {amount} than they should be, by a temperature of "
+                f"{best.temperature:.2g}: kernelfields.calibrate mends them, by items that the fit has not seen"
+            )
+        return lines
 
     def describe(self) -> dict[str, Any]:
         """Return plain values for a model file."""
@@ -123,102 +157,167 @@ def in_words(settings: Settings) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {word}" for name, word in zip(settings, words, strict=True))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Stage:
-    """Where settings are tried: the two parts of the data in place, the terms, and their variances at a variance."""
+    """Where settings are tried on one fold: both parts of the data in place, the terms, their variances at a variance.
+
+    ``start`` are coefficients to start from, those of the fit before; None for zero.
+    """
 
     sample: Sample
     judge: Datafit
+    held_out: PackedData
     designs: Sequence[Design]
     variances_of: Callable[[float], Sequence[float]]
+    start: Sequence[np.ndarray] | None = None
 
     @classmethod
     def build(
-        cls, sample: Sample, beside: Sample, designs: Sequence[Design], variances_of: Callable[[float], Sequence[float]]
+        cls,
+        sample: Sample,
+        beside: Sample,
+        held_out: PackedData,
+        designs: Sequence[Design],
+        variances_of: Callable[[float], Sequence[float]],
     ) -> Stage:
         """Return the stage of some terms on the sample that is learnt from, with the one beside it to judge by."""
-        return cls(sample, beside.datafit([beside.design(design.term) for design in designs]), designs, variances_of)
+        judge = beside.datafit([beside.design(design.term) for design in designs])
+        return cls(sample, judge, held_out, designs, variances_of)
+
+    def fit(self, variance: float | None) -> FittedField:
+        """Return a short fit with a prior variance, None for that of the terms."""
+        designs = self.designs if variance is None else with_variances(self.designs, self.variances_of(variance))
+        enough = _NATS_PER_POSITION * self.sample.n_positions
+        # Newton's method takes hundreds of passes for linear functions of correlated columns at a large variance.
+        solver = "auto" if any(design.sparse for design in designs) else "lbfgs"
+        options = FitOptions(solver, _TOLERANCE, _MAX_ITER, random=np.random.default_rng(0), enough=enough)
+        fitted = fit_field(designs, self.sample, options, start=self.start)
+        if fitted.solution.reason == "interrupted":
+            raise KeyboardInterrupt
+        self.start = fitted.coefficients
+        return fitted
+
+    @property
+    def known(self) -> np.ndarray:
+        """What is known of the labels held out: the labels (N,), or log-weights (N, L)."""
+        partial = self.held_out.partial
+        return self.held_out.required_labels if partial is None else log_weights(partial)
 
 
 class Pilot:
-    """Short fits, each judged by the log-likelihood of the same held-out positions.
+    """Short fits, each judged by the same held-out positions.
 
-    ``stage_of`` returns where settings are tried; those that differ in the prior variance alone share one, and go on
-    from each other's coefficients. ``announce`` takes lines about the progress.
+    ``stages_of`` returns where settings are tried, a stage for each fold; settings that differ in the prior variance
+    alone share them, and go on from each other's coefficients. ``announce`` takes lines about the progress.
     """
 
-    def __init__(self, stage_of: Callable[[Settings], Stage], n_held_out: int, announce: Callable[[str], None]):
+    def __init__(self, stages_of: Callable[[Settings], Sequence[Stage]], announce: Callable[[str], None]):
         self.trials: list[Trial] = []
-        self._stage_of, self._n_held_out, self._announce = stage_of, n_held_out, announce
-        self._found: dict[tuple, tuple[float, list[Term]]] = {}
-        self._shared: tuple | None = None
+        self._stages_of, self._announce = stages_of, announce
+        self._found: dict[tuple, tuple[list[float], list[Term]]] = {}
+        self._stages: dict[tuple, Sequence[Stage]] = {}
+        self._kinds: set[tuple] = set()
+        self._n_kinds = 0
 
-    def loss(self, settings: Settings) -> float:
-        """Return the loss of held-out data a position, minus their log-likelihood, after a fit with some settings."""
-        return self._tried(settings)[0]
+    def loss(self, settings: Settings, before: Settings | None = None) -> float:
+        """Return the log-loss of held-out positions after fits with some settings.
+
+        Where it is far above that of the best settings so far on the same folds, or above that of the settings
+        ``before``, there are no fits on further folds, and the loss is as many times theirs as on these folds.
+        """
+        return self._tried(settings, before)[0][-1]
 
     def terms(self, settings: Settings) -> list[Term]:
-        """Return the terms of the fit with some settings."""
+        """Return the terms of the first fold's fit with some settings."""
         return self._tried(settings)[1]
 
-    def _tried(self, settings: Settings) -> tuple[float, list[Term]]:
+    def _tried(self, settings: Settings, before: Settings | None = None) -> tuple[list[float], list[Term]]:
+        """Return the losses of one fold, of two and so on, and the terms of the first."""
         key = _key(settings)
         if key not in self._found:
-            loss, fitted = self._fit(settings)
-            self._found[key] = loss, fitted.terms
-            self.trials.append(Trial(dict(settings), -loss))
+            losses, best, terms = self._fit(settings, before)
+            self._found[key] = losses, terms
+            self.trials.append(Trial(dict(settings), best.accuracy, losses[-1], best.temperature))
             if settings:
                 self._announce(str(self.trials[-1]))
         return self._found[key]
 
-    def _fit(self, settings: Settings) -> tuple[float, FittedField]:
-        shared = _key({name: value for name, value in settings.items() if name != "prior_variance"})
-        if self._shared != shared:
-            self._shared, self._stage = shared, self._stage_of(settings)
-            self._start: tuple[float, Sequence[np.ndarray] | None] = np.inf, None
-        stage, variance = self._stage, settings.get("prior_variance")
-        designs = stage.designs if variance is None else with_variances(stage.designs, stage.variances_of(variance))
-        enough = _NATS_PER_POSITION * stage.sample.n_positions
-        options = FitOptions("auto", _TOLERANCE, _MAX_ITER, random=np.random.default_rng(0), enough=enough)
-        fitted = fit_field(designs, stage.sample, options, start=self._start[1])
-        if fitted.solution.reason == "interrupted":
-            raise KeyboardInterrupt
-        loss = data_value(stage.judge, fitted.coefficients) / self._n_held_out
-        if loss < self._start[0]:
-            self._start = loss, fitted.coefficients
-        return loss, fitted
+    @property
+    def _least(self) -> list[float]:
+        """The losses of the best settings so far on one fold, on two and so on; none before there are any."""
+        return min((losses for losses, _ in self._found.values()), key=lambda losses: losses[-1], default=[])
+
+    def _fit(self, settings: Settings, before: Settings | None) -> tuple[list[float], PositionLoss, list[Term]]:
+        """Return the losses of one fold, of two and so on, what is known of the last, and the terms of the first."""
+        shared = _kind(settings)
+        if shared not in self._stages:
+            if len(self._kinds | {shared}) <= self._n_kinds:
+                self._kinds.add(shared)
+                self._announce(f"trying {len(self._kinds)} of {self._n_kinds}: {in_words(dict(shared))}")
+            self._stages[shared] = self._stages_of(settings)
+        others = self._found[_key(before)][0] if before else self._least
+        terms: Sequence[Term] = ()
+        tables, known, weights, losses = [], [], [], []
+        for number, stage in enumerate(self._stages[shared]):
+            fitted = stage.fit(settings.get("prior_variance"))
+            terms = terms or fitted.terms
+            tables.append(predicted_marginals(stage.judge, fitted.coefficients))
+            known.append(stage.known)
+            weights.append(stage.held_out.position_weights)
+            judged = position_loss(*map(np.concatenate, (tables, known, weights)))
+            losses.append(judged.loss)
+            if number < len(others) - 1 and losses[-1] > _too_much(others[number], path=before is not None):
+                losses.append(losses[-1] * others[-1] / others[number])
+                break
+        return losses, judged, terms
 
     def along_variances(self, settings: Settings) -> Settings:
-        """Return settings with the prior variance of the path under which the held-out data are most likely."""
+        """Return settings with the prior variance of the path from theirs on that predicts best."""
 
         def at(variance: float) -> dict[str, Any]:
-            return {**settings, "prior_variance": variance}
+            return {**settings, "prior_variance": float(f"{variance:.6g}")}
 
-        best = FALLBACK
-        hopeless = self.loss(at(best)) > _HOPELESS * min(loss for loss, _ in self._found.values())
+        best = first = settings["prior_variance"]
+        hopeless = self.loss(at(best)) > _too_much(self._least[-1])
         for ratio in () if hopeless else (_RATIO, 1.0 / _RATIO):
             while _SMALLEST <= (variance := best * ratio) <= _LARGEST and self.gains(at(best), at(variance)):
                 best = variance
-            if best != FALLBACK:
+            if best != first:
                 break
         return at(best)
 
     def gains(self, before: Settings, after: Settings) -> bool:
         """Whether other settings bring enough to be worth it."""
         least = self.loss(before)
-        return self.loss(after) < least * (1.0 - _LEAST_GAIN)
+        return self.loss(after, before) < least - _tie(least)
 
-    def ranked(self, candidates: Sequence[Settings], path: bool) -> list[Settings]:
-        """Return candidates by increasing loss, each with the best prior variance if there is a path of them.
+    def best(self, columns: Sequence[Settings], kernels: Sequence[str], path: bool) -> Settings:
+        """Return the settings of the least loss: of columns, then, on the best columns, of kernels, the simplest first.
 
-        The first of those that others do not gain enough on goes first: last digits, and where short fits end by them,
-        make no choice. Those whose loss is far above the least are left out.
+        With a ``path``, the prior variance is the best one. The first of those that others do not gain enough on is
+        taken: last digits, and where short fits end by them, make no choice.
         """
-        found = [self.along_variances(own) if path else own for own in candidates]
-        least = min(found, key=self.loss)
-        best = next(own for own in found if not self.gains(own, least))
-        others = sorted((own for own in found if own is not best), key=self.loss)
-        return [own for own in (best, *others) if self.loss(own) <= _HOPELESS * self.loss(least)]
+        at: dict[str, Any] = {"prior_variance": FIRST if len(columns) * max(1, len(kernels)) > 1 else FALLBACK}
+        candidates = [{**own, **(at if path else {})} for own in columns]
+        self._n_kinds = len(columns) + max(0, len(kernels) - 1)
+        if len(kernels) > 1:
+            best = self._first_best(candidates)
+            candidates = [own for own in candidates if own is not best]
+            candidates = [*({**best, "kernel": kernel} for kernel in kernels), *candidates]
+        if path:
+            followed = sorted(range(len(candidates)), key=lambda index: self.loss(candidates[index]))[:_FOLLOWED]
+            kept = {_kind(candidates[index]) for index in followed}
+            self._stages = {kind: stages for kind, stages in self._stages.items() if kind in kept}
+            for index in followed:
+                candidates[index] = dict(self.along_variances(candidates[index]))
+        return self._first_best(candidates)
+
+    def _first_best(self, candidates: Sequence[Settings]) -> Settings:
+        """Return the first candidate that no other gains enough on."""
+        if len(candidates) == 1:
+            return candidates[0]
+        least = min(candidates, key=self.loss)
+        return next(own for own in candidates if not self.gains(own, least))
 
     def improved(self, settings: Settings, changes: Sequence[Settings]) -> Settings:
         """Return settings with the first of the changes that brings enough, if one does."""
@@ -226,8 +325,22 @@ class Pilot:
         return next((each for each in changed if self.gains(settings, each)), settings)
 
 
+def _tie(loss: float) -> float:
+    """Return by how much losses may differ that count as equal."""
+    return min(_TIE, _TIE_SHARE * abs(loss))
+
+
+def _too_much(least: float, path: bool = False) -> float:
+    """Return the loss beyond which settings are left, given that of others; on a path, of the step before."""
+    return _WORSE * least if path else _HOPELESS * least + _FAR
+
+
 def _key(settings: Settings) -> tuple:
     return tuple(sorted(settings.items()))
+
+
+def _kind(settings: Settings) -> tuple:
+    return _key({name: value for name, value in settings.items() if name != "prior_variance"})
 
 
 def with_variances(designs: Sequence[Design], variances: Sequence[float]) -> list[Design]:
@@ -236,45 +349,3 @@ def with_variances(designs: Sequence[Design], variances: Sequence[float]) -> lis
         design.with_clique(copy.copy(design.term.clique).set_params(prior_variance=variance))
         for design, variance in zip(designs, variances, strict=True)
     ]
-
-
-def split(data: PackedData) -> tuple[PackedData, PackedData] | None:
-    """Return a part to learn from and a part to judge by; None where there is too little for both.
-
-    Items of the second part with labels that the first does not have are left out.
-    """
-    if data.lie_with is not None or data.n_positions < _LEAST_POSITIONS:
-        return None
-    if isinstance(data, LabelledInstances) and data.n_instances < _LEAST_INSTANCES:
-        return None
-    if isinstance(data, Chains) and np.count_nonzero(data.weights) < _LEAST_ITEMS:
-        data = in_pieces(data, max(1, data.n_positions // _PIECES))
-    items = np.flatnonzero(data.weights > 0)
-    if len(items) < _LEAST_ITEMS:
-        return None
-    order = np.random.default_rng(0).permutation(items)
-    sizes = data.lengths[order]
-    ends = np.cumsum(sizes)
-    budget = min(ends[-1], MOST_POSITIONS / (1.0 - _HELD_OUT))
-    n_held = max(1, int(np.searchsorted(ends, _HELD_OUT * budget, side="right")))
-    n_all = max(n_held + 1, int(np.searchsorted(ends, ends[n_held - 1] + MOST_POSITIONS, side="right")))
-    train, held_out = data.subset(np.sort(order[n_held:n_all])), data.subset(np.sort(order[:n_held]))
-    known = np.zeros(1 + int(data.required_labels.max()), dtype=bool)
-    known[train.required_labels] = True
-    seen = known[held_out.required_labels]
-    if seen.all():
-        return train, held_out
-    sizes = held_out.lengths
-    whole = np.logical_and.reduceat(seen, np.cumsum(sizes) - sizes)
-    return (train, held_out.subset(whole)) if whole.any() else None
-
-
-def in_pieces(chains: Chains, length: int) -> Chains:
-    """Return the sequences cut into pieces of about so many positions."""
-    cuts = [
-        np.linspace(begin, end, max(1, round((end - begin) / length)) + 1).round().astype(np.int64)[1:]
-        for begin, end in pairwise(chains.offsets.tolist())
-    ]
-    counts = [len(each) for each in cuts]
-    offsets = np.concatenate([[0], *cuts])
-    return replace(chains, offsets=offsets, weights=np.repeat(chains.weights, counts))

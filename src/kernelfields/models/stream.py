@@ -71,6 +71,11 @@ class LabelStream:
         self.lag, self.every = _checked_lag(lag, self._after), every
         check_count(every, "every")
         self._reader, self._classes, self._workers = replace(reader, warns=False), classes, Workers(n_jobs)
+        if reader.windows:
+            raise ValueError(
+                "a stream sees one position after the other, and this field sees means and ranges over 45 positions: "
+                "predict whole sequences, or fit with window=1"
+            )
         if not reader.by_position:
             raise ValueError(
                 "a stream sees one position after the other, and what this field allows depends on whole sequences "

@@ -14,6 +14,9 @@ import numpy as np
 from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, entries_of, is_sparse
 
+#: The window of sequences whose columns are joined with statistics of windows, see window_statistics.py.
+STATISTICS = "statistics"
+
 
 def window_view(inputs: Rows, offsets: np.ndarray, window: object) -> Rows:
     """Join every row with its neighbours; a window of one position returns ``inputs`` itself."""
@@ -56,3 +59,12 @@ def _sparse(inputs: SparseRows, offsets: np.ndarray, shifts: np.ndarray) -> Spar
     index = np.int32 if max(indptr[-1], *shape) <= np.iinfo(np.int32).max else np.int64
     # The kind of the input stays: csr_array gives csr_array, csr_matrix gives csr_matrix.
     return type(inputs)((inputs.data[entries], columns.astype(index), indptr.astype(index)), shape=shape)
+
+
+def window_of_sequences(value: object, name: str) -> None:
+    """Raise ValueError unless a value is a window of inputs, "statistics" of windows, or left to the data."""
+    if isinstance(value, str):
+        if value not in ("auto", STATISTICS):
+            raise ValueError(f"window must be 'auto', {STATISTICS!r}, an odd number or a pair, got {value!r}")
+        return
+    check_window(value)

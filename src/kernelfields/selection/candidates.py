@@ -107,7 +107,8 @@ def list_candidates(
 
     def inputs() -> tuple[Matrix, np.ndarray]:
         data = training.data
-        seen = NodeCliques(window=estimator.window).view(data) if hasattr(estimator, "window") else data.inputs
+        window = getattr(estimator, "window", 1)
+        seen = data.inputs if isinstance(window, str) else NodeCliques(window=window).view(data)
         return seen, data.weights if seen.shape[0] == len(data.weights) else data.position_weights
 
     candidates = []

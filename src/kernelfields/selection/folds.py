@@ -31,6 +31,7 @@ from sklearn.utils import _safe_indexing, get_tags, indexable
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import InputReader, TableReader
 from kernelfields.estimators.fit_state import FitState
+from kernelfields.models.pilot_folds import spread_folds
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.selection.candidates import Searched
 
@@ -155,19 +156,6 @@ def split_items(
     if not splits:
         raise ValueError("cv holds no folds: give pairs of training and held-out indices")
     return splits
-
-
-def spread_folds(labels: list[np.ndarray], n_folds: int, random: np.random.Generator) -> list[Split]:
-    """Return folds of equal size over which the holders of rare labels are spread; labels are small numbers."""
-    present = [np.unique(own) if len(own) > 1 else own for own in labels]
-    holders = np.bincount(np.concatenate(present))
-    # Those of which nothing is known come last, spread as well.
-    rarest = np.array([own[np.argmin(holders[own])] if len(own) else len(holders) for own in present])
-    order = random.permutation(len(labels))
-    order = order[np.argsort(rarest[order], kind="stable")]
-    fold = np.empty(len(labels), dtype=np.int64)
-    fold[order] = np.arange(len(labels)) % n_folds
-    return [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(n_folds)]
 
 
 def _indices(part: object, where: str, n_items: int, noun: str) -> np.ndarray:

@@ -101,7 +101,7 @@ class ChainModel:
         self._jointly_by_default = bool(structure.get("jointly"))
         self.decodes_jointly()
         subspaces = document["subspaces"]
-        self.terms = [_term(entry, subspaces, n_labels, self.n_features_in_) for entry in document["terms"]]
+        self.terms = [_term(entry, subspaces, n_labels, self.inputs.n_columns) for entry in document["terms"]]
         self._scorers = [_scorer(term) for term in self.terms]
         #: Whether one table of transition scores serves all positions.
         self.tied = all(term.kernel is None for term in self.terms if term.kind == "edge")

@@ -24,6 +24,7 @@ from kernelfields.models.model_file import Document
 from kernelfields.numerics.containers import columns_of
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
 from kernelfields.numerics.stored_arrays import whole_array, whole_number
+from kernelfields.numerics.window_statistics import window_names, with_window_columns
 
 if TYPE_CHECKING:
     from kernelfields.features.text import StoredTransformer
@@ -77,7 +78,10 @@ class Inputs:
         self.names: dict[str, int] | None = None if names is None else dict(zip(names, range(len(names)), strict=True))
         if self.names is not None and len(self.names) != self.n_features:
             raise ServingError("the names of the features do not match their number")
-        self.scaling = Scaling.rebuild(described.get("scaling"), self.n_features)
+        #: Whether columns are joined with statistics of windows, and how many there are then.
+        self.windows = bool(described.get("windows", False))
+        self.n_columns = len(window_names([""] * self.n_features)) if self.windows else self.n_features
+        self.scaling = Scaling.rebuild(described.get("scaling"), self.n_columns)
         allowed = described.get("allowed")
         self.dictionary = None if allowed is None else Dictionary(allowed, n_labels)
 
@@ -88,9 +92,11 @@ class Inputs:
         if not np.isfinite(rows.data if is_sparse(rows) else rows).all():
             raise ValueError("inputs must be finite: impute or drop what is not")
         penalties = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
+        offsets = np.arange(rows.shape[0] + 1) if self.of_rows else offsets_of(np.array(lengths))
+        if self.windows:
+            rows = with_window_columns(np.asarray(rows), offsets)
         if self.scaling is not None:
             rows = self.scaling(rows)
-        offsets = np.arange(rows.shape[0] + 1) if self.of_rows else offsets_of(np.array(lengths))
         return Packed(rows, offsets, penalties)
 
     def encoded(self, x: Sequence) -> dict[str, np.ndarray]:

@@ -103,6 +103,10 @@ class _Export:
         self.chain, self.graph = chain, Graph()
         self.n_labels = len(chain.classes_)
         graph, inputs = self.graph, chain.inputs
+        if inputs.windows:
+            raise ServingError(
+                "this field sees statistics of windows, which ONNX does not have here: fit with window=1"
+            )
         arrays = {name: graph.value(name, name) for name in ("inputs", "indptr", "indices", "values")}
         length = arrays["indptr" if inputs.sparse else "inputs"].node("Shape").part(graph.whole(0), graph.whole(1))
         #: [T], the number of positions.

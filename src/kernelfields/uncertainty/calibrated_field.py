@@ -39,6 +39,7 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.spans import span_probabilities
 from kernelfields.models.documents import describe_parameters, rebuild_estimator
 from kernelfields.models.model_file import Document
+from kernelfields.models.position_loss import position_loss
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.models.wrapped_field import WrappedField, field_inside, opened
 from kernelfields.numerics.parameters import attribute, check_declared, declares_parameters, one_of, parameter
@@ -49,8 +50,6 @@ from kernelfields.uncertainty.events import answering, known_positions
 POSITIONS, ENTITIES, LABELLINGS = "positions", "entities", "labellings"
 # Probabilities are kept so far from 0 and 1 that their log-odds exist.
 _CLOSEST = 1e-9
-#: Temperatures are looked for between 1 / WIDEST and WIDEST.
-WIDEST = 100.0
 # How strongly exponent and factor of the odds are pulled to 1 and 0, where they change nothing.
 _PULL = 1.0
 
@@ -316,20 +315,11 @@ def _log_odds(chances: np.ndarray) -> np.ndarray:
 
 def _fit_rows(table: np.ndarray, true: np.ndarray, method: str) -> Scaling | Steps:
     """Return the map of marginals (N, L) of which columns ``true`` (N,) are right."""
-    rows = np.arange(len(true))
     if method == "isotonic":
         hits = np.zeros_like(table)
-        hits[rows, true] = 1.0
+        hits[np.arange(len(true)), true] = 1.0
         return _fit_steps(table.ravel(), hits.ravel())
-    logs = np.log(np.maximum(table, np.finfo(np.float64).tiny))
-
-    def loss(log_temperature: float) -> float:
-        scaled = logs * np.exp(-log_temperature)
-        return float(np.mean(np.logaddexp.reduce(scaled, axis=1) - scaled[rows, true]))
-
-    reach = float(np.log(WIDEST))
-    found = scipy.optimize.minimize_scalar(loss, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-6})
-    return Scaling(np.exp([-found.x]), np.zeros(1))
+    return Scaling(np.array([1.0 / position_loss(table, true).temperature]), np.zeros(1))
 
 
 def _fit_events(chances: np.ndarray, happened: np.ndarray, method: str) -> Scaling | Steps:

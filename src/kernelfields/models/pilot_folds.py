@@ -1,0 +1,144 @@
+"""Parts of labelled data for pilot fits: some to learn from, others held out to judge by.
+
+Whole sequences, graphs or instances are held out, or whole groups of them where the user names groups, such as persons:
+positions of one item resemble each other, and a part of it would be predicted too well. What new items are like is
+seen in many items, not in many positions of one. So
+
+    many items      one fold: a fifth of the positions that are drawn is held out
+    fewer           four folds, each item held out once: items differ more than candidates do, and which of two
+                    candidates predicts a few items better says little about others
+    fewer than 5    sequences are cut into pieces; of graphs there are no folds, see auto_parameters.py
+
+Of more positions than ``most``, long sequences are cut into pieces, and all items give some before one gives more.
+Labels that are rare are spread over folds. Draws are the same in every fit.
+Cost: O(N + S log S). Arrays: ``groups`` (S,), of any values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+
+from kernelfields.data.chains import Chains
+from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.data.partial_labels import informative
+from kernelfields.data.segments import SegmentedChains
+from kernelfields.engines.engine import PackedData
+
+#: Data that are learnt from and data to judge by.
+Parts: TypeAlias = tuple[PackedData, PackedData]
+
+_LEAST_POSITIONS = 200
+_LEAST_ITEMS = 5
+# Labels of one instance are less informative than as many labels of others.
+_LEAST_INSTANCES = 100
+_N_FOLDS = 4
+_HELD_OUT = 0.2
+# A single fold has to hold out so many items or groups, and so many positions.
+_FIRM, _FIRM_POSITIONS = 40, 500
+# Few sequences are cut into so many pieces in all; long ones, of which a part is drawn, into pieces of a length.
+_PIECES, _LENGTH = 20, 100
+
+
+def pilot_folds(data: PackedData, most: int, groups: np.ndarray | None = None) -> list[Parts]:
+    """Return parts to learn from, of about ``most`` positions, and parts to judge by; none where there is too little.
+
+    Items of a second part with labels that the first does not have are left out.
+    """
+    if data.lie_with is not None or data.n_positions < _LEAST_POSITIONS:
+        return []
+    if isinstance(data, LabelledInstances) and data.n_instances < _LEAST_INSTANCES:
+        return []
+    units = np.arange(len(data.weights)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    data, units = _weighted(data, units)
+    if len(np.unique(units)) < (_LEAST_ITEMS if groups is None else 2):
+        if not isinstance(data, Chains):
+            return []
+        data, _ = in_pieces(data, max(1, data.n_positions // _PIECES))
+        units = np.arange(len(data.weights))
+        if len(units) < _LEAST_ITEMS:
+            return []
+    random = np.random.default_rng(0)
+    rank = random.permutation(units.max() + 1)
+    sizes = np.bincount(units, data.lengths, minlength=len(rank))[np.argsort(rank)]
+    ends = np.cumsum(sizes)
+    n_held = int(np.searchsorted(ends, _HELD_OUT * min(ends[-1], most / (1.0 - _HELD_OUT)), side="right"))
+    if n_held >= _FIRM and ends[n_held - 1] >= _FIRM_POSITIONS:
+        n_all = max(n_held + 1, int(np.searchsorted(ends, ends[n_held - 1] + most, side="right")))
+        places = rank[units]
+        splits = [(np.flatnonzero((places >= n_held) & (places < n_all)), np.flatnonzero(places < n_held))]
+    else:
+        data, units = _drawn(data, units, rank, most)
+        units = np.unique(units, return_inverse=True)[1]
+        by_unit = np.argsort(units, kind="stable")
+        labels = [data.required_labels[data.offsets[i] : data.offsets[i + 1]] for i in by_unit.tolist()]
+        bounds = np.cumsum(np.bincount(units))
+        held = [np.concatenate(labels[begin:end]) for begin, end in pairwise([0, *bounds.tolist()])]
+        folds = spread_folds(held, min(_N_FOLDS, len(held)), random)
+        splits = [(np.flatnonzero(np.isin(units, own)), np.flatnonzero(np.isin(units, out))) for own, out in folds]
+    parts = [(data.subset(own), _answerable(data.subset(own), data.subset(out))) for own, out in splits]
+    return [(own, out) for own, out in parts if len(out.weights)]
+
+
+def _weighted(data: PackedData, units: np.ndarray) -> tuple[PackedData, np.ndarray]:
+    """Return the items that count."""
+    counts = data.weights > 0
+    return (data, units) if counts.all() else (data.subset(counts), units[counts])
+
+
+def _drawn(data: PackedData, units: np.ndarray, rank: np.ndarray, most: int) -> tuple[PackedData, np.ndarray]:
+    """Return items of about ``most`` positions, or pieces: in turn one of each unit, in the order of ``rank``."""
+    if data.n_positions <= most:
+        return data, units
+    if isinstance(data, Chains) and not isinstance(data, SegmentedChains):  # how long segments last is learnt from them
+        data, parents = in_pieces(data, _LENGTH)
+        units = units[parents]
+    shuffled = np.random.default_rng(1).permutation(len(units))
+    by_unit = shuffled[np.argsort(units[shuffled], kind="stable")]
+    counts = np.bincount(units)
+    turn = np.empty(len(units), dtype=np.int64)
+    turn[by_unit] = np.arange(len(units)) - np.repeat(np.cumsum(counts) - counts, counts)
+    order = np.lexsort((rank[units], turn))
+    chosen = np.sort(order[: max(_LEAST_ITEMS, int(np.searchsorted(np.cumsum(data.lengths[order]), most)))])
+    return data.subset(chosen), units[chosen]
+
+
+def _answerable(train: PackedData, held_out: PackedData) -> PackedData:
+    """Return the items held out whose labels are all among those learnt, and of which something is known."""
+    known = np.zeros(1 + max(int(part.required_labels.max()) for part in (train, held_out)), dtype=bool)
+    known[train.required_labels] = True
+    lengths = held_out.lengths
+    starts = np.cumsum(lengths) - lengths
+    whole = np.logical_and.reduceat(known[held_out.required_labels], starts)
+    if held_out.partial is not None:
+        whole &= np.logical_or.reduceat(informative(held_out.partial), starts)
+    return held_out if whole.all() else held_out.subset(whole)
+
+
+def in_pieces(chains: Chains, length: int) -> tuple[Chains, np.ndarray]:
+    """Return the sequences cut into pieces of about so many positions, and the sequence of each piece."""
+    cuts = [
+        np.linspace(begin, end, max(1, round((end - begin) / length)) + 1).round().astype(np.int64)[1:]
+        for begin, end in pairwise(chains.offsets.tolist())
+    ]
+    parents = np.repeat(np.arange(len(cuts)), [len(each) for each in cuts])
+    offsets = np.concatenate([[0], *cuts])
+    return replace(chains, offsets=offsets, weights=chains.weights[parents]), parents
+
+
+def spread_folds(
+    labels: list[np.ndarray], n_folds: int, random: np.random.Generator
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return folds of equal size over which the holders of rare labels are spread; labels are small numbers."""
+    present = [np.unique(own) if len(own) > 1 else own for own in labels]
+    holders = np.bincount(np.concatenate(present))
+    # Those of which nothing is known come last, spread as well.
+    rarest = np.array([own[np.argmin(holders[own])] if len(own) else len(holders) for own in present])
+    order = random.permutation(len(labels))
+    order = order[np.argsort(rarest[order], kind="stable")]
+    fold = np.empty(len(labels), dtype=np.int64)
+    fold[order] = np.arange(len(labels)) % n_folds
+    return [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(n_folds)]
