@@ -198,8 +198,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         with blas_threads(estimator.for_pilot().blas_limit(MOST_POSITIONS)):
             choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
         for name, with_columns in ((("neighbours", True), with_neighbours), (("window", STATISTICS), with_windows)):
-            if name in choices.chosen.items():
-                joined = with_columns(estimator, training)
+            if name in choices.chosen.items() and (joined := with_columns(estimator, training)) is not None:
                 training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
     chosen._set_chosen(choices.chosen)
     training.choices = choices
@@ -229,14 +228,15 @@ def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_
         drawn = _some_items(training, _DRAWN * most)
         found = [_Scene(drawn, pilot_folds(drawn.data, most, drawn.groups), {}, scale_candidates(training))]
         if described and (seen := with_windows(estimator, drawn)) is not None:
-            folds, scale = pilot_folds(seen.data, most, seen.groups), [{"scale": True}] if seen.scaling else [{}]
+            folds = pilot_folds(seen.data, most, seen.groups)
+            scale: list[dict[str, object]] = [{"scale": True}] if seen.scaling else [{}]
             found = [replace(found[0], joins={"window": 1}), _Scene(seen, folds, {"window": STATISTICS}, scale)]
         return found
     if not described or training.spec.kind != "graph" or training.data.node_types is not None:
         return []
     states = [state for state in (training, with_neighbours(estimator, training)) if state is not None]
     return [
-        _Scene(state, folds, {"neighbours": bool(number)}, scale_candidates(state), has_edges=False)
+        _Scene(state, folds, {"neighbours": bool(number)} if states[1:] else {}, scale_candidates(state), False)
         for number, state in enumerate(states)
         if (folds := pilot_folds(state.data.labelled_nodes(), most))
     ]

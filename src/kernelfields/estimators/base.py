@@ -183,7 +183,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
             if is_auto(self.kernel) and not self._continues and not self._names_cliques():
-                data = reader.in_own_kind(data)  # type: ignore[arg-type, assignment, type-var]
+                data = reader.in_own_kind(data)  # type: ignore[type-var]
         spec, engine = self._family_spec(classes, data), self._engine(data)
         partial = self._partial_settings()
         criteria = partial.criteria(data, reader, classes)

@@ -255,7 +255,8 @@ class Pilot:
                 self._announce(f"trying {len(self._kinds)} of {self._n_kinds}: {in_words(dict(shared))}")
             self._stages[shared] = self._stages_of(settings)
         others = self._found[_key(before)][0] if before else self._least
-        tables, known, weights, losses, terms = [], [], [], [], []
+        tables, known, weights, losses = [], [], [], []
+        terms: list[Term] = []
         for number, stage in enumerate(self._stages[shared]):
             fitted = stage.fit(settings.get("prior_variance"))
             terms = terms or fitted.terms
@@ -296,7 +297,7 @@ class Pilot:
         taken: last digits, and where short fits end by them, make no choice.
         """
         at: dict[str, Any] = {"prior_variance": FIRST if len(columns) * max(1, len(kernels)) > 1 else FALLBACK}
-        candidates = [{**own, **(at if path else {})} for own in columns]
+        candidates: list[Settings] = [{**own, **(at if path else {})} for own in columns]
         self._n_kinds = len(columns) + max(0, len(kernels) - 1)
         if len(kernels) > 1:
             best = self._first_best(candidates)

@@ -93,7 +93,7 @@ class Inputs:
             raise ValueError("inputs must be finite: impute or drop what is not")
         allowed = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
         offsets = np.arange(rows.shape[0] + 1) if self.of_rows else offsets_of(np.array(lengths))
-        if self.windows:
+        if self.windows and isinstance(rows, np.ndarray):
             rows = with_window_columns(rows, offsets)
         if self.scaling is not None:
             rows = self.scaling(rows)
