@@ -59,7 +59,8 @@ def test_defaults_choose_durations_and_variance():
     assert model.max_duration_ == min(2 * longest_run(labels), max(map(len, labels)))
     assert model.durations_.shape == (model.max_duration_, 3)
     assert model.score(inputs, labels) > 0.6
-    assert len(model.show(inputs[0], labels[0], caption="one").segments) > 1
+    shown = [model.show(x, y, caption="one").segments for x, y in zip(inputs[:10], labels[:10], strict=True)]
+    assert max(map(len, shown)) > 1
 
 
 def longest_run(labels):

@@ -214,7 +214,7 @@ def build_estimator(settings: RunSettings, *, transitions: bool = True) -> Field
         return ChainCRF(**nodes, edges=edges, **fit)
     if edges is not None:
         raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")
-    usual = {"prior_variance": 1.0, "kernel": "linear", "support": "all", "l1": 0.0}
+    usual = {"prior_variance": 1.0, "kernel": "linear", "window": 1, "support": "all", "l1": 0.0}
     nodes |= {name: value for name, value in usual.items() if nodes[name] == "auto"}
     return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
 

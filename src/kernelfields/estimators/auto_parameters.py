@@ -239,7 +239,7 @@ def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_
         return []
     states = [state for state in (training, with_neighbours(estimator, training)) if state is not None]
     return [
-        _Scene(state, folds, {"neighbours": bool(number)}, scale_candidates(state), has_edges=False)
+        _Scene(state, folds, {"neighbours": bool(number)} if states[1:] else {}, scale_candidates(state), False)
         for number, state in enumerate(states)
         if (folds := pilot_folds(state.data.labelled_nodes(), most))
     ]

@@ -256,8 +256,8 @@ class Pilot:
                 self._announce(f"trying {len(self._kinds)} of {self._n_kinds}: {in_words(dict(shared))}")
             self._stages[shared] = self._stages_of(settings)
         others = self._found[_key(before)][0] if before else self._least
-        terms: Sequence[Term] = ()
         tables, known, weights, losses = [], [], [], []
+        terms: list[Term] = []
         for number, stage in enumerate(self._stages[shared]):
             fitted = stage.fit(settings.get("prior_variance"))
             terms = terms or fitted.terms
@@ -267,7 +267,8 @@ class Pilot:
             judged = position_loss(*map(np.concatenate, (tables, known, weights)))
             losses.append(judged.loss)
             if number < len(others) - 1 and losses[-1] > _too_much(others[number], path=before is not None):
-                losses.append(losses[-1] * others[-1] / others[number])
+                # The loss of all folds, if it grew as that of the others did.
+                losses.append(losses[-1] * (others[-1] / others[number] if others[number] else 1.0))
                 break
         return losses, judged, terms
 
@@ -298,7 +299,7 @@ class Pilot:
         taken: last digits, and where short fits end by them, make no choice.
         """
         at: dict[str, Any] = {"prior_variance": FIRST if len(columns) * max(1, len(kernels)) > 1 else FALLBACK}
-        candidates = [{**own, **(at if path else {})} for own in columns]
+        candidates: list[Settings] = [{**own, **(at if path else {})} for own in columns]
         self._n_kinds = len(columns) + max(0, len(kernels) - 1)
         if len(kernels) > 1:
             best = self._first_best(candidates)
