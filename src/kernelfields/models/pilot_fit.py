@@ -223,7 +223,7 @@ class Pilot:
         """Return the log-loss of held-out positions after fits with some settings.
 
         Where it is far above that of the best settings so far on the same folds, or above that of the settings
-        ``before``, there are no fits on further folds, and the loss is as many times theirs as on these folds.
+        ``before``, there are no fits on further folds, and the loss is as much above theirs as on these folds.
         """
         return self._tried(settings, before)[0][-1]
 
@@ -267,8 +267,7 @@ class Pilot:
             judged = position_loss(*map(np.concatenate, (tables, known, weights)))
             losses.append(judged.loss)
             if number < len(others) - 1 and losses[-1] > _too_much(others[number], path=before is not None):
-                # The loss of all folds, if it grew as that of the others did.
-                losses.append(losses[-1] * (others[-1] / others[number] if others[number] else 1.0))
+                losses.append(losses[-1] + others[-1] - others[number])
                 break
         return losses, judged, terms
 
@@ -333,7 +332,7 @@ def _tie(loss: float) -> float:
 
 def _too_much(least: float, path: bool = False) -> float:
     """Return the loss beyond which settings are left, given that of others; on a path, of the step before."""
-    return _WORSE * least if path else _HOPELESS * least + _FAR
+    return _WORSE * least + _TIE if path else _HOPELESS * least + _FAR
 
 
 def _key(settings: Settings) -> tuple:
