@@ -26,7 +26,7 @@ import argparse
 import multiprocessing
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -75,16 +75,21 @@ def field(rank: int, **settings: Any) -> ChainCRF:
     return ChainCRF(Linear() + RBF(0.05), window=15, rank=rank, **settings)
 
 
-def measured(crf: ChainCRF, X: Any, y: Any, iterations: int) -> dict:
-    """Fit by some iterations of L-BFGS, twice; return what the second time took."""
+def measured(crf: ChainCRF, X: Any, y: Any, iterations: int, processor: Callable[[], float]) -> dict:
+    """Fit by some iterations of L-BFGS, twice; return what the second time took.
+
+    ``processor`` returns the seconds that processors have worked for the processes of the fit.
+    """
     crf.set_params(solver="lbfgs", tol=1e-12, max_iter=iterations)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so many iterations are not a fit to the end
         crf.fit(X, y)
+        before = processor()
         spent = seconds(lambda: crf.fit(X, y))
     solution = crf.solution_
     return {
         "seconds": spent,
+        "processor_seconds": processor() - before,
         "value": solution.value,
         "passes": solution.passes,
         "seconds_per_pass": solution.seconds / solution.passes,
@@ -116,14 +121,16 @@ def compare_processes(share: float, rank: int, iterations: int) -> Iterator[dict
     for data in ("netsurfp2-ss3", "OCR letters"):
         make = field if data == "netsurfp2-ss3" else letters
         X, y = proteins(share) if make is field else ocr_letters()[:2]
-        here = measured(make(rank, n_jobs=2), X, y, iterations)
+        here = measured(make(rank, n_jobs=2), X, y, iterations, time.process_time)
         positions = sum(map(len, y))
         with workers(2) as client:
             if make is field:
                 read = dask.delayed(proteins, pure=True, nout=2)
                 parts = [read(share, part, 2) for part in range(2)]
                 X, y = (client.persist([part[number] for part in parts]) for number in range(2))
-            there = measured(make(rank, engine=Dask(client)), X, y, iterations)
+            there = measured(
+                make(rank, engine=Dask(client)), X, y, iterations, lambda: sum(client.run(time.process_time).values())
+            )
         row = {"what": "processes", "data": data, "positions": positions, "rank": rank, "threads": here}
         ratio = here["seconds_per_pass"] / there["seconds_per_pass"]
         yield {**row, "processes": there, "ratio": ratio, "difference": abs(there["value"] / here["value"] - 1.0)}
@@ -284,7 +291,10 @@ def main() -> None:
     if asked.what == "processes":
         for row in compare_processes(asked.share, asked.rank or 500, asked.iterations):
             rows.append(row)
-            each = [f"{row[name]['seconds_per_pass']:.3f} s a pass" for name in ("threads", "processes")]
+            both = row["threads"], row["processes"]
+            each = [
+                f"{own['seconds_per_pass']:.3f} s a pass, {own['processor_seconds']:.1f} of processor" for own in both
+            ]
             print(
                 f"{row['data']}, {row['positions']:,} positions, rank {row['rank']}: two threads {each[0]}, two "
                 f"processes {each[1]}, ratio {row['ratio']:.2f}; values differ by {row['difference']:.1e}",

@@ -154,10 +154,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     random = np.random.default_rng(arguments.seed)
-    rows: list[dict] = []
     for kind in arguments.kinds:
-        rows += killed_fits(kind, arguments, random)
-    merge_results("dask_kills.json", rows, ("kind", "killed_after"), CAMPAIGNS)
+        rows = killed_fits(kind, arguments, random)
+        merge_results("dask_kills.json", rows, ("kind", "killed_after"), CAMPAIGNS)
 
 
 if __name__ == "__main__":
