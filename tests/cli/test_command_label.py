@@ -1,6 +1,11 @@
 """``kernelfields label`` before its page is open: what is wrong is one line, and nothing is left behind."""
 
+import json
+import re
+import signal
+import subprocess
 import sys
+import urllib.request
 
 import pytest
 from command_files import run
@@ -64,3 +69,23 @@ def test_two_annotators_agree_in_a_table_and_go_into_one_model(tmp_path):
     assert set(model.confusions_) == {"anna", "ben"}
     files["ben"].write_text("Other\tO\n")
     assert "have different words" in refused("agreement", *files.values())
+
+
+def test_the_page_that_is_interrupted_says_what_is_not_saved(tmp_path):
+    pytest.importorskip("starlette", reason="the extra page is not installed")
+    (tmp_path / "notes.txt").write_text("Anna Smith went home.\nNobody else did.\n")
+    command = [sys.executable, "-m", "kernelfields.cli", "label", "notes.txt", "--labels", "PER", "--no-browser"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        lines = [running.stderr.readline() for _ in range(2)]
+        assert "notes.conll: 2 items, 9 positions not labelled" in lines[0]
+        address, token = re.search(r"(http://\S+/)\?token=(\S+)", lines[1]).groups()
+        body = {"item": 0, "version": 0, "begin": 0, "end": 2, "kind": "PER"}
+        headers = {"Content-Type": "application/json", "X-Kernelfields-Token": token}
+        request = urllib.request.Request(f"{address}api/mark", json.dumps(body).encode(), headers)
+        urllib.request.urlopen(request).close()
+        running.send_signal(signal.SIGINT)
+        _, last = running.communicate(timeout=60)
+    assert running.returncode == 0
+    assert (
+        "1 action not saved in notes.conll yet: they are in notes.conll.journal, and the same command goes on" in last
+    )

@@ -407,6 +407,18 @@ def test_on_a_phone_everything_is_in_reach(browser, served, tmp_path):
     page.locator("#candidates button").nth(0).tap()
     ready(page)
     assert session.labels()[0][0] == "B-city"
+    # A finger that is drawn over words marks them.
+    boxes = [page.locator(".token").nth(place).bounding_box() for place in (1, 2)]
+    places = [(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2) for box in boxes]
+    touch = page.context.new_cdp_session(page)
+    steps = np.linspace(places[0], places[1], 6).tolist()
+    for kind, points in [("touchStart", steps[:1]), *(("touchMove", [point]) for point in steps[1:]), ("touchEnd", [])]:
+        known = [{"x": x, "y": y} for x, y in points]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": known})
+    ready(page)
+    page.locator("#candidates button").nth(1).tap()
+    ready(page)
+    assert session.labels()[0][1:3] == ["B-river", "I-river"]
     assert not page.locator("#queue").is_visible()
     page.locator("#drawer").tap()
     page.locator("#queue li button").nth(4).tap()

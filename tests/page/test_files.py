@@ -31,14 +31,15 @@ def documents(kind):
     return found + [Document(text, id=name and f"{name}{n}") for n, text in enumerate(TEXTS[1:], start=2)]
 
 
-@pytest.mark.parametrize("kind", ["doccano", "labelstudio", "brat", "spacy", "columns"])
+@pytest.mark.parametrize("kind", ["doccano", "labelstudio", "brat", "spacy", "columns", "conllu"])
 def test_texts_of_all_formats(tmp_path, kind):
     if kind == "spacy":
         pytest.importorskip("spacy")
     ending = {"brat": "", "columns": ".conll"}.get(kind, ANNOTATION_FORMATS[kind].endings[0])
     path = tmp_path / f"names{ending}"
     write_documents(path, documents(kind), kind, lossy=True)
-    file = open_file(str(path))
+    options = {"label": "misc:NER"} if kind == "conllu" else {}
+    file = open_file(str(path), **options)
     session = session_of(file)
     assert session.spans is not None
     assert session.labels()[0] == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
@@ -48,17 +49,17 @@ def test_texts_of_all_formats(tmp_path, kind):
     session.mark(1, 0, 0, 1, "PER")
     session.save()
     assert session.labels()[1] == ["B-PER", None, None, None]
-    again = open_file(str(path))
+    again = open_file(str(path), **options)
     assert [own or [None] * 4 for own in again.y[:2]] == session.labels()[:2]
     session.mark(1, 1, 2, 3, "LOC")
     session.done(1, 2)
     session.done(2, 0)
     session.save()
     session.close()
-    last = session_of(open_file(str(path)))
+    last = session_of(open_file(str(path), **options))
     assert last.labels() == session.labels()
     assert last.labels()[1] == ["B-PER", "O", "B-LOC", "O"]
-    if kind != "columns":
+    if not ANNOTATION_FORMATS[kind].as_labels:
         assert labelled_spans(path, kind)[:2] == [
             [("PER", 0, 10), ("LOC", 20, 26)],
             [("PER", 0, 3), ("LOC", 10, 14)],
@@ -69,7 +70,7 @@ def test_texts_of_all_formats(tmp_path, kind):
     last.mark(0, 1, 4, 5, None)
     last.save()
     last.close()
-    assert session_of(open_file(str(path))).labels()[0] == ["B-PER", "O", "O", "O", "O", "O"]
+    assert session_of(open_file(str(path), **options)).labels()[0] == ["B-PER", "O", "O", "O", "O", "O"]
 
 
 def test_raw_text_becomes_a_column_file_with_its_offsets(tmp_path):

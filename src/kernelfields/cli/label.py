@@ -74,7 +74,7 @@ def label(
       kernelfields label notes.txt --labels drug,dose --annotator anna
     """
     import webbrowser
-    from contextlib import closing
+    from contextlib import closing, suppress
 
     from kernelfields.cli.models import load_model
     from kernelfields.page.files import open_file
@@ -114,7 +114,8 @@ def label(
         console.info(f"labelling {file} at {server.address}")
         if browser:
             webbrowser.open(server.address)
-        server.run()
+        with suppress(KeyboardInterrupt):  # how the page is ended
+            server.run()
         if left := len(labelling.journal.actions):
             console.info(
                 f"{counted(left, 'action')} not saved in {opened.path} yet: they are in {labelling.journal.path}, and "

@@ -64,7 +64,7 @@ class DocumentFile(LabelFile):
 
     def written(self, labels: Sequence[Sequence[object]]) -> bytes:
         """Return the documents with their labels."""
-        as_spans = self.kind != "text"  # which becomes a column file
+        as_spans = self.kind not in ("text", "conllu")  # these have a label for each word
         return self._packed([_labelled(*pair, as_spans) for pair in zip(self.documents, labels, strict=True)])
 
     def _packed(self, documents: list[Document]) -> bytes:

@@ -56,7 +56,9 @@ def open_file(
     remove_leftovers(path)
     if kind not in _READERS:
         raise SequenceFileError(f"the page labels files of {', '.join(_READERS)}, and {path} is of format {kind}")
-    opened = _READERS[kind].read_from(path, kind, options)
+    # Labels in MISC of CoNLL-U are read with the text; all others stand in columns.
+    in_misc = kind == "conllu" and isinstance(options.get("label"), str)
+    opened = (DocumentFile if in_misc else _READERS[kind]).read_from(path, kind, options)
     if output is None:
         return opened
     return replace(opened, path=Path(output), content=b"", y=None if blind else opened.y)

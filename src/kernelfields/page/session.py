@@ -336,7 +336,8 @@ class LabellingSession:
             changes = self.history.next_step(kind)
             step = self.history.new_step() if len(changes) > 1 else None
             for item, before, after in reversed(changes) if kind == "undo" else changes:
-                self._write(item, before if kind == "undo" else after, kind, step)
+                labels = plain_changes(before if kind == "undo" else after)
+                self._write(item, self._checked(item, labels), kind, step)
             self.history.turned(kind)
             item, (position, _) = changes[0].item, changes[0].before[0]
             return self.show(item, max(min(first, position), position - _WINDOW + 1)) | {"at": position}

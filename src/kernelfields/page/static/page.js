@@ -451,7 +451,7 @@ document.addEventListener("keydown", (event) => {
   }
   if (event.target.tagName === "BUTTON" && ["Enter", " "].includes(event.key)) return; // it is pressed
   if (event.key === "Tab") {
-    if (event.shiftKey || document.activeElement !== byId("tokens") || !view.state.model) return;
+    if (event.shiftKey || ![byId("tokens"), document.body].includes(document.activeElement) || !view.state.model) return;
     event.preventDefault();
     later(nextDoubt);
     return;
