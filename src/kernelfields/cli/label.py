@@ -52,7 +52,9 @@ def label(
     journal: Annotated[
         str | None, typer.Option("--journal", help="Where actions are kept; that file's name with .journal by default.")
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="The port; 0 for one that is free.", min=0, max=65535)] = 0,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="The port; 0 for one that is free.", min=0, max=65535)
+    ] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
     n_jobs: Jobs = None,
 ) -> None:

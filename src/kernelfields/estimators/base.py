@@ -130,7 +130,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             keeper: FieldKeeper | None = keep if checkpoints else None
             with blas_threads(self.blas_limit(training.data.n_positions)):
                 training.held_out, training.groups = held_out, self._checked_groups(groups, training.data)
+                progress.choosing()
                 chosen = with_chosen_parameters(self, training)
+                progress.fitting()
                 training.cliques = chosen.clique_sets(training)
                 beside = self._place_development(training)
                 sample = training.place(training.data, training.cliques, beside)
@@ -278,7 +280,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _watcher(self, progress: FitProgress | NoProgress) -> Callable[[Iteration], bool]:
         """Return a function that shows every iteration to the callbacks and to what shows progress."""
-        watchers = [*check_callbacks(self.callbacks), progress]
+        watchers = [*(each for each in check_callbacks(self.callbacks) if each is not progress), progress]
         # A list, not a generator: every watcher sees every iteration, whatever the others return.
         return lambda iteration: True in [watcher(iteration) for watcher in watchers]
 

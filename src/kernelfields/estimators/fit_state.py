@@ -96,3 +96,9 @@ class NoProgress(AbstractContextManager):
 
     def announce(self, text: str) -> None:
         """Show nothing."""
+
+    def choosing(self) -> None:
+        """Show nothing."""
+
+    def fitting(self) -> None:
+        """Show nothing."""

@@ -30,6 +30,7 @@ from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
     attribute,
+    check_callbacks,
     check_count,
     check_declared,
     check_tolerance,
@@ -260,14 +261,17 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     # ---- where it is worked on
 
     def _progress(self) -> FitProgress | NoProgress:
-        """Return a context that shows the progress of a fit if ``verbose``."""
+        """Return a context that shows the progress of a fit: one of the callbacks, or its own if ``verbose``."""
         from kernelfields.estimators.fit_state import NoProgress
 
-        if not self.verbose:
+        if not (self.verbose or self.callbacks):
             return NoProgress()
         from kernelfields.reports.progress import FitProgress
 
-        return FitProgress(self.verbose, max_iter=self.max_iter)
+        for watcher in check_callbacks(self.callbacks):
+            if isinstance(watcher, FitProgress):
+                return watcher
+        return FitProgress(self.verbose, max_iter=self.max_iter) if self.verbose else NoProgress()
 
     def _n_values(self, data: Data) -> int:
         """Return about how many values the features of data have, where these may be anywhere."""

@@ -36,6 +36,7 @@ def launched(cluster: Dask, estimator: Any, method: str, arguments: tuple, setti
         checkpoint.begin()
     own = [watcher for watcher in watchers if not isinstance(watcher, Checkpoint)]
     with next(_nested(estimator))._progress() as progress:
+        shown = [*(watcher for watcher in own if watcher is not progress), progress]
 
         def watch(report: Any) -> str:
             if isinstance(report, tuple):
@@ -44,7 +45,7 @@ def launched(cluster: Dask, estimator: Any, method: str, arguments: tuple, setti
                 return ""
             try:
                 # A list, not a generator: every watcher sees every iteration, whatever the others return.
-                return "stop" if True in [watcher(report) for watcher in (*own, progress)] else ""
+                return "stop" if True in [watcher(report) for watcher in shown] else ""
             except KeyboardInterrupt:
                 return "interrupt"
 

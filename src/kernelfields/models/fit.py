@@ -32,7 +32,7 @@ from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
 from kernelfields.solvers.choice import FitOptions, choose, needs_hessian
 from kernelfields.solvers.lbfgs import LBFGS
-from kernelfields.solvers.loop import Iteration, Solution, counted_on, ends, watched_on
+from kernelfields.solvers.loop import Iteration, Solution, counted_on, ending_gap, ends, watched_on
 
 # The RKHS gap is at least the span gap at the last point, which is a few times the gap of the bundle.
 _INNER_TOLERANCE = 0.1
@@ -157,14 +157,14 @@ def fit_field(
         round_options = options.tightened(
             _INNER_TOLERANCE if growing else 1.0,
             max_iter=options.max_iter - (0 if before is None else before.iteration),
-            watch=watched_on(before, options.watch, rounds=growing),
+            watch=watched_on(before, options.watch, proved if growing else None),
         )
         if options.criteria is not None:
             posterior, start, round_options = _with_criteria(posterior, sample, start, round_options, options.criteria)
         solution = _solve(posterior, sample, round_options, start, development, keep)
         # The first entry of a later round is the point that the round before ended in.
         new = solution.history if before is None else solution.history[1:]
-        history += [counted_on(before, iteration) for iteration in new]
+        history += [counted_on(before, iteration, proved if growing else None) for iteration in new]
         start = posterior.expanded(solution.theta)
         try:
             residual, fitted = _assess(posterior, solution, start)
@@ -181,6 +181,9 @@ def fit_field(
             proved = max(proved, exact.lower_bound) if posterior.convex else exact.lower_bound
             rkhs = replace(exact, lower_bound=proved, completed=not posterior.convex)
             fitted = replace(fitted, rkhs=rkhs)
+            if posterior.convex:
+                tol = ending_gap(rkhs.value, options.tol, options.enough)
+                history[-1] = replace(history[-1], lower_bound=proved, working_gap=None, tol=tol)
             if ends(rkhs, options.tol, options.enough):
                 solution = replace(solution, reason="gap")
                 break
@@ -192,7 +195,7 @@ def fit_field(
                 break
             designs = grown
             rank = sum(design.term.subspace.rank for design in designs if design.panel is not None)
-            options.report(f"the basis grows to {rank} functions; bounds and gaps are those of its span")
+            options.report(f"the basis grows to {rank} functions")
         except KeyboardInterrupt:
             solution = replace(solution, reason="interrupted")
             break
@@ -358,7 +361,7 @@ def _minimize_from(
 ) -> Solution:
     """Go on from coefficients that a simpler objective has led to, at the price of so many passes."""
     before = replace(found.history[-1], iteration=0, passes=passes)
-    watch = _interrupt if found.reason == "interrupted" else watched_on(before, options.watch, rounds=False)
+    watch = _interrupt if found.reason == "interrupted" else watched_on(before, options.watch)
     solution = replace(options, watch=watch).minimize(posterior, theta)
     history = [counted_on(before, iteration) for iteration in solution.history]
     return replace(solution, history=history, passes=history[-1].passes, seconds=history[-1].seconds)
