@@ -13,7 +13,7 @@ Fields. score(y | x) = sum_t f(x_t, y_t) + sum_t w(y_{t-1}, y_t) with a linear, 
 f. The prior variance and the scale of the kernel are chosen by 3-fold cross-validation on the training sequences.
 For comparison the same is done with the pictures alone, cut into sequences of length one.
 
-Run: python examples/digits_demo.py [--output demo-report.html] [--readme-images]
+Run: python examples/digits_demo.py [--output demo-report.html]
 """
 
 from __future__ import annotations
@@ -247,7 +247,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Fit, print the table, write the report."""
     parser = argparse.ArgumentParser(description="Kernel fields on sequences of handwritten digits.")
     parser.add_argument("--output", type=Path, default=Path("demo-report.html"), help="where the report goes")
-    parser.add_argument("--readme-images", action="store_true", help="also renew docs/images")
     parser.add_argument("--fields", nargs="+", choices=FIELDS, default=list(FIELDS))
     parser.add_argument("--train", type=int, default=80, help="number of training sequences")
     parser.add_argument("--test", type=int, default=100, help="number of test sequences")
@@ -265,11 +264,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shown.add_row(*result.cells()[:-1])
     console.print(shown)
     options.output.write_text(report(results, train, test), encoding="utf-8")
-    if options.readme_images:
-        target = Path(__file__).resolve().parent.parent / "docs" / "images" / "convergence.svg"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        picture = plot_convergence(best_of(results).field.solution_, tol=FINAL_TOL)
-        picture.savefig(target, metadata={"Date": None})
     console.print(f"Done in {time.perf_counter() - begin:.0f} seconds. Open in a browser:")
     console.print(options.output.resolve().as_uri(), soft_wrap=True)
 
