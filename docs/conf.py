@@ -33,6 +33,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "source_pages",
+    "search_terms",
     "docstrings",
 ]
 exclude_patterns = ["site", "_templates"]
