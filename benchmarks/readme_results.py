@@ -198,6 +198,50 @@ def engines() -> str:
     return table(["engine", "data", "figure"], lines)
 
 
+def highlights(folder: str = "") -> str:
+    """Return the results to show first; ``folder`` leads from the page to those of results."""
+    chunks = next(row for row in read_results("crfsuite_speed.json") if row["c1"] == 0)
+    letters, proteins = _letters("small"), _families("proteins.json")
+    labels = {row["model"]: row for row in read_results("multilabel.json", EXPERIMENTS) if row["set"] == "scene"}
+    right = {model: percent(mean(map(int, row["right"]))) for model, row in labels.items()}
+    classifier = max(
+        (row for row in read_results("gaussian_process_speed.json") if row["theirs"]), key=lambda row: row["n_samples"]
+    )
+    prominent = _prominence("figure")
+    lines = [
+        [
+            f"chunks of CoNLL-2000, {chunks['tokens']:,} words, linear",
+            f"F1 {chunks['test']['ours']:.1f} after {chunks['ours']['seconds']:.0f} s",
+            f"CRFsuite: {chunks['test']['crfsuite']:.1f} after {chunks['crfsuite']['seconds']:.0f} s",
+            "index",
+        ],
+        ["handwritten letters in words", f"{letters[2]} with a cubic kernel", f"linear: {letters[0]}", "ocr_letters"],
+        [
+            "protein secondary structure",
+            f"{proteins[1]} with a quadratic kernel",
+            f"linear: {proteins[0]}, SVM on windows: 68.7 %",
+            "proteins",
+        ],
+        [
+            "several labels of a picture (scene), all of them right",
+            right["full"],
+            f"each label alone: {right['none']}",
+            "multilabel",
+        ],
+        [
+            f"Gaussian process classification, {classifier['n_samples']:,} samples",
+            f"{classifier['ours']['seconds']:.1f} s",
+            f"scikit-learn: {classifier['theirs']['seconds']:.1f} s",
+            "index",
+        ],
+        ["prominent words, features made by hand", f"{prominent[3]} with RBF", f"linear: {prominent[0]}", "prominence"],
+    ]
+    return table(
+        ["task", "kernelfields", "beside it", "page"],
+        [[*line[:-1], f"[{line[-1]}]({folder}{line[-1]}.md)"] for line in lines],
+    )
+
+
 def main() -> None:
     for page in (CHECKOUT / "README.md", PAGES / "index.md"):
         print(f"{'wrote' if renew(page) else 'nothing new in'} {page.relative_to(CHECKOUT)}")
