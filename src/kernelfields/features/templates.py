@@ -190,8 +190,7 @@ def text_template(sequences: Sequence[Sequence[Sequence[str]]], columns: Sequenc
     of proteins are, are seen as symbols: farther away, and as they are.
     """
     first, *tags = columns
-    symbols = {row[first] for rows in sequences for row in rows}
-    if len(symbols) <= _LARGEST_ALPHABET and max(map(len, symbols)) == 1:
+    if are_symbols({row[first] for rows in sequences for row in rows}):
         reach = _SYMBOL_WINDOW
         patterns, sees = symbol_patterns(first, tags, window=reach), f"symbols in column {first} at -{reach} to {reach}"
     else:
@@ -199,6 +198,11 @@ def text_template(sequences: Sequence[Sequence[Sequence[str]]], columns: Sequenc
     if tags:
         sees += f" and tags in column{'s' if len(tags) > 1 else ''} {', '.join(map(str, tags))}"
     return replace(template_of_patterns(patterns), sees=sees)
+
+
+def are_symbols(words: set[str]) -> bool:
+    """Whether words are single characters of a small alphabet."""
+    return len(words) <= _LARGEST_ALPHABET and max(map(len, words)) == 1
 
 
 def template_of_patterns(patterns: Iterable[Pattern]) -> Template:
