@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import kernelfields
-from kernelfields import ChainCRF, RingCRF, SegmentCRF, TextFeatures
+from kernelfields import ChainCRF, RingCRF, SegmentCRF, SequenceClassifier, TextFeatures
 from kernelfields.serving import load_chain
 
 PATTERNS = [
@@ -77,3 +77,45 @@ def test_features_that_cannot_be_used():
         ChainCRF(features=[]).fit(X, Y)
     with pytest.raises(ValueError, match="numbers are needed"):
         ChainCRF(features=None).fit(X, Y)
+
+
+@pytest.mark.parametrize(("lag", "step"), [(2, 1), (4, 1), (3, 2), (2, 50)])
+def test_streams_of_words_answer_as_whole_sequences_do(lag, step):
+    model = ChainCRF(random_state=0).fit(X, Y)
+    x = [word for words in X[:4] for word in words]
+    stream = model.stream(lag=lag, decode="viterbi")
+    answers = [stream.push(x[first : first + step]) for first in range(0, len(x), step)]
+    assert stream.n_pending + sum(len(each.labels) for each in answers) == len(x)
+    answers.append(stream.end())
+    assert [label for each in answers for label in each.labels] == model.predict([x])[0]
+    stream = model.stream(lag=np.inf, decode="posterior")
+    marginals = [stream.push(x[first : first + step]).marginals for first in range(0, len(x), step)]
+    marginals.append(stream.end().marginals)
+    np.testing.assert_allclose(np.concatenate(marginals), model.predict_marginals([x])[0], atol=1e-12)
+
+
+def test_streams_need_features_that_see_neighbours_alone():
+    with pytest.raises(ValueError, match="lag must be at least 2, got 1"):
+        ChainCRF(random_state=0).fit(X, Y).stream(lag=1)
+    model = ChainCRF(features=[TextFeatures()], random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="a SequenceUnion may see the whole sequence"):
+        model.stream()
+
+
+def test_explanations_and_pictures_show_the_words():
+    model = ChainCRF(random_state=0).fit(X, Y)
+    assert "Smith" in str(model.explain(X[1]))
+    assert "Smith" in model.show(X[1])._repr_html_()
+    np.testing.assert_array_equal(model.show(np.array(X[1])).marginals, model.predict_marginals([X[1]])[0])
+
+
+def test_classes_of_whole_sequences_of_words(tmp_path):
+    classes = ["name" if "B-P" in labels else "none" for labels in Y]
+    model = SequenceClassifier(random_state=0).fit(X, classes)
+    made = TextFeatures().fit_transform(X)
+    piped = SequenceClassifier(random_state=0).fit(made, classes)
+    np.testing.assert_array_equal(model.predict_proba(X), piped.predict_proba(made))
+    model.save(tmp_path / "classes.kfm")
+    again = kernelfields.load(tmp_path / "classes.kfm")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert "Smith" in again.show(X[1])._repr_html_()

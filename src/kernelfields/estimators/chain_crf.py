@@ -91,6 +91,12 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     def _reader_for(self, X: object) -> InputReader:
         return self._reads(features=features_for(self.features, X))
 
+    def made_by(self, features: Any) -> Self:
+        """Let a fitted transformer make the inputs of what users pass, where the fit was given its inputs."""
+        self._reader = replace(self._reader, features=features)
+        self.features_ = features
+        return self
+
     def _nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
         """Return the clique sets of positions and of neighbours; ``shared`` are parameters that both have."""
         from kernelfields.models.pilot_fit import FALLBACK

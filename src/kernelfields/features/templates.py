@@ -154,6 +154,12 @@ class TemplateFeatures(WordTransformer):
         read = TextFeatures().columns_of(X)
         return template.features_of([self._rows(columns, used) for columns in read])
 
+    @property
+    def reach(self) -> int:
+        """How many neighbours to either side the features of a position see."""
+        lines = Template.parse(self.text, "the model's template").unigrams
+        return max((abs(cell.row) for line in lines for cell in line.cells), default=0)
+
     def _rows(self, columns: list[list[str]], used: set[int]) -> list[tuple[str, ...]]:
         """Return rows with their columns where the template reads them; words alone are the one column it reads."""
         empty = [[""] * len(columns[0])]

@@ -200,6 +200,11 @@ class TextFeatures(WordTransformer):
         expand = Expansion(text_patterns(0, range(1, 1 + _n_tags(read)), **options))
         return [expand.of_columns(columns) if columns[0] else [] for columns in read]
 
+    @property
+    def reach(self) -> int:
+        """How many neighbours to either side the features of a position see."""
+        return max(self.window, self.context, int(self.bigrams))
+
     def describe(self) -> dict[str, object]:
         """Return the parameters, and how many columns of tags there were."""
         columns = self.tag_columns if isinstance(self.tag_columns, str) else list(self.tag_columns)
