@@ -55,7 +55,7 @@ def assert_says(error, words):
         (np.zeros((4, 2)), [0, 1, 0, 1], ["one ndarray of shape (4, 2)", "wrap it: [X]"]),
         (replaced(X, 3, X[3][:, 0]), y, ["sequence 3 has shape", "reshape(-1, 1)"]),
         ([np.array([["a", "b"]] * len(x)) for x in X], y, ["sequence 0 holds", "numbers are needed", "dicts"]),
-        ([["word"] * len(x) for x in X], y, ["sequence 0 holds", "numbers are needed", "dicts"]),
+        ([[b"word"] * len(x) for x in X], y, ["sequence 0 holds", "numbers are needed", "dicts"]),
         (X, [np.zeros(len(x), int) for x in X], ["one class only, 0", "at least two different labels"]),
         (X, replaced(y, 3, ["a"] * LENGTH), ["mix strings and numbers", "sequence 3"]),
         (X, replaced(y, 3, [0.5] * LENGTH), ["label 0.5 at sequence 3, position 0", "regression"]),

@@ -114,7 +114,7 @@ FITS = {
         (X, Y),
     ),
     "chain, labels that share weights": (
-        ChainCRF("linear", ties=LabelSymmetry({0: 1, 1: 0}, columns={0: 1, 1: 0}), **QUICK),
+        ChainCRF("linear", ties=LabelSymmetry({0: 1, 1: 0}, columns={0: 1, 1: 0}), features=None, **QUICK),
         (X, Y),
     ),
     "chain, types of NumPy": (

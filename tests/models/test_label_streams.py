@@ -173,7 +173,7 @@ def test_labels_that_meet_from_afar_are_refused(clique, steps):
 def test_settings_of_a_stream_are_checked():
     crf = ChainCRF("linear", window=5, prior_variance=1.0).fit(X, y)
     for settings, message in (
-        ({"lag": 1}, "windows look 2 positions ahead"),
+        ({"lag": 1}, "windows and features look 2 positions ahead"),
         ({"lag": -1}, "lag must be a whole number"),
         ({"lag": 2.5}, "lag must be a whole number"),
         ({"every": 0}, "every must be"),

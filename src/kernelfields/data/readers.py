@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -62,6 +62,16 @@ _NO_TARGETS = "no_validation"
 Data = TypeVar("Data", bound=Packed | Factors)
 
 
+class Transformer(Protocol):
+    """What makes inputs of sequences that users pass, as scikit-learn has it."""
+
+    def fit_transform(self, X: Any, y: Any) -> Any:
+        """Learn from labelled sequences; return their inputs."""
+
+    def transform(self, X: Any) -> Any:
+        """Return the inputs of new sequences."""
+
+
 def read_labels(
     y: object, classes: Iterable | None = None, lengths: np.ndarray | None = None, nouns: ItemNames = SEQUENCES
 ) -> tuple[np.ndarray, LabelWeights | None, np.ndarray]:
@@ -102,6 +112,8 @@ class InputReader:
     allowed: FittedRule | None = None
     #: Whether columns of numbers are joined with statistics of windows around each position.
     windows: bool = False
+    #: What makes inputs of what users pass, such as features of words; None where these are taken as they come.
+    features: Transformer | None = None
 
     #: What items are packed as, and what messages call them.
     packs: ClassVar[type[Any]] = Chains
@@ -167,7 +179,8 @@ class InputReader:
         """
         reader = replace(self, allowed=None)
         if rule is not None:
-            chains = reader.unscaled().read(X, y, None, classes)
+            X = self.made(X)
+            chains = replace(reader, features=None).unscaled().read(X, y, None, classes)
             reader.allowed = rule.learn_more(self.allowed, X, chains) if further else rule.learn(X, chains, classes)
         return reader
 
@@ -191,6 +204,9 @@ class InputReader:
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
         """
         X = X if allowed is None else readable_again(X)
+        if self.features is not None:
+            y = readable_again(y)
+            X = self.features.fit_transform(readable_again(X), y)
         items = self.joined(self.learn_items(X, keep_zeros=keep_zeros))
         data, known = self._labelled(items, y, sample_weight, classes)
         if allowed is None:
@@ -200,12 +216,16 @@ class InputReader:
 
     def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
         """Return data of new inputs; labelled ones if y is given, with labels among ``classes``."""
-        X = X if self.allowed is None else readable_again(X)
+        X = self.made(X if self.allowed is None else readable_again(X))
         data: Any = self.joined(self.read_items(X))
         if y is not None:
             data, _ = self._labelled(data, y, sample_weight, classes)
         data = data if self.allowed is None else replace(data, allowed=self.allowed.lists(X, data))
         return self.scaled(data)
+
+    def made(self, X: Any) -> Any:
+        """Return what ``features`` makes of new X; X itself without them."""
+        return X if self.features is None else self.features.transform(X)
 
     def _labelled(
         self, data: Packed, y: object, sample_weight: object, classes: np.ndarray | None

@@ -31,6 +31,7 @@ import scipy.sparse as sp
 from kernelfields.data.chunks import is_collection, is_feature_position
 from kernelfields.numerics.containers import (
     column_types,
+    columns_of,
     has_array,
     is_tensor,
     n_dimensions,
@@ -169,6 +170,15 @@ def is_feature_sequences(X: object) -> bool:
     """Whether X looks like sequences of feature dicts or of lists of feature strings."""
     found = first_position(X) if is_listing(X) else None
     return found is not None and is_feature_position(found[2])
+
+
+def holds_words(X: object) -> bool:
+    """Whether X is a list of sequences of strings, one for each position."""
+    for sequence in X if is_listing(X) else ():
+        table = n_dimensions(sequence) > 1 or columns_of(sequence) is not None
+        if table or not is_sequence(sequence) or len(sequence):
+            return not table and is_sequence(sequence) and isinstance(next(iter(sequence)), str)
+    return False
 
 
 def pack_inputs(X: object, *, finite: bool = True, width: int | None = None) -> tuple[Matrix, np.ndarray]:

@@ -11,7 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.ragged import Ragged
 from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import (
+    holds_words,
     is_empty,
     random_generator,
 )
@@ -303,7 +304,7 @@ class AnsweringField(KeptField[Data, Reader]):
         labels = self.decoded(answers) if y is None else data.required_labels
         others = likeliest_others(answers.marginals, labels, classes, against)
         words = (
-            checked_tokens(tokens, len(labels), *self.place_headings) if tokens is not None else self._usual_tokens()
+            checked_tokens(tokens, len(labels), *self.place_headings) if tokens is not None else self._usual_tokens(x)
         )
         places = checked_places(positions, len(labels), self.place_headings[1])
         compared = Compared(labels, others, classes, words, places, unordered=self.item_names.part == "node")
@@ -316,9 +317,9 @@ class AnsweringField(KeptField[Data, Reader]):
             settings,
         )
 
-    def _usual_tokens(self) -> list[str] | None:
-        """Return what explanations show for each position by default."""
-        return None
+    def _usual_tokens(self, x: Any) -> list[str] | None:
+        """Return what explanations and pictures of x show for each position by default: its words, if it has some."""
+        return [str(word) for word in x] if holds_words([x]) else None
 
     def _training_inputs(self, training: object) -> TrainingInputs:
         from kernelfields.estimators.inspecting.explanations import TrainingInputs
@@ -375,7 +376,7 @@ class AnsweringField(KeptField[Data, Reader]):
         ----------
         x : one sequence, in the form the model was fitted on
         y : its true labels, to mark those that are wrong; they may be labels that were not in the fit
-        tokens : what to show for each position, such as its word; None for a time line
+        tokens : what to show for each position, such as its word; None for the words of x, or a time line without
         """
         from kernelfields.estimators.inspecting.explanations import check_one_sequence
         from kernelfields.reports.sequences import LabelledSequence
@@ -383,6 +384,7 @@ class AnsweringField(KeptField[Data, Reader]):
         check_is_fitted(self, "field_")
         check_one_sequence(x, "show")
         labels, marginals = self.predict([x])[0], self.predict_marginals([x])[0]
+        tokens = self._usual_tokens(x) if tokens is None else tokens
         return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, y, caption)
 
     # ---- certificates

@@ -15,7 +15,7 @@ from kernelfields.data.constraints import ConstraintMasks, Constraints, find_sch
 from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
 from kernelfields.data.partial_labels import SoftTargets, informative
 from kernelfields.data.readers import InputReader
-from kernelfields.data.reading import is_sequence
+from kernelfields.data.reading import holds_words, is_sequence
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
@@ -59,6 +59,23 @@ BY_THRESHOLDS = "f1"
 _WORTH_BREAKING_RULES = 0.01
 
 
+def check_features(features: object, name: str) -> None:
+    """Raise unless ``features`` is None, "auto", a transformer or a list of them."""
+    if features is not None and not is_auto(features):
+        from kernelfields.features.choice import check_transformers
+
+        check_transformers(features, name)
+
+
+def features_for(features: Any, X: Any) -> Any:
+    """Return the transformer that makes inputs of X, not fitted yet; None where they are taken as they come."""
+    if features is None or (is_auto(features) and not holds_words(X)):
+        return None
+    from kernelfields.features.choice import features_of_words, resolve_features
+
+    return features_of_words(X) if is_auto(features) else resolve_features(features)
+
+
 @declares_parameters
 class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQuestions):
     """A field on sequences: the parameters and hooks that ChainCRF and SegmentCRF share."""
@@ -73,15 +90,22 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     decode: str = parameter("auto", one_of(*DECODINGS))
     allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
     ties: TiesLike | None = parameter(None)
+    features: Any = parameter("auto", check_features)
+
+    def _reader_for(self, X: object) -> InputReader:
+        """Return the reader of a fit that begins."""
+        return self._reads(features=features_for(self.features, X), windows=self.window == STATISTICS)
+
+    def made_by(self, features: Any) -> Self:
+        """Let a fitted transformer make the inputs of what users pass, where the fit was given its inputs."""
+        self._reader = replace(self._reader, features=features)
+        self.features_ = features
+        return self
 
     @property
     def _seen_around(self) -> int | tuple[int, int]:
         """The window of clique sets: one position where columns have statistics of windows, or it is open."""
         return 1 if isinstance(self.window, str) else self.window
-
-    def _new_reader(self) -> InputReader:
-        """Return the reader of a fit that begins."""
-        return self._reads(windows=self.window == STATISTICS)
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -149,7 +173,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
             if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
         ]
         self.transitions_ = np.sum(tied, axis=0) if tied else None
-        self.allowed_ = self._reader.allowed
+        self.allowed_, self.features_ = self._reader.allowed, self._reader.features
 
 
 @declares_parameters
@@ -236,6 +260,11 @@ class ChainCRF(SequenceField):
         Which labels positions may have, in training and prediction; inference skips the others. docs/many_labels.md.
     ties : LabelSymmetry, list of them, or None
         Labels that share weights by a symmetry of labels and columns, such as transposed chords. docs/ties.md.
+    features : "auto", transformer, list of transformers or None, default "auto"
+        What makes inputs of X. "auto": of words (sequences of strings) ``TextFeatures``, as ``kernelfields train`` has
+        them; of texts of several words their words and pairs of words; arrays, tables, feature dicts and lists of
+        feature strings as they come. A transformer is one of sequences, or of scikit-learn and of rows. The columns of
+        several are joined. ``features_`` is the fitted one, and is kept in files.
 
     Attributes
     ----------
@@ -245,6 +274,7 @@ class ChainCRF(SequenceField):
     coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
     structure_path_ : StructurePath of a StructureSearch, else None; allowed_ : the dictionary or pruning, or None
+    features_ : the fitted transformer that makes inputs of X, or None
     dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     choices_ : Choices, what was left to the data, and what was tried on held-out ones; scale_ : whether columns came to
@@ -315,7 +345,7 @@ class ChainCRF(SequenceField):
             reader = self._reader.with_rule(self.allowed, X, y, classes)
             chains = reader.read(X, y, sample_weight, classes).for_fit()
         else:
-            reader = self._new_reader()
+            reader = self._reader_for(X)
             seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
             known = self._declared_classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)

@@ -152,10 +152,16 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     partial_labels: PartialLabels | None = attribute(None)
     #: Labels that share weights.
     ties: TiesLike | None = attribute(None)
+    #: What makes inputs of what users pass.
+    features: Any = attribute(None)
     #: Scores of neighbouring labels that do not depend on inputs, (L, L).
     transitions_: np.ndarray | None = attribute(None)
 
     # ---- hooks
+
+    def _reader_for(self, X: object) -> Reader:
+        """Return a reader that is to learn the kind of X."""
+        return self._reads()  # type: ignore[return-value]  # class variables cannot be generic
 
     @abstractmethod
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Data:
@@ -325,6 +331,10 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
             "solution": describe_solution(self.solution_),
             "certificates": None if certificates is None else [asdict(certificate) for certificate in certificates],
         }
+        if reader.features is not None:
+            from kernelfields.estimators.pipelines import describe_features
+
+            document["features"] = describe_features(reader.features)
         if self.inference_ is not None:
             document["fitted_by"] = asdict(self.inference_)
         for name, found in (("laplace", self.laplace_), ("continuation", self.continuation_)):
@@ -378,6 +388,12 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         terms = rebuild_terms(document, spec.n_labels, functions)
         check_widths(terms, reader.width)
         estimator = rebuild_estimator(cls, document["parameters"], functions)
+        if "features" in document:
+            from kernelfields.estimators.pipelines import rebuild_features
+
+            reader.features = rebuild_features(document["features"])
+            if "features" not in document["parameters"]:  # a transformer, which is no plain value
+                estimator.features = reader.features
         estimator.check_parameters()
         cls._check_terms(terms, reader, spec)
         fitted_by, certificates = document.get("fitted_by"), document["certificates"]

@@ -421,7 +421,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         other = nodes[1 - place]
         return f"{self.label_names_[other]} is {'there' if compared.labels[other] else 'not there'}"
 
-    def _usual_tokens(self) -> list[str]:
+    def _usual_tokens(self, x: Any) -> list[str]:
         return [str(name) for name in self.label_names_.tolist()]
 
     def _described_classes(self) -> list:

@@ -1,12 +1,16 @@
-"""Descriptions of estimators of every kind, and of pipelines that begin with words.
+"""Descriptions of estimators of every kind, of the features of words that they have, and of pipelines.
 
 A pipeline is the descriptions of its transformers, which are registered in ``TRANSFORMERS`` of features/text.py, and
-the document of its last step. Nothing in it names code. A model that ``kernelfields train`` fitted to features of a
-template is read as a pipeline of this template and the model.
+the document of its last step. The ``features`` of an estimator are described as such transformers. Nothing names code.
+A model that ``kernelfields train`` fitted to features of a template is read as a pipeline of this template and the
+model.
 Fails: TypeError naming the step that a file of data cannot hold; ModelFileError naming the file.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from sklearn.pipeline import Pipeline
 
@@ -23,6 +27,22 @@ def describe_pipeline(pipeline: Pipeline) -> Document:
     """Return a fitted pipeline, of a search the best, as plain values and arrays; TypeError naming another step."""
     *before, (name, last) = pipeline.steps
     last = getattr(last, "best_estimator_", last)
+    kind, document = describe_model(last, f"the last step {name!r}")
+    return {"steps": _described_steps(before), "estimator": {"name": name, "kind": kind, "document": document}}
+
+
+def describe_features(features: Any) -> list[Document]:
+    """Return a fitted transformer, or a pipeline of them, as plain values and arrays."""
+    return _described_steps(features.steps if isinstance(features, Pipeline) else [("features", features)])
+
+
+def rebuild_features(described: Sequence[Document]) -> Any:
+    """Return the transformer that was described; errors of any kind if it is not sound."""
+    steps = _rebuilt_steps(described)
+    return Pipeline(steps) if len(steps) > 1 else steps[0][1]
+
+
+def _described_steps(before: Sequence[tuple[str, Any]]) -> list[Document]:
     steps: list[Document] = []
     for own, step in before:
         if step is None or step == "passthrough":
@@ -37,8 +57,14 @@ def describe_pipeline(pipeline: Pipeline) -> Document:
         except TypeError as error:
             raise TypeError(f"the step {own!r} cannot be saved: {error}") from error
         steps.append({"name": own, "transformer": described})
-    kind, document = describe_model(last, f"the last step {name!r}")
-    return {"steps": steps, "estimator": {"name": name, "kind": kind, "document": document}}
+    return steps
+
+
+def _rebuilt_steps(described: Sequence[Document]) -> list[tuple[str, Any]]:
+    # Transformers are registered where they are written.
+    from kernelfields.features import out_of_fold, sequencewise, templates, window_features  # noqa: F401
+
+    return [(str(step["name"]), rebuild_transformer(step["transformer"])) for step in described]
 
 
 def describe_model(model: object, what: str) -> tuple[str, Document]:
@@ -52,15 +78,11 @@ def describe_model(model: object, what: str) -> tuple[str, Document]:
 
 def rebuild_pipeline(document: Document, callables: Functions | None = None) -> Pipeline:
     """Return the pipeline that was described; errors of any kind if it is not sound."""
-    # Transformers are registered where they are written.
-    from kernelfields.features import out_of_fold, sequencewise, window_features  # noqa: F401
-
     described = document["estimator"]
     if described["kind"] == PIPELINE:
         raise ValueError("a pipeline that ends in another")
-    steps = [(str(step["name"]), rebuild_transformer(step["transformer"])) for step in document["steps"]]
     model = rebuild_model(described["kind"], described["document"], callables)
-    return Pipeline([*steps, (str(described["name"]), model)])
+    return Pipeline([*_rebuilt_steps(document["steps"]), (str(described["name"]), model)])
 
 
 def rebuild_model(kind: str, document: Document, callables: Functions | None = None) -> StoredEstimator | Pipeline:

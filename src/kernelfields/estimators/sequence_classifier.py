@@ -37,7 +37,7 @@ from kernelfields.data.reading import (
     warn_of_minus_one,
 )
 from kernelfields.engines.choice import is_collection
-from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining
+from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining, check_features, features_for
 from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.estimators.inspecting.explanations import check_one_sequence
@@ -106,7 +106,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     scale : "auto", True or False, default "auto"
         Whether columns of numbers are brought to one scale, as in ChainCRF.
     class_weight : dict of classes, "balanced" or None
-    tol, max_iter, dtype, n_jobs, engine, random_state, verbose : as in ChainCRF
+    tol, max_iter, dtype, n_jobs, engine, random_state, verbose, features : as in ChainCRF
 
     Attributes
     ----------
@@ -128,6 +128,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     engine: EngineLike = parameter("auto")
+    features: Any = parameter("auto", check_features)
 
     classes_: np.ndarray = attribute()
     estimator_: ChainCRF = attribute()
@@ -140,6 +141,9 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         self.check_parameters()
         read = _read_classes(X, y)
         classes, lengths, possible = read.classes, read.lengths, self._possible_states(read)
+        # Features that learn from labels learn from classes, and once.
+        features = features_for(self.features, X)
+        X = X if features is None else features.fit_transform(X, y)
         if self.class_weight is not None:
             weights = np.ones(len(lengths))
             weights[read.known] = compute_sample_weight(self.class_weight, classes[read.numbers[read.known]])
@@ -155,7 +159,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         else:
             field.set_params(tol=_GUESS_TOLERANCE).fit(X, states, sample_weight)
             field.set_params(tol=self.tol, warm_start=True).fit(X, possible, sample_weight)
-        self.classes_, self.estimator_ = classes, field.set_params(warm_start=False)
+        self.classes_, self.estimator_ = classes, field.set_params(warm_start=False).made_by(features)
         return self
 
     def _possible_states(self, read: _Classes) -> list[list]:
@@ -190,6 +194,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
                 StartCliques(prior_variance=first[0] if isinstance(first, list | tuple) else first),
             ],
             constraints=apart,
+            features=None,
             partial_labels=PartialLabels(classes=list(states)),
             **{name: value for name, value in self.get_params(deep=False).items() if name in _OF_THE_CHAIN},
         )
@@ -198,7 +203,8 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
 
     def fit_state(self, X: Any, y: Any, sample_weight: object, progress: NoProgress) -> ChainTraining:
         """Return the data as the chain over states reads them, all positions in the first state of their class."""
-        read = _read_classes(X, y)
+        read, features = _read_classes(X, y), features_for(self.features, X)
+        X = X if features is None else features.fit_transform(X, y)
         states: list = self._possible_states(read)
         if read.weights is None:
             first = read.numbers * self.n_states
@@ -305,6 +311,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         """Return one sequence with its most probable states, those of :meth:`predict_states`."""
         states, chain = self._states(x), self._named_states()
         marginals = self.estimator_.predict_marginals([x])[0]
+        tokens = chain._usual_tokens(x) if tokens is None else tokens
         return LabelledSequence(chain.classes_[states], marginals, chain.classes_.tolist(), tokens, None, caption)
 
     def explain(self, x: Any, **settings: Any) -> Explanation:

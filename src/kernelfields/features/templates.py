@@ -154,6 +154,12 @@ class TemplateFeatures(WordTransformer):
         read = TextFeatures().columns_of(X)
         return template.features_of([self._rows(columns, used) for columns in read])
 
+    @property
+    def reach(self) -> int:
+        """How many neighbours to either side the features of a position see."""
+        lines = Template.parse(self.text, "the model's template").unigrams
+        return max((abs(cell.row) for line in lines for cell in line.cells), default=0)
+
     def _rows(self, columns: list[list[str]], used: set[int]) -> list[tuple[str, ...]]:
         """Return rows with their columns where the template reads them; words alone are the one column it reads."""
         empty = [[""] * len(columns[0])]
@@ -190,8 +196,7 @@ def text_template(sequences: Sequence[Sequence[Sequence[str]]], columns: Sequenc
     of proteins are, are seen as symbols: farther away, and as they are.
     """
     first, *tags = columns
-    symbols = {row[first] for rows in sequences for row in rows}
-    if len(symbols) <= _LARGEST_ALPHABET and max(map(len, symbols)) == 1:
+    if are_symbols({row[first] for rows in sequences for row in rows}):
         reach = _SYMBOL_WINDOW
         patterns, sees = symbol_patterns(first, tags, window=reach), f"symbols in column {first} at -{reach} to {reach}"
     else:
@@ -199,6 +204,11 @@ def text_template(sequences: Sequence[Sequence[Sequence[str]]], columns: Sequenc
     if tags:
         sees += f" and tags in column{'s' if len(tags) > 1 else ''} {', '.join(map(str, tags))}"
     return replace(template_of_patterns(patterns), sees=sees)
+
+
+def are_symbols(words: set[str]) -> bool:
+    """Whether words are single characters of a small alphabet."""
+    return len(words) <= _LARGEST_ALPHABET and max(map(len, words)) == 1
 
 
 def template_of_patterns(patterns: Iterable[Pattern]) -> Template:

@@ -17,7 +17,8 @@ the parameter, or sequence and position.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -177,10 +178,18 @@ class TextFeatures(WordTransformer):
     tag_ngrams: int = _TAG_NGRAMS
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Check parameters and sequences."""
+        """Check parameters and sequences; warn where their words are texts of several words."""
         self.__dict__.pop("n_tags_", None)
         read = self.columns_of(X)
         self.n_tags_ = _n_tags(read)
+        words = [word for columns in read for word in columns[0]]
+        if hold_texts(words):
+            warnings.warn(
+                f"positions are texts of several words, such as {words[0]!r:.60}, and TextFeatures takes each for one "
+                "word: TfidfVectorizer() and OutOfFold(make_pipeline(TfidfVectorizer(), LogisticRegression())) see "
+                "the words of a text",
+                stacklevel=2,
+            )
         return self
 
     def transform(self, X: object) -> list[list[list[str]]]:
@@ -190,6 +199,11 @@ class TextFeatures(WordTransformer):
         options: dict[str, Any] = {name: given[name] for name in (*_BOUNDS, "shapes", "flags", "bigrams")}
         expand = Expansion(text_patterns(0, range(1, 1 + _n_tags(read)), **options))
         return [expand.of_columns(columns) if columns[0] else [] for columns in read]
+
+    @property
+    def reach(self) -> int:
+        """How many neighbours to either side the features of a position see."""
+        return max(self.window, self.context, int(self.bigrams))
 
     def describe(self) -> dict[str, object]:
         """Return the parameters, and how many columns of tags there were."""
@@ -267,6 +281,11 @@ class TextFeatures(WordTransformer):
         if isinstance(self.tag_columns, str) and self.tag_columns == "rest":
             return [words, *[name for name in names if name != words]]
         return [words, *[_column(column, names, "tag_columns", index) for column in self.tag_columns]]
+
+
+def hold_texts(words: Collection[str]) -> bool:
+    """Whether most strings are texts of several words, such as the sentences of a document."""
+    return 2 * sum(" " in word.strip() for word in words) > len(words)
 
 
 def _n_tags(read: list[list[list[str]]]) -> int:

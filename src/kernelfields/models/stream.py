@@ -8,7 +8,8 @@
 
 A window that looks ahead by ``a`` positions is counted into the lag: the potentials of t + lag - a are the last that
 follow from x_1..x_{t + lag}, and the pass back runs over ``lag - a`` positions. inference/chain/streaming.py has the
-equations; this module reads inputs and scores them, by the terms of the field, as prediction does.
+equations; this module reads inputs and scores them, by the terms of the field, as prediction does. Features of words
+see neighbours too: their reach is counted into the lag in the same way, and so many words are kept on either side.
 
 Cost of a push of n rows: the scores of n + 1 rows and O(n (1 + (lag - a) / every) L^2). Memory: the inputs of a window
 and the potentials of ``lag + every`` and n rows; with lag = infinity those of the whole sequence. Pushes of many rows
@@ -68,7 +69,9 @@ class LabelStream:
         windows = [check_window(term.clique.window) for term in field.terms if not term.tied_everywhere]
         self._before = max((before for before, _ in windows), default=0)
         self._after = max((after for _, after in windows), default=0)
-        self.lag, self.every = _checked_lag(lag, self._after), every
+        self._reach = _reach_of(reader.features)
+        ahead = self._after + self._reach
+        self.lag, self.every = _checked_lag(lag, ahead), every
         check_count(every, "every")
         self._reader, self._classes, self._workers = replace(reader, warns=False), classes, Workers(n_jobs)
         if reader.windows:
@@ -93,29 +96,50 @@ class LabelStream:
         if tied:
             n_labels = len(classes)
             edge = sum((term.tied_scores.reshape(n_labels, -1) for term in tables), np.array(self._masks.edge))
-        self._chain = ChainStream(len(classes), edge, lag=lag - self._after, every=int(every), jointly=jointly)
+        self._chain = ChainStream(len(classes), edge, lag=lag - ahead, every=int(every), jointly=jointly)
         #: Inputs that are still seen: ``_seen`` rows before the first that has no scores yet, and those from it on; and
         #: the penalties of labels that these may not have, (n, L), None where all are.
         self._inputs: Matrix | None = None
         self._barred: np.ndarray | None = None
         self._seen = 0
+        #: Words whose neighbours are still to come, after ``_done`` words before them.
+        self._words: list = []
+        self._done = 0
         self.n_positions = 0
 
     @property
     def n_pending(self) -> int:
         """How many positions wait for their answers."""
-        return self._chain.n_pending + (0 if self._inputs is None else self._inputs.shape[0] - self._seen)
+        unscored = 0 if self._inputs is None else self._inputs.shape[0] - self._seen
+        return self._chain.n_pending + unscored + len(self._words) - self._done
 
     def push(self, x: object) -> StreamAnswers:
         """Add one position, or several as rows, in the form that the model was fitted on; return what can be answered.
 
-        One position is an array (d,), a feature dict or a list of feature strings; several are a table (n, d) or a
-        list of dicts or of lists.
+        One position is an array (d,), a feature dict, a list of feature strings or a word; several are a table (n, d)
+        or a list of dicts, of lists or of words.
         """
         self._chain.refuse_if_ended()
-        chains = self._read(x)
-        if chains is None:
-            return self._named(np.empty(0, np.int64), np.empty((0, len(self._classes))))
+        if self._reader.features is not None:
+            return self._named(*self._push_words([x] if isinstance(x, str | tuple | Mapping) else list(x)))  # type: ignore[call-overload]
+        rows = _rows_of(x, named=self._reader.encoder is not None)
+        return self._named(*self._push_rows(rows))
+
+    def _push_words(self, new: list, *, last: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Add words; those whose neighbours have come, or all with the last, become inputs."""
+        words = self._words + new
+        end = len(words) if last else max(self._done, len(words) - self._reach)
+        made = self._reader.made([words])[0][self._done : end] if end > self._done else []
+        answers = self._push_rows(made)
+        kept = max(0, end - self._reach)
+        self._words, self._done = words[kept:], end - kept
+        return answers
+
+    def _push_rows(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Add rows of inputs; return the numbers of labels and the marginals that can be answered."""
+        if not n_rows_of(rows):
+            return np.empty(0, np.int64), np.empty((0, len(self._classes)))
+        chains = replace(self._reader, features=None).read([rows])
         joined = chains.inputs if self._inputs is None else _stacked(self._inputs, chains.inputs)
         barred = chains.penalties
         if barred is not None and self._barred is not None:
@@ -126,11 +150,12 @@ class LabelStream:
         self._inputs, self._seen = joined[end - seen :], seen
         self._barred = None if barred is None else barred[end - seen :]
         self.n_positions += chains.n_positions
-        return self._named(*answers)
+        return answers
 
     def end(self) -> StreamAnswers:
         """End the sequence; return the answers that are left, given all of it."""
         self._chain.refuse_if_ended()
+        before = self._push_words([], last=True)
         if self._inputs is None:
             return self._named(*self._chain.end())
         n_rows = self._inputs.shape[0]
@@ -139,16 +164,11 @@ class LabelStream:
             row = window_view(self._inputs, np.array([0, n_rows]), window)[n_rows - 1 :]
             last += self._scored(ending, Chains(row, np.array([0, 1]))).node[0]
         answers = self._chain.end(*self._potentials(self._inputs, self._barred, self._seen, n_rows), last=last)
-        self._inputs = None
-        return self._named(*answers)
+        self._inputs, self._words, self._done = None, [], 0
+        return self._named(*map(np.concatenate, zip(before, answers, strict=True)))
 
     def _named(self, labels: np.ndarray, marginals: np.ndarray) -> StreamAnswers:
         return StreamAnswers(plain_strings([self._classes[labels]])[0], marginals)
-
-    def _read(self, x: object) -> Chains | None:
-        """Return rows as one sequence, None for no row."""
-        rows = _rows_of(x, named=self._reader.encoder is not None)
-        return self._reader.read([rows]) if n_rows_of(rows) else None
 
     def _potentials(
         self, inputs: Matrix, barred: np.ndarray | None, begin: int, end: int
@@ -192,13 +212,26 @@ def _check_neighbours(field: Field) -> None:
             )
 
 
+def _reach_of(features: object) -> int:
+    """Return how many neighbours to either side features of a position may see."""
+    if features is None:
+        return 0
+    reach = getattr(features, "reach", None)
+    if reach is None:
+        raise ValueError(
+            f"a stream sees one position after the other, and a {type(features).__name__} may see the whole sequence: "
+            "predict whole sequences, or fit with TextFeatures"
+        )
+    return int(reach)
+
+
 def _checked_lag(lag: float, ahead: int) -> float:
     if not (is_whole(lag) and lag >= 0) and not (is_real(lag) and lag == np.inf):
         raise ValueError(f"lag must be a whole number of positions, 0 or more, or infinity, got {lag!r}")
     if lag < ahead:
         raise ValueError(
-            f"windows look {ahead} positions ahead, so that no answer can come sooner: lag must be at least {ahead}, "
-            f"got {lag}"
+            f"windows and features look {ahead} positions ahead, so that no answer can come sooner: lag must be at "
+            f"least {ahead}, got {lag}"
         )
     return lag
 

@@ -88,6 +88,7 @@ class ChainModel:
         if self.classes_.ndim != 1 or self.classes_.dtype.kind not in "biufU" or not len(self.classes_):
             raise ServingError("its classes are not a list of labels")
         trained = [] if COMMAND_NOTES not in document else _trained_template(document)
+        transformers = transformers or [_transformer(step["transformer"]) for step in document.get("features", ())]
         self.of_rows = of_rows
         n_labels, structure = len(self.classes_), document["structure"]
         self.inputs = Inputs(

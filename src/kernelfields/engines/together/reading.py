@@ -15,12 +15,13 @@ number of its partition, and its number within, before the fit starts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse
+from sklearn.utils import get_tags
 
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.readers import GraphReader, InputReader, TableReader
@@ -35,6 +36,7 @@ class Estimator(Protocol):
     """What reads the partitions of a collection."""
 
     _reads: type[InputReader]
+    _reader_for: Callable[[Any], InputReader]
     item_names: ItemNames
     class_weight: Any
 
@@ -101,9 +103,11 @@ def summarised(
         )
     if not n_items:
         return PartitionSummary()
-    reader = estimator._reads()
     try:
-        items = reader.learn_items(X)
+        reader = estimator._reader_for(X)
+        if reader.features is not None and get_tags(reader.features).requires_fit:
+            raise ValueError("features that learn from data are for those of this process: apply them before")
+        items = reader.learn_items(reader.made(X))
         own = _checked_weights(weights, n_items, nouns)
         classes, totals = estimator._count_labels(labels, items.lengths, own)
     except (TypeError, ValueError) as error:

@@ -552,5 +552,5 @@ def check_one_sequence(x: Any, caller: str) -> None:
     table = scipy.sparse.issparse(first) or n_dimensions(first) > 1 or isinstance(row, list | tuple | np.ndarray)
     if table or is_feature_sequences(x):
         raise ValueError(f"{caller} takes one sequence, got a list of {len(x)} of them: pass one, such as X[0]")
-    if isinstance(x, np.ndarray) and x.dtype != object and x.ndim != 2:
+    if isinstance(x, np.ndarray) and x.dtype.kind not in "OU" and x.ndim != 2:
         raise ValueError(f"{caller} takes one sequence of shape (positions, features), got shape {x.shape}")

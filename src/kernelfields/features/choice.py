@@ -1,0 +1,67 @@
+"""The parameter ``features`` of estimators of sequences: what makes inputs of what users pass.
+
+    "auto"          sequences of strings: words by TextFeatures, single characters of a small alphabet as symbols, texts
+                    of several words by their words; everything else as it comes
+    a transformer   of sequences, or of scikit-learn and of rows, which is then applied to all positions
+    a list          of transformers, whose columns are joined
+    None            everything as it comes
+
+Fails: TypeError for what is no transformer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from kernelfields.features.templates import TemplateFeatures, are_symbols, text_template
+from kernelfields.features.text import TextFeatures, hold_texts
+
+
+def check_transformers(features: object, name: str) -> None:
+    """Raise unless ``features`` is a transformer or a list of them."""
+    parts = features if isinstance(features, list | tuple) else [features]
+    if not parts:
+        raise ValueError(f"{name} holds no transformer: give one, or None")
+    for part in parts:
+        if isinstance(part, type) or not (hasattr(part, "fit_transform") and hasattr(part, "transform")):
+            raise TypeError(f"{name} must be 'auto', None, a transformer or a list of them, got {part!r:.60}")
+
+
+def resolve_features(features: Any) -> Any:
+    """Return a transformer or a list of them as one of sequences, not fitted yet."""
+    if not isinstance(features, list | tuple):
+        return _of_sequences(clone(features))
+    from kernelfields.features.sequencewise import SequenceUnion
+
+    return SequenceUnion([(f"part{number}", _of_sequences(part)) for number, part in enumerate(features, start=1)])
+
+
+def features_of_words(X: Sequence[Sequence[str]]) -> Any:
+    """Return what makes features of strings, as ``kernelfields train`` makes them of the first column of a file."""
+    words = set(chain.from_iterable(X))
+    if hold_texts(words):
+        return _of_sequences(_usual_for_texts())
+    if are_symbols(words):
+        return TemplateFeatures(text_template([[(symbol,) for symbol in words]], [0]).text)
+    return TextFeatures()
+
+
+def _usual_for_texts() -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+
+
+def _of_sequences(transformer: Any) -> Any:
+    """Return a transformer of sequences: one of scikit-learn takes rows, and is applied to all positions."""
+    first = transformer.steps[0][1] if isinstance(transformer, Pipeline) else transformer
+    if not type(first).__module__.startswith("sklearn."):
+        return transformer
+    from kernelfields.features.sequencewise import Sequencewise
+
+    return Sequencewise(transformer)

@@ -1,0 +1,121 @@
+"""Words go straight in: ``features`` of estimators of sequences, and every question with words as inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+import kernelfields
+from kernelfields import ChainCRF, RingCRF, SegmentCRF, SequenceClassifier, TextFeatures
+from kernelfields.serving import load_chain
+
+PATTERNS = [
+    (["Anna", "sleeps"], ["B-P", "O"]),
+    (["Bob", "Smith", "runs", "to", "Rome"], ["B-P", "I-P", "O", "O", "B-L"]),
+    (["She", "runs"], ["O", "O"]),
+    (["We", "saw", "Rome", "today"], ["O", "O", "B-L", "O"]),
+]
+X = [words for words, _ in PATTERNS] * 5
+Y = [labels for _, labels in PATTERNS] * 5
+FIELDS = {kind.kind: kind for kind in (ChainCRF, RingCRF, SegmentCRF)}
+
+
+def test_words_are_read_as_by_a_pipeline_of_text_features():
+    straight = ChainCRF(random_state=0).fit(X, Y)
+    piped = make_pipeline(TextFeatures(), ChainCRF(random_state=0)).fit(X, Y)
+    assert isinstance(straight.features_, TextFeatures)
+    assert straight.predict(X) == piped.predict(X)
+    made = TextFeatures().fit_transform(X)
+    expected = piped[-1].predict_marginals(made)
+    for own, other in zip(straight.predict_marginals(X), expected, strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert straight.predict_entities(X) == piped[-1].predict_entities(made)
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_what_makes_features_is_kept_in_files(kind, tmp_path):
+    own = TextFeatures(window=1, prefixes=2)
+    for features, kept in (("auto", TextFeatures()), (own, own), (make_pipeline(own, "passthrough"), own)):
+        model = FIELDS[kind](features=features, random_state=0).fit(X, Y)
+        model.save(tmp_path / "words.kfm")
+        again = kernelfields.load(tmp_path / "words.kfm")
+        assert again.predict(X) == model.predict(X)
+        assert again.features_.get_params() == kept.get_params()
+        if kind == "ChainCRF":
+            served = load_chain(tmp_path / "words.kfm")
+            assert served.predict(X) == model.predict(X)
+        assert clone(again).fit(X, Y).predict(X) == model.predict(X)
+
+
+def test_other_inputs_stay_as_they_are():
+    strings = TextFeatures().fit_transform(X)
+    for inputs in (strings, [[dict.fromkeys(own, 1.0) for own in x] for x in strings]):
+        assert ChainCRF(random_state=0).fit(inputs, Y).features_ is None
+    assert ChainCRF(random_state=0).fit([np.eye(5)[: len(x)] for x in X], Y).features_ is None
+
+
+def test_words_in_arrays():
+    model = ChainCRF(random_state=0).fit([np.array(x) for x in X], Y)
+    assert model.predict([np.array(x) for x in X]) == model.predict(X) == ChainCRF(random_state=0).fit(X, Y).predict(X)
+
+
+def test_symbols_of_a_small_alphabet_are_read_as_the_command_reads_them():
+    rng = np.random.default_rng(0)
+    letters = [rng.choice(list("ACGT"), 12).tolist() for _ in range(20)]
+    inside = [["x" if letter in "AC" else "y" for letter in each] for each in letters]
+    model = ChainCRF(random_state=0).fit(letters, inside)
+    assert "symbol[-7]=A" in model.feature_names_in_
+
+
+def test_features_that_cannot_be_used():
+    for features in ("words", TextFeatures, 3, [TextFeatures(), 3]):
+        with pytest.raises(TypeError, match="features must be 'auto', None, a transformer or a list of them, got"):
+            ChainCRF(features=features).fit(X, Y)
+    with pytest.raises(ValueError, match="features holds no transformer"):
+        ChainCRF(features=[]).fit(X, Y)
+    with pytest.raises(ValueError, match="numbers are needed"):
+        ChainCRF(features=None).fit(X, Y)
+
+
+@pytest.mark.parametrize(("lag", "step"), [(2, 1), (4, 1), (3, 2), (2, 50)])
+def test_streams_of_words_answer_as_whole_sequences_do(lag, step):
+    model = ChainCRF(random_state=0).fit(X, Y)
+    x = [word for words in X[:4] for word in words]
+    stream = model.stream(lag=lag, decode="viterbi")
+    answers = [stream.push(x[first : first + step]) for first in range(0, len(x), step)]
+    assert stream.n_pending + sum(len(each.labels) for each in answers) == len(x)
+    answers.append(stream.end())
+    assert [label for each in answers for label in each.labels] == model.predict([x])[0]
+    stream = model.stream(lag=np.inf, decode="posterior")
+    marginals = [stream.push(x[first : first + step]).marginals for first in range(0, len(x), step)]
+    marginals.append(stream.end().marginals)
+    np.testing.assert_allclose(np.concatenate(marginals), model.predict_marginals([x])[0], atol=1e-12)
+
+
+def test_streams_need_features_that_see_neighbours_alone():
+    with pytest.raises(ValueError, match="lag must be at least 2, got 1"):
+        ChainCRF(random_state=0).fit(X, Y).stream(lag=1)
+    model = ChainCRF(features=[TextFeatures()], random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="a SequenceUnion may see the whole sequence"):
+        model.stream()
+
+
+def test_explanations_and_pictures_show_the_words():
+    model = ChainCRF(random_state=0).fit(X, Y)
+    assert "Smith" in str(model.explain(X[1]))
+    assert "Smith" in model.show(X[1])._repr_html_()
+    np.testing.assert_array_equal(model.show(np.array(X[1])).marginals, model.predict_marginals([X[1]])[0])
+
+
+def test_classes_of_whole_sequences_of_words(tmp_path):
+    classes = ["name" if "B-P" in labels else "none" for labels in Y]
+    model = SequenceClassifier(random_state=0).fit(X, classes)
+    made = TextFeatures().fit_transform(X)
+    piped = SequenceClassifier(random_state=0).fit(made, classes)
+    np.testing.assert_array_equal(model.predict_proba(X), piped.predict_proba(made))
+    model.save(tmp_path / "classes.kfm")
+    again = kernelfields.load(tmp_path / "classes.kfm")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert "Smith" in again.show(X[1])._repr_html_()
