@@ -10,7 +10,6 @@ Fails: ValueError and OSError with messages for users; nothing is left half-writ
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 from dataclasses import asdict, replace
@@ -223,18 +222,13 @@ class TrainingRun:
         trial = _chosen_trial(crf.choices_)
         if trial is None:
             return {}
-        if trial.measure == "log-likelihood":
-            console.info(
-                f"held-out sequences, in the pilot fit: the true label of a {self.file.part} had probability "
-                f"{math.exp(trial.score):.3f} (log-likelihood {trial.score:.4f})"
-            )
-        return {f"held_out_{trial.measure.replace('-', '_')}": trial.score}
+        console.info(f"held-out sequences, in the pilot fits: accuracy {trial.accuracy:.4f}")
+        return {"held_out_accuracy": trial.accuracy}
 
 
 def _chosen_trial(choices: Choices) -> Trial | None:
     """Return the pilot fit with the settings that were chosen; None where there was none."""
-    alike = [each for each in choices.trials if each.settings.items() <= choices.chosen.items()]
-    return alike[-1] if alike else None
+    return next((each for each in choices.trials if each.settings.items() <= choices.chosen.items()), None)
 
 
 def _check_outputs(settings: RunSettings) -> None:
