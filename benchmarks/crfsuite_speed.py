@@ -29,7 +29,7 @@ from benchmarks.measuring import added_memory, in_process
 from benchmarks.result_files import merge_results
 from benchmarks.templates import chunking, tagging
 from kernelfields import ChainCRF
-from kernelfields.data.readers import ChainReader
+from kernelfields.data.readers import InputReader
 from kernelfields.evaluation import entity_f1_score, token_accuracy
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
@@ -75,7 +75,7 @@ def count_weights(part: object) -> int:
 def fit_to_loss(X: list, y: list, loss: float, c1: float, c2: float, **parameters: object) -> dict:
     """Fit until the objective is within WITHIN of ``loss``; return seconds after ingest, passes, the estimator."""
     begin = time.perf_counter()
-    ChainReader().learn(X, y, keep_zeros=True)
+    InputReader().learn(X, y, keep_zeros=True)
     ingested = time.perf_counter()
     reached: list[float] = []
 

@@ -181,13 +181,14 @@ def engines() -> str:
         data = f"{row['data']}, {row['n_positions']:,} positions, rank {row['rank']:,}"
         error = f", test error {row['test_error']:.2%}" if "test_error" in row else ""
         lines.append([f"torch, {row['device']}", data, f"{row['seconds']:.1f} s, {row['passes']:.0f} passes{error}"])
-    for row in read_results("dask_passes.json"):
-        data = f"netsurfp2-ss3, {row['cluster']['positions']:,} residues, sparse linear + rank {row['rank']}"
-        figure = f"{row['ratio']:.2f} times the time per pass of two threads"
-        lines.append(["dask, two workers of one thread", data, figure])
+    for row in read_results("cluster.json"):
+        if row["what"] == "processes":
+            data = f"{row['data']}, {row['positions']:,} positions, rank {row['rank']}"
+            figure = f"{row['ratio']:.2f} times the passes a second of two threads"
+            lines.append(["dask, two workers of one thread", data, figure])
     kills = read_results("dask_kills.json", CAMPAIGNS)
     same = f"{sum(row['same'] for row in kills)} of {len(kills)} fits end at the same objective"
-    lines.append(["dask, a worker killed at random", "netsurfp2-ss3, a part", same])
+    lines.append(["dask, a worker killed at random", "fields of six kinds", same])
     stored = {row["keep"]: row for row in read_results("out_of_core.json")}
     row, ratio = stored["budget"], stored["budget"]["cpu_seconds"] / stored["memory"]["cpu_seconds"]
     budget = row["share"] * row["feature_bytes"] / 1e6
@@ -195,6 +196,50 @@ def engines() -> str:
     data = f"OCR letters, large, rank {row['rank']:,}"
     lines.append([f"threads, memory of {row['share']:.0%} of the features", data, figure])
     return table(["engine", "data", "figure"], lines)
+
+
+def highlights(folder: str = "") -> str:
+    """Return the results to show first; ``folder`` leads from the page to those of results."""
+    chunks = next(row for row in read_results("crfsuite_speed.json") if row["c1"] == 0)
+    letters, proteins = _letters("small"), _families("proteins.json")
+    labels = {row["model"]: row for row in read_results("multilabel.json", EXPERIMENTS) if row["set"] == "scene"}
+    right = {model: percent(mean(map(int, row["right"]))) for model, row in labels.items()}
+    classifier = max(
+        (row for row in read_results("gaussian_process_speed.json") if row["theirs"]), key=lambda row: row["n_samples"]
+    )
+    prominent = _prominence("figure")
+    lines = [
+        [
+            f"chunks of CoNLL-2000, {chunks['tokens']:,} words, linear",
+            f"F1 {chunks['test']['ours']:.1f} after {chunks['ours']['seconds']:.0f} s",
+            f"CRFsuite: {chunks['test']['crfsuite']:.1f} after {chunks['crfsuite']['seconds']:.0f} s",
+            "index",
+        ],
+        ["handwritten letters in words", f"{letters[2]} with a cubic kernel", f"linear: {letters[0]}", "ocr_letters"],
+        [
+            "protein secondary structure",
+            f"{proteins[1]} with a quadratic kernel",
+            f"linear: {proteins[0]}, SVM on windows: 68.7 %",
+            "proteins",
+        ],
+        [
+            "several labels of a picture (scene), all of them right",
+            right["full"],
+            f"each label alone: {right['none']}",
+            "multilabel",
+        ],
+        [
+            f"Gaussian process classification, {classifier['n_samples']:,} samples",
+            f"{classifier['ours']['seconds']:.1f} s",
+            f"scikit-learn: {classifier['theirs']['seconds']:.1f} s",
+            "index",
+        ],
+        ["prominent words, features made by hand", f"{prominent[3]} with RBF", f"linear: {prominent[0]}", "prominence"],
+    ]
+    return table(
+        ["task", "kernelfields", "beside it", "page"],
+        [[*line[:-1], f"[{line[-1]}]({folder}{line[-1]}.md)"] for line in lines],
+    )
 
 
 def main() -> None:

@@ -1,4 +1,7 @@
-"""Configuration of the documentation site; ``make docs`` builds it, offline and with warnings as errors."""
+"""Configuration of the documentation site.
+
+``make docs`` builds it, offline and with warnings as errors.
+"""
 
 import importlib.util
 import sys
@@ -30,6 +33,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "source_pages",
+    "search_terms",
     "docstrings",
 ]
 exclude_patterns = ["site", "_templates"]
@@ -38,11 +42,18 @@ nitpicky = True
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
-myst_url_schemes = {"http": None, "https": None, "mailto": None, "source": None}
+myst_url_schemes = {
+    "http": None,
+    "https": None,
+    "mailto": None,
+    "source": None,
+}
 
 autosummary_generate = True
 # The reference of the layers needs their names and docstrings, not PyTorch.
-autodoc_mock_imports = [name for name in ("torch",) if importlib.util.find_spec(name) is None]
+autodoc_mock_imports = [
+    name for name in ("torch",) if importlib.util.find_spec(name) is None
+]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
@@ -52,10 +63,13 @@ smartquotes = False
 
 
 def mathjax_file() -> Path:
-    """Return the one script of MathJax that needs no fonts and loads nothing, from the package that carries it."""
+    """Return the script of MathJax that needs no fonts and loads nothing."""
     spec = importlib.util.find_spec("sphinx-mathjax-offline")
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("formulas need MathJax from sphinx-mathjax-offline: pip install '.[docs]'")
+        raise ModuleNotFoundError(
+            "formulas need MathJax from sphinx-mathjax-offline: "
+            "pip install '.[docs]'"
+        )
     return Path(spec.origin).parent / "static" / "mathjax" / "tex-svg.js"
 
 

@@ -13,7 +13,7 @@ Fields. score(y | x) = sum_t f(x_t, y_t) + sum_t w(y_{t-1}, y_t) with a linear, 
 f. The prior variance and the scale of the kernel are chosen by 3-fold cross-validation on the training sequences.
 For comparison the same is done with the pictures alone, cut into sequences of length one.
 
-Run: python examples/digits_demo.py [--output demo-report.html] [--readme-images]
+Run: python examples/digits_demo.py [--output demo-report.html]
 """
 
 from __future__ import annotations
@@ -45,11 +45,30 @@ NOISE = 0.3
 SEARCH_TOL, FINAL_TOL = 1e-2, 1e-4
 FIELDS: dict[str, tuple[Any, dict[str, list[float]]]] = {
     "linear": (Linear(), {"prior_variance": [0.1, 1.0, 10.0]}),
-    "quadratic": (Polynomial(2), {"prior_variance": [0.1, 1.0, 10.0], "kernel__gamma": [0.1, 0.3]}),
-    "cubic": (Polynomial(3), {"prior_variance": [0.1, 1.0, 10.0], "kernel__gamma": [0.1, 0.3]}),
-    "rbf": (RBF(), {"prior_variance": [3.0, 30.0, 300.0], "kernel__gamma": [0.03, 0.1]}),
+    "quadratic": (
+        Polynomial(2),
+        {"prior_variance": [0.1, 1.0, 10.0], "kernel__gamma": [0.1, 0.3]},
+    ),
+    "cubic": (
+        Polynomial(3),
+        {"prior_variance": [0.1, 1.0, 10.0], "kernel__gamma": [0.1, 0.3]},
+    ),
+    "rbf": (
+        RBF(),
+        {"prior_variance": [3.0, 30.0, 300.0], "kernel__gamma": [0.03, 0.1]},
+    ),
 }
-COLUMNS = ("field", "with chain", "alone", "rank", "solver", "passes", "relative gap", "seconds", "chosen")
+COLUMNS = (
+    "field",
+    "with chain",
+    "alone",
+    "rank",
+    "solver",
+    "passes",
+    "relative gap",
+    "seconds",
+    "chosen",
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +81,9 @@ class DigitChains:
 
     def alone(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Cut the sequences into sequences of length one."""
-        return list(np.concatenate(self.pictures)[:, None]), list(np.concatenate(self.labels)[:, None])
+        return list(np.concatenate(self.pictures)[:, None]), list(
+            np.concatenate(self.labels)[:, None]
+        )
 
 
 @dataclass(frozen=True)
@@ -79,7 +100,10 @@ class Result:
 
     def cells(self) -> tuple[str, ...]:
         """Return one row under COLUMNS."""
-        solution, kernel = self.field.solution_, self.field.basis_["node"].kernel
+        solution, kernel = (
+            self.field.solution_,
+            self.field.basis_["node"].kernel,
+        )
         scale = f", γ = {kernel.gamma:g}" if hasattr(kernel, "gamma") else ""
         return (
             self.name,
@@ -103,37 +127,63 @@ def transition_matrix() -> np.ndarray:
     return matrix
 
 
-def digit_chains(n_train: int, n_test: int, seed: int = 0) -> tuple[DigitChains, DigitChains]:
+def digit_chains(
+    n_train: int, n_test: int, seed: int = 0
+) -> tuple[DigitChains, DigitChains]:
     """Return training and test sequences that share no picture."""
     digits = load_digits()
     random = np.random.default_rng(seed)
     halves = np.array_split(random.permutation(len(digits.target)), 2)
-    train, test = (draw_chains(n, half, digits, random) for n, half in zip((n_train, n_test), halves, strict=True))
+    train, test = (
+        draw_chains(n, half, digits, random)
+        for n, half in zip((n_train, n_test), halves, strict=True)
+    )
     return train, test
 
 
-def draw_chains(n_sequences: int, choice: np.ndarray, digits: Any, random: np.random.Generator) -> DigitChains:
+def draw_chains(
+    n_sequences: int,
+    choice: np.ndarray,
+    digits: Any,
+    random: np.random.Generator,
+) -> DigitChains:
     """Draw sequences whose pictures are among ``choice``."""
     steps = transition_matrix()
-    of_digit = [choice[digits.target[choice] == digit] for digit in range(N_DIGITS)]
+    of_digit = [
+        choice[digits.target[choice] == digit] for digit in range(N_DIGITS)
+    ]
     pictures, labels, sources = [], [], []
     for _ in range(n_sequences):
         label = [int(random.integers(N_DIGITS))]
         for _ in range(int(random.integers(6, 11)) - 1):
             label.append(int(random.choice(N_DIGITS, p=steps[label[-1]])))
         source = np.array([random.choice(of_digit[digit]) for digit in label])
-        pictures.append(digits.data[source] / 16.0 + NOISE * random.normal(size=(len(label), 64)))
+        pictures.append(
+            digits.data[source] / 16.0
+            + NOISE * random.normal(size=(len(label), 64))
+        )
         labels.append(np.array(label))
         sources.append(source)
     return DigitChains(pictures, labels, sources)
 
 
 def fit_by_cross_validation(
-    kernel: Any, grid: dict, rank: int, X: list[np.ndarray], y: list[np.ndarray]
+    kernel: Any,
+    grid: dict,
+    rank: int,
+    X: list[np.ndarray],
+    y: list[np.ndarray],
 ) -> tuple[ChainCRF, float, float]:
     """Return the field with the best cross-validated accuracy, that accuracy, and the seconds of its last fit."""
     # Fits of a fraction of a second are fastest on one thread, above all on a machine that others use too.
-    field = ChainCRF(kernel, rank=rank, edges=EdgeCliques(prior_variance=1.0), max_iter=500, n_jobs=1, random_state=0)
+    field = ChainCRF(
+        kernel,
+        rank=rank,
+        edges=EdgeCliques(prior_variance=1.0),
+        max_iter=500,
+        n_jobs=1,
+        random_state=0,
+    )
     field.set_params(tol=SEARCH_TOL)
     search = GridSearchCV(field, grid, cv=3, refit=False).fit(X, y)
     field.set_params(**search.best_params_, tol=FINAL_TOL)
@@ -143,29 +193,57 @@ def fit_by_cross_validation(
 
 
 def compare_fields(
-    names: Sequence[str], train: DigitChains, test: DigitChains, rank: int, announce: Callable[[str], None] = print
+    names: Sequence[str],
+    train: DigitChains,
+    test: DigitChains,
+    rank: int,
+    announce: Callable[[str], None] = print,
 ) -> list[Result]:
     """Fit the named fields with and without the chain."""
     results = []
     for name in names:
         kernel, grid = FIELDS[name]
-        n_fits = 2 * (1 + 3 * int(np.prod([len(values) for values in grid.values()])))
+        n_fits = 2 * (
+            1 + 3 * int(np.prod([len(values) for values in grid.values()]))
+        )
         announce(f"{name} field: {n_fits} fits")
-        field, score, seconds = fit_by_cross_validation(kernel, grid, rank, train.pictures, train.labels)
-        alone, _, _ = fit_by_cross_validation(kernel, grid, rank, *train.alone())
-        accuracy, alone_accuracy = field.score(test.pictures, test.labels), alone.score(*test.alone())
-        results.append(Result(name, field, alone, accuracy, alone_accuracy, score, seconds))
+        field, score, seconds = fit_by_cross_validation(
+            kernel, grid, rank, train.pictures, train.labels
+        )
+        alone, _, _ = fit_by_cross_validation(
+            kernel, grid, rank, *train.alone()
+        )
+        accuracy, alone_accuracy = (
+            field.score(test.pictures, test.labels),
+            alone.score(*test.alone()),
+        )
+        results.append(
+            Result(
+                name, field, alone, accuracy, alone_accuracy, score, seconds
+            )
+        )
     return results
 
 
-def report(results: Sequence[Result], train: DigitChains, test: DigitChains, n_shown: int = 8) -> str:
+def report(
+    results: Sequence[Result],
+    train: DigitChains,
+    test: DigitChains,
+    n_shown: int = 8,
+) -> str:
     """Return the whole report as HTML; pictures come from the field that cross-validation prefers."""
     best = best_of(results)
     n_images = len(np.concatenate(test.labels))
     error = 100 * np.sqrt(best.accuracy * (1 - best.accuracy) / n_images)
     learnt = softmax(best.field.transitions_, axis=1)
-    true = transition_matrix()[np.ix_(best.field.classes_, best.field.classes_)]
-    maps = {"largest": max(learnt.max(), true.max()), "row_name": "from digit", "column_name": "to digit"}
+    true = transition_matrix()[
+        np.ix_(best.field.classes_, best.field.classes_)
+    ]
+    maps = {
+        "largest": max(learnt.max(), true.max()),
+        "row_name": "from digit",
+        "column_name": "to digit",
+    }
     digits = best.field.classes_
     return page(
         "Handwritten digits in sequences",
@@ -182,7 +260,13 @@ def report(results: Sequence[Result], train: DigitChains, test: DigitChains, n_s
                 "with the chain. Passes are sweeps over the training data, and seconds are those of the last fit. "
                 "The bold row is the field that does best in cross-validation on the training sequences; the rest "
                 "of this page shows it.",
-                Table(COLUMNS, [Row(each.cells(), role="best" if each is best else "") for each in results]),
+                Table(
+                    COLUMNS,
+                    [
+                        Row(each.cells(), role="best" if each is best else "")
+                        for each in results
+                    ],
+                ),
             ),
             section(
                 "How good is the fit?",
@@ -197,7 +281,10 @@ def report(results: Sequence[Result], train: DigitChains, test: DigitChains, n_s
                 "normalised by row; the prior draws them towards equal shares. Entries below 0.005 are blank.",
                 beside(
                     ("truth", plot_heat_map(true, digits, digits, **maps)),
-                    (f"learnt, {best.name} field", plot_heat_map(learnt, digits, digits, **maps)),
+                    (
+                        f"learnt, {best.name} field",
+                        plot_heat_map(learnt, digits, digits, **maps),
+                    ),
                 ),
             ),
             section(
@@ -224,7 +311,11 @@ def strips(best: Result, test: DigitChains, n_shown: int) -> list:
     """Return the first test sequences as pictures with their labels."""
     shown = test.pictures[:n_shown]
     drawn = []
-    readings = zip(best.field.predict(shown), best.field.predict_marginals(shown), strict=True)
+    readings = zip(
+        best.field.predict(shown),
+        best.field.predict_marginals(shown),
+        strict=True,
+    )
     for index, (predicted, marginals) in enumerate(readings):
         truth = test.labels[index]
         alone = np.concatenate(best.alone.predict(list(shown[index][:, None])))
@@ -237,7 +328,10 @@ def strips(best: Result, test: DigitChains, n_shown: int) -> list:
                 marginals[np.arange(len(predicted)), columns],
                 truth,
                 caption=f"Sequence {index + 1}: {right} of {len(truth)} right",
-                notes=[f"alone {b}" if a != b else "" for a, b in zip(predicted, alone, strict=True)],
+                notes=[
+                    f"alone {b}" if a != b else ""
+                    for a, b in zip(predicted, alone, strict=True)
+                ],
             )
         )
     return drawn
@@ -245,32 +339,53 @@ def strips(best: Result, test: DigitChains, n_shown: int) -> list:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fit, print the table, write the report."""
-    parser = argparse.ArgumentParser(description="Kernel fields on sequences of handwritten digits.")
-    parser.add_argument("--output", type=Path, default=Path("demo-report.html"), help="where the report goes")
-    parser.add_argument("--readme-images", action="store_true", help="also renew docs/images")
-    parser.add_argument("--fields", nargs="+", choices=FIELDS, default=list(FIELDS))
-    parser.add_argument("--train", type=int, default=80, help="number of training sequences")
-    parser.add_argument("--test", type=int, default=100, help="number of test sequences")
-    parser.add_argument("--rank", type=int, default=400, help="basis functions of a field without explicit features")
+    parser = argparse.ArgumentParser(
+        description="Kernel fields on sequences of handwritten digits."
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("demo-report.html"),
+        help="where the report goes",
+    )
+    parser.add_argument(
+        "--fields", nargs="+", choices=FIELDS, default=list(FIELDS)
+    )
+    parser.add_argument(
+        "--train", type=int, default=80, help="number of training sequences"
+    )
+    parser.add_argument(
+        "--test", type=int, default=100, help="number of test sequences"
+    )
+    parser.add_argument(
+        "--rank",
+        type=int,
+        default=400,
+        help="basis functions of a field without explicit features",
+    )
     options = parser.parse_args(arguments)
     console = Console()
     begin = time.perf_counter()
     train, test = digit_chains(options.train, options.test)
-    results = compare_fields(options.fields, train, test, options.rank, console.print)
+    results = compare_fields(
+        options.fields, train, test, options.rank, console.print
+    )
     # The last column, the chosen parameters, is left to the report: 80 characters have no room for it.
-    shown = TerminalTable(title="Test digits read correctly, and how the fields were fitted", box=SIMPLE_HEAD)
+    shown = TerminalTable(
+        title="Test digits read correctly, and how the fields were fitted",
+        box=SIMPLE_HEAD,
+    )
     for index, column in enumerate(COLUMNS[:-1]):
-        shown.add_column(column, justify="right" if index else "left", no_wrap=index == 0)
+        shown.add_column(
+            column, justify="right" if index else "left", no_wrap=index == 0
+        )
     for result in results:
         shown.add_row(*result.cells()[:-1])
     console.print(shown)
     options.output.write_text(report(results, train, test), encoding="utf-8")
-    if options.readme_images:
-        target = Path(__file__).resolve().parent.parent / "docs" / "images" / "convergence.svg"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        picture = plot_convergence(best_of(results).field.solution_, tol=FINAL_TOL)
-        picture.savefig(target, metadata={"Date": None})
-    console.print(f"Done in {time.perf_counter() - begin:.0f} seconds. Open in a browser:")
+    console.print(
+        f"Done in {time.perf_counter() - begin:.0f} seconds. Open in a browser:"
+    )
     console.print(options.output.resolve().as_uri(), soft_wrap=True)
 
 

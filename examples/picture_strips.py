@@ -56,8 +56,17 @@ _STRIP = Environment(autoescape=True).from_string("""<figure class="strip">
 def png_data_uri(image: Any, low: float = 0.0, high: float = 1.0) -> str:
     """Return an (h, w) array as a grey PNG for the src of an <img>; ``low`` is black, ``high`` white."""
     written = io.BytesIO()
-    imsave(written, np.asarray(image, dtype=float), vmin=low, vmax=high, cmap="gray", metadata={"Software": None})
-    return "data:image/png;base64," + base64.b64encode(written.getvalue()).decode("ascii")
+    imsave(
+        written,
+        np.asarray(image, dtype=float),
+        vmin=low,
+        vmax=high,
+        cmap="gray",
+        metadata={"Software": None},
+    )
+    return "data:image/png;base64," + base64.b64encode(
+        written.getvalue()
+    ).decode("ascii")
 
 
 def sequence_strip(
@@ -79,14 +88,25 @@ def sequence_strip(
     """
     probabilities = np.asarray(probabilities, dtype=float)
     n_positions = len(images)
-    given = {"predicted": predicted, "probabilities": probabilities, "truth": truth, "notes": notes}
+    given = {
+        "predicted": predicted,
+        "probabilities": probabilities,
+        "truth": truth,
+        "notes": notes,
+    }
     for name, values in given.items():
         if values is not None and len(values) != n_positions:
-            raise ValueError(f"{name} has {len(values)} entries, but there are {n_positions} images")
+            raise ValueError(
+                f"{name} has {len(values)} entries, but there are {n_positions} images"
+            )
     if not np.all((probabilities >= 0.0) & (probabilities <= 1.0 + 1e-9)):
-        raise ValueError("probabilities must lie between 0 and 1; pass marginals of the predicted labels")
+        raise ValueError(
+            "probabilities must lie between 0 and 1; pass marginals of the predicted labels"
+        )
     positions = []
-    for t, (label, probability) in enumerate(zip(predicted, probabilities.tolist(), strict=True)):
+    for t, (label, probability) in enumerate(
+        zip(predicted, probabilities.tolist(), strict=True)
+    ):
         wrong = truth is not None and label != truth[t]
         said = f"predicted {label}, marginal probability {probability:.3f}"
         positions.append(
@@ -95,7 +115,9 @@ def sequence_strip(
                 "predicted": label,
                 "wrong": wrong,
                 "truth": None if truth is None else truth[t],
-                "said": f"{said}, truth {truth[t]}" if truth is not None and wrong else said,
+                "said": f"{said}, truth {truth[t]}"
+                if truth is not None and wrong
+                else said,
                 "width": f"{100 * probability:.1f}",
                 "note": "" if notes is None else notes[t],
             }

@@ -12,11 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields.data.segments import DURATION
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.family import EDGE, Potentials
+from kernelfields.inference import EDGE, BaseMeasure, ChainFamily, Potentials, SegmentFamily
 from kernelfields.inference.packing import check_potentials
-from kernelfields.inference.segments.family import SegmentFamily
 
 
 class Inferred:

@@ -5,10 +5,11 @@ order, that of the seed 7: files at random, and the tests of each at random, so 
 
 Otherwise the order keeps two processes busy from the first test to the last. Whole files go to processes, in this
 order, but for the conformance of families, which needs nearly all compiled passes: each kind of families goes to one
-process, so that none compiles what another is compiling. All other files find the passes compiled. Long ones come
-first, so that none is left for the end.
+process, so that none compiles what another is compiling. All other files find the passes compiled, if those that
+need all of them do not follow at once. Long ones come first, so that none is left for the end.
 """
 
+import gc
 import os
 import random
 from collections import Counter
@@ -28,12 +29,12 @@ LONG = (
     "examples/test_gallery.py",
     "engines/test_engine_conformance.py",
     "dask_engine/test_dask_fits.py",
-    "objective/test_likelihood_conformance.py",
     "cli/test_command_bad_input.py",
     "cli/test_command_streams.py",
     "cli/test_command_train.py",
     "estimators/test_neighbours.py",
     "test_architecture.py",
+    "objective/test_likelihood_conformance.py",
 )
 
 
@@ -64,6 +65,17 @@ def pytest_configure(config):
     if cores is not None:
         os.sched_getaffinity = lambda process: set(range(cores))
         os.cpu_count = lambda: cores
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Keep the garbage collector from walking thousands of tests, while they are collected and while they run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
-from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace
-from kernelfields.data import CliqueSet
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
+from kernelfields.basis import ConstantSubspace, ExplicitSubspace, PivotSubspace
+from kernelfields.data import Chains, CliqueSet, resolve_constraints
 from kernelfields.engines import SampleSettings, Threads
-from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.family import EDGE
+from kernelfields.inference import EDGE, FamilySpec
 from kernelfields.kernels import Constant, Linear
 from kernelfields.models.build import build_designs, name_cliques
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.datafit import Datafit
+from kernelfields.numerics import Workers
+from kernelfields.objective import Datafit, Term, likelihood_of
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.likelihoods.likelihood import likelihood_of
-from kernelfields.objective.term import Term
 
 
 def offsets_of(lengths):
@@ -40,12 +33,6 @@ def chain_potentials(rng, n_labels, spread=1.0, forbidden=0.0, tied=True, length
     node = on_a_grid(rng, (offsets[-1], n_labels), spread, forbidden)
     edge = on_a_grid(rng, (1 if tied else offsets[-1], n_labels, n_labels), spread, forbidden)
     return node, edge, offsets
-
-
-def any_chain_potentials(rng, n_labels, spread, forbidden):
-    """Potentials of three short chains of random lengths, tied or not."""
-    lengths = rng.integers(1, 6, size=3)
-    return chain_potentials(rng, n_labels, spread, forbidden, tied=rng.random() < 0.5, lengths=lengths)
 
 
 def faint_chain(nats, backwards=False):
@@ -99,17 +86,6 @@ def labelled_instances(n=80, seed=0):
     Y[:, 1] = Y[:, 0] ^ (rng.random(n) < 0.15)
     Y[:, 3] = (1 - Y[:, 2]) ^ (rng.random(n) < 0.2)
     return X, Y
-
-
-def joint_probabilities(log_odds, ratios):
-    """p(y | x), (n, 2^K), for log odds (n, K) and log odds ratios {(j, k): w}, and all labellings (2^K, K)."""
-    labellings = np.array(list(itertools.product([0, 1], repeat=log_odds.shape[1])))
-    signs = labellings - 0.5
-    scores = log_odds @ signs.T
-    for (j, k), ratio in ratios.items():
-        scores += np.reshape(ratio, (-1, 1)) * signs[:, j] * signs[:, k]
-    table = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return table / table.sum(axis=1, keepdims=True), labellings
 
 
 class SomeCliques(CliqueSet):

@@ -55,7 +55,10 @@ MAY_IMPORT = {
 }
 #: Packages that may be imported below some folders, or in some files, only.
 GUESTS = {
-    "torch": ("engines/torch", "layers", "kernels/tensors.py", "features/encoders.py", "features/encoder_tuning.py"),
+    "torch": (
+        *("engines/torch", "engines/together", "engines/dask/launch.py", "layers", "kernels/tensors.py"),
+        *("features/encoders.py", "features/encoder_tuning.py"),
+    ),
     "transformers": ("features/encoders.py",),
     "triton": ("engines/torch",),
     "dask": ("engines/dask",),
@@ -118,10 +121,11 @@ def test_no_module_can_reach_itself():
 
 
 #: Private names of other packages that have no public ones: scikit-learn's fitted parts, Dask's example of a partition,
-#: spaCy's extensions, what notebooks show, and the fields of named tuples.
+#: spaCy's extensions, what notebooks show, the fields of named tuples, and the options of torch's process groups.
 FOREIGN = {
     *("_predictors", "_preprocessor", "_baseline_prediction", "_fit_dtype", "_fill_dtype", "_sklearn_output_config"),
     *("_meta_nonempty", "_", "_repr_html_", "_replace", "_asdict", "_fields", "_parameters_declared"),
+    *("_Options", "_devices", "_timeout"),
 }
 
 

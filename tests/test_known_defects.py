@@ -29,7 +29,7 @@ from kernelfields import (
     TextFeatures,
 )
 from kernelfields.data import OrderCliques
-from kernelfields.models.callbacks import Checkpoint
+from kernelfields.estimators import Checkpoint
 from tests.cli.command_files import run, sentences, write_columns_file
 from tests.oracles.labellings import Labellings, scores_of
 

@@ -2,8 +2,9 @@
 Durations that a field has learnt
 =================================
 
-How long does a state last? A chain of neighbours leaves it with the same probability at every step, which
-makes short visits the most frequent. ``SegmentCRF`` learns a function of the duration: its samples last as long as
+How long does a state last? A chain of neighbours leaves it with the same
+probability at every step, which makes short visits the most frequent.
+``SegmentCRF`` learns a function of the duration: its samples last as long as
 real ones do.
 """
 
@@ -15,7 +16,8 @@ import numpy as np
 from kernelfields import ChainCRF, SegmentCRF
 
 # %%
-# Washing machines: they fill for about 8 minutes, wash for about 20, spin for about 12.
+# Washing machines: they fill for about 8 minutes, wash for about 20, spin for
+# about 12.
 random = np.random.default_rng(0)
 programme = {"fill": 8, "wash": 20, "spin": 12}
 
@@ -26,24 +28,38 @@ def load(n_segments=7):
     for index in range(begin, begin + n_segments):
         name, mean = list(programme.items())[index % 3]
         labels += [name] * max(2, round(random.normal(mean, 0.2 * mean)))
-    power = np.array([list(programme).index(label) for label in labels]) + 1.6 * random.normal(size=len(labels))
+    power = np.array(
+        [list(programme).index(label) for label in labels]
+    ) + 1.6 * random.normal(size=len(labels))
     return power[:, None], labels
 
 
 X, y = zip(*(load() for _ in range(40)), strict=True)
 X_test, y_test = zip(*(load() for _ in range(40)), strict=True)
 fields = {
-    "ChainCRF": ChainCRF("rbf", prior_variance=1.0, rank=30, random_state=0).fit(X, y),
-    "SegmentCRF": SegmentCRF("rbf", prior_variance=1.0, rank=30, random_state=0).fit(X, y),
+    "ChainCRF": ChainCRF(
+        "rbf", prior_variance=1.0, rank=30, random_state=0
+    ).fit(X, y),
+    "SegmentCRF": SegmentCRF(
+        "rbf", prior_variance=1.0, rank=30, random_state=0
+    ).fit(X, y),
 }
 
 
 def durations(labellings, name):
-    """Return how long each visit to ``name`` lasts, those at both ends of a sequence left out."""
+    """Return how long each visit to ``name`` lasts, those at both ends of a
+    sequence left out.
+    """
     lasts = []
     for labels in labellings:
-        cuts = np.flatnonzero(np.array(labels[1:]) != np.array(labels[:-1])) + 1
-        lasts += [end - begin for begin, end in pairwise(cuts) if labels[begin] == name]
+        cuts = (
+            np.flatnonzero(np.array(labels[1:]) != np.array(labels[:-1])) + 1
+        )
+        lasts += [
+            end - begin
+            for begin, end in pairwise(cuts)
+            if labels[begin] == name
+        ]
     return lasts
 
 
@@ -54,10 +70,18 @@ for name, field in fields.items():
     samples = field.sample(X_test, n_samples=5, random_state=0)
     drawn[name] = [labels for each in samples for labels in each]
 
-figure, panels = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained", sharey=True)
+figure, panels = plt.subplots(
+    1, 3, figsize=(9, 3.2), layout="constrained", sharey=True
+)
 bins = np.arange(0.5, 36, 2)
 for axes, name in zip(panels, programme, strict=True):
-    axes.hist(durations(drawn["test data"], name), bins, density=True, color="#D9D9D9", label="test data")
+    axes.hist(
+        durations(drawn["test data"], name),
+        bins,
+        density=True,
+        color="#D9D9D9",
+        label="test data",
+    )
     for kind, colour in zip(fields, ["#E69F00", "#0072B2"], strict=True):
         right = 100 * fields[kind].score(X_test, y_test, decode="posterior")
         axes.hist(

@@ -12,8 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from kernelfields import AnnotatedCRF, ChainCRF, ChainCRFCV, GraphCRF, KernelClassifier, PartialLabels, Sequencewise
 from kernelfields.annotators.annotations import read_annotations
-from kernelfields.estimators import LabelShares
-from kernelfields.models.callbacks import Checkpoint
+from kernelfields.estimators import Checkpoint, LabelShares
 from tests.annotators.annotated_sequences import CONFUSIONS, annotated_sequences
 
 X, y, said = annotated_sequences()

@@ -1,6 +1,7 @@
 """Labels completed by fields of other folds: what is computed, where it helps, and the doors of scikit-learn."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -11,13 +12,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from kernelfields import AnnotatedCRF, ChainCRF, GraphCRF, KernelClassifier, LabelDictionary, SoftTargets
-from kernelfields.annotators import completion
+from kernelfields.annotators import annotated_crf, completion
 from kernelfields.annotators.annotations import Presumed, read_annotations
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.data.partial_labels import shown_labels
 from kernelfields.data.reading import SEQUENCES
 from kernelfields.evaluation import evaluate
-from kernelfields.models.model_file import ModelFileError
+from kernelfields.formats import ModelFileError
 from tests.annotators.annotated_sequences import annotated_sequences
 
 X, y, said = annotated_sequences(n_sequences=40)
@@ -125,12 +126,32 @@ def test_groups_are_held_out_together(monkeypatch):
     np.testing.assert_array_equal(seen[1], np.repeat(np.arange(4), 10))
 
 
+def test_much_data_have_two_folds_and_named_features_the_weights_that_were_seen(monkeypatch):
+    folds = []
+    usual = completion.CrossFittedLabels.__init__
+    monkeypatch.setattr(
+        completion.CrossFittedLabels,
+        "__init__",
+        lambda self, *given: (folds.append(given[2]), usual(self, *given))[1],
+    )
+    words = [[[f"x{round(row[0])}", f"z{round(row[1])}"] for row in x] for x in X]
+    model = AnnotatedCRF(ChainCRF("linear", prior_variance=1.0), max_steps=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        few = model.fit(words, said).estimator_
+        monkeypatch.setattr(annotated_crf, "_MANY_POSITIONS", 100)
+        model.fit(words, said)
+    assert [own.max() + 1 for own in folds] == [5, 2]
+    assert few.field_.terms[0].support is not None
+    assert (few.support, few.l1, few.engine, few.partial_labels) == ("auto", "auto", "auto", None)
+
+
 @pytest.mark.parametrize(
     ("cv", "message"),
     [
-        (1, "cv must be a number of folds of at least 2"),
-        ("five", "cv must be a number of folds of at least 2"),
-        (None, "cv must be a number of folds of at least 2"),
+        (1, "cv must be 'auto', a number of folds of at least 2"),
+        ("five", "cv must be 'auto', a number of folds of at least 2"),
+        (None, "cv must be 'auto', a number of folds of at least 2"),
         (41, "cv=41 folds need at least as many sequences, X has 40"),
         (ShuffleSplit(3, random_state=0), "cv must hold out every sequence exactly once"),
     ],

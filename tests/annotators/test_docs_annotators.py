@@ -5,13 +5,12 @@ import inspect
 import pytest
 
 from kernelfields import AnnotatedCRF, SequenceClassifier
-from tests.test_docs_pages import ROOT, run_as_one_program
+from tests.test_docs_pages import ROOT, assert_prints, run_as_one_program
 
 
 @pytest.mark.parametrize("page", ["annotators.md", "sequence_classes.md"])
 def test_the_page_does_what_it_says(page, capsys):
-    printed, promised = run_as_one_program(ROOT / "docs" / page, capsys)
-    assert printed == promised
+    assert_prints(*run_as_one_program(ROOT / "docs" / page, capsys))
 
 
 @pytest.mark.parametrize("cls", [AnnotatedCRF, SequenceClassifier])

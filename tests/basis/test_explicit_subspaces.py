@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, row_blocks
+from kernelfields.basis import ConstantSubspace, ExplicitSubspace
+from kernelfields.basis.subspace import row_blocks
 from kernelfields.kernels import Constant, Linear
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.basis import Gradient
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import Gradient, PanelCholesky
 from kernelfields.kernels import RBF
 
 

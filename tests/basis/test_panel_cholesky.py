@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.basis import AllPoints, Gradient, GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import AllPoints, Gradient, GreedyCholesky, PanelCholesky, RandomCholesky, Uniform
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.kernels import RBF, Kernel, Linear, Polynomial, Precomputed
 

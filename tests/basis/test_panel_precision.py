@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF
-from kernelfields.basis import RandomCholesky
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import PanelCholesky, RandomCholesky
 from kernelfields.kernels import RBF, Polynomial
 
 

@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import chisquare
 from threadpoolctl import threadpool_limits
 
-from kernelfields.basis import GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import GreedyCholesky, PanelCholesky, RandomCholesky, Uniform
 from kernelfields.kernels import RBF, Precomputed
 
 NUMBERS = np.arange(5.0)[:, None]

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.basis import AllPoints, Gradient, GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import AllPoints, Gradient, GreedyCholesky, PanelCholesky, RandomCholesky, Uniform
 from kernelfields.kernels import Linear, Polynomial, Precomputed
 
 

@@ -21,16 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.dask_passes import field, proteins
-from benchmarks.fit_parts import parts_of_fit
+from benchmarks.cluster import field, proteins
 from benchmarks.result_files import CAMPAIGNS, merge_results
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF
 from kernelfields.engines import Dask
 from kernelfields.kernels import RBF
-from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers import Solution, minimize, resolve_solver
+from kernelfields.solvers import Solution
 
-TOLERANCE = 1e-6
+TOLERANCE = 1e-8
 
 
 def fit(client: Any, share: float, rank: int) -> tuple[Solution, float]:
@@ -41,11 +39,8 @@ def fit(client: Any, share: float, rank: int) -> tuple[Solution, float]:
     parts = [read(share, part, 2) for part in range(2)]
     begin = time.perf_counter()
     X, y = ([part[number] for part in parts] for number in range(2))
-    crf = field(rank, dtype="float64", prior_variance=0.02)
-    _, sample, designs = parts_of_fit(crf, X, y, engine=Dask(client))
-    posterior = LogPosterior(sample.datafit(designs))
-    solution = minimize(posterior, resolve_solver("lbfgs", posterior, TOLERANCE / 4), tol=TOLERANCE / 4, max_iter=500)
-    return solution, time.perf_counter() - begin
+    crf = field(rank, dtype="float64", prior_variance=0.02, solver="lbfgs", tol=TOLERANCE / 4, max_iter=500)
+    return crf.set_params(engine=Dask(client)).fit(X, y).solution_, time.perf_counter() - begin
 
 
 class Killer(threading.Thread):
@@ -159,10 +154,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     random = np.random.default_rng(arguments.seed)
-    rows: list[dict] = []
     for kind in arguments.kinds:
-        rows += killed_fits(kind, arguments, random)
-    merge_results("dask_kills.json", rows, ("kind", "killed_after"), CAMPAIGNS)
+        rows = killed_fits(kind, arguments, random)
+        merge_results("dask_kills.json", rows, ("kind", "killed_after"), CAMPAIGNS)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,26 @@ def test_every_option_in_an_example_exists(command):
     assert used <= known
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_cuts_nothing_off_and_has_no_kinds_of_python(command):
+    text = run(command, "--help", env={"COLUMNS": "80"}).stdout
+    for noise in ("\u2026", "<bool>", "<str>", "<int", "<float"):
+        assert noise not in text
+    for each in typer.main.get_command(app).commands[command].params:
+        assert all(name in text for name in (*each.opts, *each.secondary_opts) if name.startswith("--"))
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_options_of_earlier_versions_name_what_replaces_them():
+    for arguments, words in (
+        (["train", "train.conll", "--search"], "there is no --search any more: settings are chosen on held-out"),
+        (["train", "train.conll", "--c2=1"], "use --prior-variance, which is 1 / (2 c2)"),
+        (["predict", "m", "f", "--segments"], "use --entities"),
+        (["bench"], "python -m benchmarks.NAME"),
+    ):
+        assert words in " ".join(run(*arguments, code=2).stderr.split())
+
+
 def test_help_loads_nothing_heavy():
     code = (
         "import json, sys\nfrom kernelfields.cli.app import app\n"
@@ -90,5 +110,7 @@ def test_scripts_are_listed_and_run(tmp_path, monkeypatch):
     run("reproduce", "the-figure")
     run("reproduce", "the_figure", "--option", "value", "--", "--help", code=3)
     assert "choose among the_figure" in run("reproduce", "another", code=2).stderr
+    assert checkout_scripts.checkout() == root / "experiments"
     monkeypatch.chdir(tmp_path)
+    assert checkout_scripts.checkout() is None
     assert "run this inside a checkout" in run("reproduce", "solvers", code=2).stderr

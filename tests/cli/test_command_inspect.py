@@ -35,6 +35,23 @@ class Words(HTMLParser):
         self.tags.append(tag)
 
 
+def test_a_model_fits_a_screen_unless_more_is_asked_for(models):
+    for name in ("words.model", "rbf.model"):
+        lines = run("inspect", models / name).stdout.splitlines()
+        assert len(lines) <= 24
+        assert max(map(len, lines)) <= 80
+    text = run("inspect", models / "words.model").stdout
+    assert text.startswith("ChainCRF: 3 labels")
+    assert "within" in text
+    assert "transitions: " in text
+    assert all(any(line.startswith(f"{label} ") for line in text.splitlines()) for label in ("DET", "NOUN", "VERB"))
+    crf = load_model(models / "words.model").crf
+    full = run("inspect", models / "words.model", "--top", "4").stdout
+    assert full == f"{crf.summary()}\n\n{crf.weights(top=4)}\n"
+    document = json.loads(run("inspect", models / "words.model", "--json").stdout)
+    assert document["weights"] == json.loads(json.dumps(crf.weights(top=10).to_dict()))
+
+
 def test_labels_and_features_are_chosen(models):
     crf = load_model(models / "words.model").crf
     text = run("inspect", models / "words.model", "--label", "NOUN", "--features", "^word").stdout

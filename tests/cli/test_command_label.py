@@ -1,10 +1,17 @@
 """``kernelfields label`` before its page is open: what is wrong is one line, and nothing is left behind."""
 
+import json
+import re
+import signal
+import subprocess
 import sys
+import urllib.request
 
 import pytest
 from command_files import run
 
+from kernelfields import AnnotatedCRF, ChainCRF, TextFeatures
+from kernelfields.page.files import open_file
 from kernelfields.page.lock import FileLock
 
 
@@ -45,3 +52,40 @@ def test_a_file_that_is_being_labelled_is_one_line(tmp_path):
     )
     lock.release()
     assert [each.name for each in tmp_path.iterdir()] == ["words.conll"]
+
+
+def test_two_annotators_agree_in_a_table_and_go_into_one_model(tmp_path):
+    files = {name: tmp_path / f"notes.{name}.conll" for name in ("anna", "ben")}
+    files["anna"].write_text("Anna\tB-PER\nran\tO\n\nit\tO\nrained\t?\n")
+    files["ben"].write_text("Anna\tB-PER\nran\tO\n\nit\tB-PER\nrained\tO\n")
+    lines = run("agreement", *files.values()).stdout.splitlines()
+    assert lines[0].split() == ["annotators", "labels", "same", "kappa", "F1"]
+    assert lines[1].endswith("3   0.667   0.400   1.000")
+    y = {name: open_file(str(path)).y for name, path in files.items()}
+    X = [["Anna", "ran"], ["it", "rained"]]
+    model = AnnotatedCRF(ChainCRF("linear"), cv=2).fit(
+        TextFeatures().fit_transform(X * 5), {k: v * 5 for k, v in y.items()}
+    )
+    assert set(model.confusions_) == {"anna", "ben"}
+    files["ben"].write_text("Other\tO\n")
+    assert "have different words" in refused("agreement", *files.values())
+
+
+def test_the_page_that_is_interrupted_says_what_is_not_saved(tmp_path):
+    pytest.importorskip("starlette", reason="the extra page is not installed")
+    (tmp_path / "notes.txt").write_text("Anna Smith went home.\nNobody else did.\n")
+    command = [sys.executable, "-m", "kernelfields.cli", "label", "notes.txt", "--labels", "PER", "--no-browser"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:
+        lines = [running.stderr.readline() for _ in range(2)]
+        assert "notes.conll: 2 items, 9 positions not labelled" in lines[0]
+        address, token = re.search(r"(http://\S+/)\?token=(\S+)", lines[1]).groups()
+        body = {"item": 0, "version": 0, "begin": 0, "end": 2, "kind": "PER"}
+        headers = {"Content-Type": "application/json", "X-Kernelfields-Token": token}
+        request = urllib.request.Request(f"{address}api/mark", json.dumps(body).encode(), headers)
+        urllib.request.urlopen(request).close()
+        running.send_signal(signal.SIGINT)
+        _, last = running.communicate(timeout=60)
+    assert running.returncode == 0
+    assert (
+        "1 action not saved in notes.conll yet: they are in notes.conll.journal, and the same command goes on" in last
+    )

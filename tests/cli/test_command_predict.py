@@ -141,6 +141,40 @@ def test_pipelines_that_the_command_cannot_use_are_named(models, tmp_path):
     assert "is a pipeline that the command cannot use: it takes TextFeatures and a ChainCRF or SegmentCRF" in failed
 
 
+def test_running_text_is_cut_into_words(models, tmp_path):
+    text = tmp_path / "new.txt"
+    text.write_text("the cat sees a dog.\n\nthis tree\n")
+    write_columns_file(tmp_path / "words.conll", columns=(0, 2))
+    run("train", tmp_path / "words.conll", "-m", tmp_path / "words.model", "-q")
+    labelled = run("predict", tmp_path / "words.model", text, "--text", "-q").stdout
+    words = [line.split("\t")[0] for line in labelled.splitlines()]
+    assert words == ["the", "cat", "sees", "a", "dog", ".", "", "this", "tree", ""]
+    column = tmp_path / "column.conll"
+    column.write_text("\n".join(words) + "\n")
+    assert run("predict", tmp_path / "words.model", column, "-q").stdout == labelled
+    first, second = run("predict", tmp_path / "words.model", text, "--text", "--entities", "-q").stdout.splitlines()
+    found = json.loads(first)["entities"]
+    assert [word for each in found for word in each["words"]] == words[:6]
+    assert all(len(each["words"]) == each["end"] - each["begin"] for each in [*found, *found[0]["alternatives"]])
+    assert json.loads(second)["entities"][0]["words"][0] == "this"
+
+
+def test_text_that_a_model_cannot_read_is_named(models, tmp_path):
+    (tmp_path / "new.txt").write_text("the cat\n")
+    (tmp_path / "blank.txt").write_text("\n")
+    for model, name, message in (
+        ("conll.model", "new.txt", "has 1 column, and the training file had 3"),
+        ("conll.model", "blank.txt", "holds no words"),
+        (
+            "npz.model",
+            "new.txt",
+            "--text is for models of words in column files, and this one reads files of format npz",
+        ),
+    ):
+        assert message in run("predict", models / model, tmp_path / name, "--text", code=2).stderr
+    assert "--text has no labels" in run("predict", models / "conll.model", "-", "--text", "--known", code=2).stderr
+
+
 def test_tabs_stay_tabs(tmp_path):
     spaced = tmp_path / "train.tsv"
     spaced.write_text(write_columns_file(tmp_path / "tabs.tsv").read_text().replace("\t", " "))

@@ -51,7 +51,6 @@ def in_shell(folder, line, buffered=True, start="-m kernelfields.cli"):
     [
         ("--help", True),
         ("--version", False),
-        ("", True),
         pytest.param(
             "reproduce", False, marks=pytest.mark.skipif(not IN_CHECKOUT, reason="it runs what is in a checkout")
         ),

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from tagged_sentences import tagged_data
 
 from kernelfields.compat import CRF
-from kernelfields.models.model_file import ModelFileError
+from kernelfields.formats import ModelFileError
 
 X, y = tagged_data(30)
 X_TEST, Y_TEST = tagged_data(10, seed=1)

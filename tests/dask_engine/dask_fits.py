@@ -1,15 +1,11 @@
-"""The same field on threads and on a cluster, for the tests of this folder."""
+"""Data and small helpers for the tests of this folder."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+import signal
 
 import numpy as np
-
-from benchmarks.fit_parts import parts_of_fit
-from kernelfields.engines import Dask
-from kernelfields.models.fit import fit_field
-from kernelfields.objective.posterior import LogPosterior
 
 
 def sequences(n_sequences=40, n_features=4, n_labels=3, longest=9, seed=0):
@@ -33,22 +29,16 @@ def wait_for_two(client):
         client.wait_for_workers(2, timeout=120)
 
 
-def on_threads(crf, X, y, sample_weight=None):
-    """Return training data, sample and designs of a field on threads."""
-    return parts_of_fit(crf, X, y, sample_weight)
+class Killer:
+    """A callback that ends a worker after some iterations, once."""
 
+    def __init__(self, client, when, which=0):
+        self.client, self.when, self.which = client, when, which
+        self.killed = []
 
-def on_cluster(crf, X, y, client, sample_weight=None):
-    """The same on a cluster."""
-    return parts_of_fit(crf, X, y, sample_weight, Dask(client))
-
-
-def posterior(training, sample, designs):
-    """Return the objective of a field."""
-    return LogPosterior(sample.datafit(designs))
-
-
-def fitted(crf, training, sample, designs, watch=None):
-    """Fit a field."""
-    options = replace(training.options, watch=watch, random=np.random.default_rng(0))
-    return fit_field(designs, sample, options)
+    def __call__(self, iteration):
+        """Kill, if it is time."""
+        if iteration.iteration == self.when and not self.killed:
+            pids = sorted(self.client.run(os.getpid).values())
+            self.killed.append(pids[self.which % len(pids)])
+            os.kill(self.killed[0], signal.SIGKILL)

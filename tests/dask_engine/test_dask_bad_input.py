@@ -1,20 +1,18 @@
 """What cannot work on a cluster says so before the work starts, and what to do about it."""
 
-import contextvars
 import importlib.metadata
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from dask_fits import on_cluster, sequences
+from dask_fits import sequences
+from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, SkipCliques
 from kernelfields.engines import Dask, Torch
-from kernelfields.engines.dask import engine as dask_cluster
-from kernelfields.engines.dask.engine import connected_client
+from kernelfields.engines.dask.engine import Worker, connected_client
 from kernelfields.estimators import StructureSearch
-from kernelfields.kernels import Columns, Forest, Kernel
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -28,8 +26,11 @@ def parts(*lists):
 
 
 def refused(client, X, y, match, crf=CRF, weights=None, error=ValueError):
+    crf = clone(crf).set_params(engine=Dask(client))
+    if crf.prior_variance == "auto":
+        crf.set_params(prior_variance=1.0, scale=False)
     with pytest.raises(error, match=match):
-        on_cluster(crf, X, y, client, weights)
+        crf.fit(X, y, weights)
 
 
 def test_without_a_client_or_with_a_closed_one():
@@ -54,56 +55,35 @@ def test_no_client_at_all(monkeypatch):
         connected_client()
 
 
-def test_workers_with_another_version(client, monkeypatch):
-    own = importlib.metadata.version
-    monkeypatch.setattr(dask_cluster.importlib.metadata, "version", lambda name: own(name) + ".1")
-    monkeypatch.setattr(client, "run", lambda *_, **__: {"a": own("kernelfields"), "b": ImportError("none")})
-    with pytest.raises(RuntimeError, match="2 of 2 Dask workers have another version"):
-        connected_client(client)
-
-
-def test_workers_without_torch_or_with_different_versions_of_it(client, monkeypatch):
-    pytest.importorskip("torch")
+def test_workers_with_other_versions_without_torch_or_in_one_process(client, monkeypatch):
     engine = Dask(client, workers=Torch("cpu"))
     engine.check()
-    with pytest.raises(RuntimeError, match=r"Dask worker tcp://.* cannot keep its share on a device: device='cuda:99'"):
+    cannot = r"Dask worker tcp://.* cannot take part in a fit: device='cuda:99'"
+    with pytest.raises(RuntimeError, match=cannot):
         Dask(client, workers=Torch("cuda:99")).check()
     with pytest.raises(TypeError, match="workers must be None, Torch"):
         Dask(client, workers="cuda").check()
-    found = {"a": "2.1", "b": "2.2"}
-    monkeypatch.setattr("kernelfields.engines.dask.engine._check_versions", lambda client: None)
+    own = importlib.metadata.version("kernelfields")
+    found = {"a": Worker(own, "2.1", ("host", 1)), "b": Worker(own, "2.2", ("host", 2))}
     monkeypatch.setattr(client, "run", lambda *_, **__: found)
     with pytest.raises(RuntimeError, match=r"different versions of torch, 2\.1, 2\.2: worker a has 2\.1"):
         engine.check()
-    found["b"] = ImportError("engine='torch' needs PyTorch: pip install 'kernelfields[torch]'")
-    with pytest.raises(RuntimeError, match="Dask worker b cannot keep its share on a device: engine='torch' needs"):
+    found["b"] = Worker(own, "2.1", ("host", 1))
+    with pytest.raises(RuntimeError, match="Dask workers share a process, and a fit needs one for each"):
         engine.check()
+    found["b"] = Worker(own + ".1", "2.1", ("host", 2))
+    with pytest.raises(RuntimeError, match=r"another version of the package: worker b has kernelfields .*\.1, the"):
+        engine.check()
+    found["b"] = ImportError("engine='torch' needs PyTorch: pip install 'kernelfields[torch]'")
+    with pytest.raises(RuntimeError, match="Dask worker b cannot take part in a fit: engine='torch' needs PyTorch"):
+        engine.check()
+    found["b"] = ModuleNotFoundError("No module named 'kernelfields'")
+    with pytest.raises(RuntimeError, match="Dask worker b has no kernelfields"):
+        engine.check()
+    found["b"] = OSError("gone")  # others outlive it
+    engine.check()
     with pytest.raises(ValueError, match="n_devices must be"):
         Dask.local_devices(0, "cpu")
-
-
-class WorkerHere(distributed.Worker):
-    """A worker of this process in place of one that a nanny starts: it starts at once."""
-
-    def __init__(self, *arguments, env, **options):
-        super().__init__(*arguments, **options)
-
-
-@pytest.mark.parametrize("another", [False, True], ids=["no default client", "another default client"])
-def test_devices_need_no_default_client(another, client, monkeypatch):
-    pytest.importorskip("torch")
-    monkeypatch.setattr(distributed, "Nanny", WorkerHere)
-    monkeypatch.setattr(distributed.client, "_global_clients", {0: client} if another else {})
-    X, y = sequences(20)
-    crf = ChainCRF("rbf", rank=12, random_state=0, tol=1e-6, dtype="float64", prior_variance=1.0)
-    expected = crf.fit(X, y).solution_.value
-
-    def fit():
-        with Dask.local_devices(2, "cpu") as engine:
-            crf.set_params(engine=engine).fit(X, y)
-
-    contextvars.Context().run(fit)  # the client of the fixture is the default of this context
-    assert crf.solution_.value == pytest.approx(expected, rel=2e-6)
 
 
 DEVICES = """
@@ -121,7 +101,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
 def test_devices_of_this_machine_are_a_silent_cluster(tmp_path):
     """In a process of their own, as users have it: each worker has one device, and nobody logs what goes well."""
     pytest.importorskip("torch")
@@ -129,6 +108,45 @@ def test_devices_of_this_machine_are_a_silent_cluster(tmp_path):
     run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300, check=False)
     assert (run.stdout, run.returncode) == ("0 1 closed\n", 0), run.stderr
     assert " - INFO - " not in run.stderr
+
+
+SCHEDULER = """
+import os, signal, subprocess, sys, time
+import numpy as np
+from distributed import Client
+from kernelfields import ChainCRF
+from kernelfields.engines import Dask
+if __name__ == "__main__":
+    dask = [sys.executable, "-m", "distributed.cli."]
+    start = lambda name, *options: subprocess.Popen(
+        [*dask[:2], dask[2] + name, "--scheduler-file", sys.argv[1], "--no-dashboard", *options],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )
+    scheduler = start("dask_scheduler", "--port", "0")
+    worker = start("dask_worker", "--no-nanny", "--nthreads", "1")
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.1)
+    client = Client(scheduler_file=sys.argv[1])
+    client.wait_for_workers(1)
+    X = np.random.default_rng(0).normal(size=(20, 6, 3))
+    gone = [lambda iteration: scheduler.kill() if iteration.iteration == 2 else None]
+    crf = ChainCRF("rbf", rank=12, random_state=0, prior_variance=1.0, tol=1e-8, engine=Dask(client), callbacks=gone)
+    try:
+        crf.fit(list(X), list((X[:, :, 0] > 0).astype(int)))
+    except RuntimeError as error:
+        print(error, flush=True)
+    worker.kill()
+    os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_goes_away_ends_a_fit_with_one_line(tmp_path):
+    (program := tmp_path / "program.py").write_text(SCHEDULER)
+    command = [sys.executable, program, tmp_path / "scheduler.json"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert run.stdout.startswith("the scheduler of the Dask cluster"), run.stderr
+    assert run.stdout.count("\n") == 1
 
 
 def test_partitions_that_do_not_fit_together(client):
@@ -177,28 +195,13 @@ def test_what_a_cluster_does_not_know(client):
     refused(client, array.zeros((5, 2)), parts(y), "sequences_of_rows", error=TypeError)
 
 
-class Median(Kernel):
-    """A kernel with a rule of its own."""
-
-    def __init__(self, width=None):
-        self.width = width
-
-    def _from_data(self, X, weights):
-        return {} if self.width is not None else {"width": float(np.median(np.abs(X)))}
-
-
-def test_a_rule_that_reads_more_than_variances_is_refused(client):
-    refused(client, *sequences(10), "by a rule that engine='dask' does not have", ChainCRF(Median()))
-    keeping = ChainCRF(Columns(Forest()))
-    refused(client, *sequences(10), r"Forest\(\) learns from all inputs of fit, .* use engine='threads'", keeping)
-
-
 def test_columns_of_data_frames_are_those_of_all_partitions(client):
     pandas = pytest.importorskip("pandas")
     X, y = sequences(12)
     frames = [pandas.DataFrame(x, columns=list("abcd")) for x in X]
-    training, _, _ = on_cluster(CRF, parts(frames[:5], frames[5:]), parts(y[:5], y[5:]), client)
-    assert training.reader.columns == list("abcd")
+    crf = clone(CRF).set_params(engine=Dask(client), prior_variance=1.0, scale=False)
+    crf.fit(parts(frames[:5], frames[5:]), parts(y[:5], y[5:]))
+    assert list(crf.feature_names_in_) == list("abcd")
     turned = [frame[list("dcba")] for frame in frames]
     refused(client, parts(frames[:5], turned[5:]), parts(y[:5], y[5:]), "columns of partition 1 do not have the names")
     refused(client, parts([*frames[:4], turned[4]]), parts(y[:5]), "partition 0: the columns of sequence 4 are not")

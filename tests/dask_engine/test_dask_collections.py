@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from dask_fits import fitted, on_cluster, on_threads, sequences
+from dask_fits import sequences
 
 from kernelfields import ChainCRF, LabelDictionary
 from kernelfields.engines import Dask
@@ -32,9 +32,12 @@ def test_a_collection_is_fitted_like_the_list_of_its_sequences(client, kind):
     X, y = sequences(40)
     kernel = "linear" if kind == "dicts" else "rbf"
     X = as_dicts(X) if kind == "dicts" else X
-    crf = ChainCRF(kernel, rank=20, random_state=0, tol=1e-6, dtype="float64")
+    crf = ChainCRF(kernel, rank=20, random_state=0, tol=1e-6, dtype="float64", prior_variance=1.0).set_params(
+        scale=False
+    )
     weights = np.random.default_rng(0).random(len(X)) if kind == "weights" else None
-    expected = fitted(crf, *on_threads(crf, X, y, weights))
+    expected = crf.fit(X, y, weights).solution_.value
+    pivots = getattr(crf.field_.terms[0].subspace, "indices", None)
     sizes = [15, 0, 22, 3]
     collections = [delayed_parts(items, sizes) for items in (X, y)]
     given = None if weights is None else delayed_parts(list(weights), sizes)
@@ -43,12 +46,10 @@ def test_a_collection_is_fitted_like_the_list_of_its_sequences(client, kind):
     if kind == "futures":
         collections = [client.compute(parts) for parts in collections]
     assert all(map(is_collection, collections))
-    training, sample, designs = on_cluster(crf, *collections, client, given)
-    found = fitted(crf, training, sample, designs)
-    assert found.solution.value == pytest.approx(expected.solution.value, rel=2e-6)
+    crf.set_params(engine=Dask(client) if kind != "bags" else "auto").fit(*collections, given)
+    assert crf.solution_.value == pytest.approx(expected, rel=2e-6)
     if kind != "dicts":
-        expected_pivots = on_threads(crf, X, y, weights)[2][0].term.subspace.indices
-        np.testing.assert_array_equal(designs[0].term.subspace.indices, expected_pivots)
+        np.testing.assert_array_equal(crf.field_.terms[0].subspace.indices, pivots)
 
 
 def test_string_labels_of_which_a_partition_has_one_class(client):
@@ -57,9 +58,8 @@ def test_string_labels_of_which_a_partition_has_one_class(client):
     y = [words[labels] if index > 5 else np.repeat("a", len(labels)) for index, labels in enumerate(y)]
     crf = ChainCRF("rbf", rank=10, random_state=0)
     parts = [delayed_parts(items, [6, 14]) for items in (X, y)]
-    training, sample, _ = on_cluster(crf, *parts, client)
-    assert list(training.classes) == sorted(words)
-    assert sample.spec.n_labels == 3
+    crf.set_params(engine=Dask(client), prior_variance=1.0).fit(*parts)
+    assert list(crf.classes_) == sorted(words)
 
 
 def test_arrays_and_frames_become_bags_of_their_sequences(client):
@@ -108,7 +108,7 @@ def test_predictions_for_a_collection_are_one(client):
         crf.predict_marginals(parts, cliques=["edge"])
 
 
-def test_allowed_labels_hold_in_shards_of_lists_and_in_predictions_for_collections(client):
+def test_allowed_labels_hold_in_parts_of_lists_and_in_predictions_for_collections(client):
     X, y = sequences(8)
     X = [np.column_stack([np.round(x[:, 0]), x[:, 1:]]) for x in X]
     crf = ChainCRF("rbf", rank=5, allowed=LabelDictionary(0, min_count=1), prior_variance=1.0, random_state=0)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from kernelfields.data import Constraints
-from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
+from kernelfields.data import Constraints, resolve_constraints
+from kernelfields.data.constraints import ConstraintMasks
 
 CLASSES = np.array(["B", "I", "O"])
 BIO = Constraints(transitions=[("O", "I")], start=["I"])

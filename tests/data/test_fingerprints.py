@@ -12,7 +12,7 @@ from kernelfields import (
     SegmentCRF,
     SequenceClassifier,
 )
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
 from kernelfields.data.fingerprints import MOST, Fingerprint, fingerprint, marks_of
 
 LINEAR = {"kernel": "linear", "prior_variance": 1.0, "random_state": 0}

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from kernelfields.data import Graphs
 from kernelfields.data.graph_reading import stack_members
-from kernelfields.data.graphs import Graphs
+from kernelfields.data.readers import GraphReader
 
 NODES = np.ones((4, 2))
 GOOD = (NODES, np.array([[0, 1], [1, 2]]))
@@ -165,21 +166,21 @@ def test_edge_features_of_types_are_named():
 )
 def test_labels_are_checked(y, words):
     with pytest.raises(ValueError, match=words):
-        Graphs.from_graphs([GOOD, GOOD], y)
+        GraphReader().learn([GOOD, GOOD], y)
 
 
 def test_labels_outside_the_declared_classes_are_named():
     with pytest.raises(ValueError, match="unknown label 7 at graph 1, node 2: known are 0, 1"):
-        Graphs.from_graphs([GOOD, GOOD], [[0, 1, 0, 1], [0, 1, 7, 1]], classes=[0, 1])
+        GraphReader().learn([GOOD, GOOD], [[0, 1, 0, 1], [0, 1, 7, 1]], classes=[0, 1])
     with pytest.raises(ValueError, match="unknown label 'a' at graph 0, node 0"):
-        Graphs.from_graphs([GOOD], [list("abab")], classes=[0, 1])
+        GraphReader().learn([GOOD], [list("abab")], classes=[0, 1])
     with pytest.raises(TypeError, match="y must be a list with one list or array of labels per graph, got int"):
-        Graphs.from_graphs([GOOD], 3)
+        GraphReader().learn([GOOD], 3)
 
 
 def test_weights_are_per_graph():
     with pytest.raises(ValueError, match=r"one number per graph, 2 here.*Weights of single nodes"):
-        Graphs.from_graphs([GOOD, GOOD], sample_weight=np.ones(8))
+        GraphReader().learn([GOOD, GOOD], [[0, 1, 0, 1]] * 2, sample_weight=np.ones(8))
 
 
 def test_repeats_are_found_where_numbers_of_sets_would_overflow():

@@ -4,8 +4,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.chains import Chains
-from kernelfields.data.graphs import Factors, Graphs
+from kernelfields.data import Chains, Graphs
+from kernelfields.data.graphs import Factors
 
 LENGTHS = [3, 1, 4]
 OFFSETS = np.array([0, 3, 4, 8])
@@ -75,32 +75,9 @@ def test_subset_takes_whole_graphs_and_renumbers_their_members(sparse, indices, 
                 np.testing.assert_array_equal(after.inputs[there], before.inputs[kept])
 
 
-@pytest.mark.parametrize(
-    ("members", "offsets", "inputs", "words"),
-    [
-        (np.ones((2, 1), int), [0, 2], None, r"members of 'e' .* got int64 of shape \(2, 1\)"),
-        (np.ones(2, int), [0, 2], None, "members of 'e'"),
-        (np.ones((2, 2)), [0, 2], None, "members of 'e' .* got float64"),
-        (np.ones((2, 2), int), [0, 3], None, "offsets of 'e' must run from 0 to the number of factors, 2"),
-        (np.ones((2, 2), int), [0, 2], np.ones((3, 1)), "inputs of 'e' must have one row per factor, 2, got 3"),
-    ],
-)
-def test_arrays_of_factors_must_agree(members, offsets, inputs, words):
-    with pytest.raises(ValueError, match=words):
-        Factors("e", members, np.array(offsets), inputs)
-
-
 def test_arrays_of_graphs_must_agree():
     with pytest.raises(ValueError, match="offsets must run from 0 to the number of rows, 5"):
         Graphs(np.ones((5, 1)), OFFSETS)
-    edges = Factors("edge", np.array([[0, 1], [4, 5]]), np.array([0, 1, 1, 2]))
-    with pytest.raises(ValueError, match="names of factors must differ, got edge, edge"):
-        Graphs(np.ones((8, 1)), OFFSETS, factors=(edges, edges))
-    with pytest.raises(ValueError, match="'edge' has offsets of 1 graphs, expected 3"):
-        Graphs(np.ones((8, 1)), OFFSETS, factors=(Factors("edge", edges.members, np.array([0, 2])),))
-    for members in ([[0, 1], [4, 3]], [[0, 1], [4, 8]], [[0, 1], [-1, 4]]):
-        with pytest.raises(ValueError, match=r"factor 0 of 'edge' in graph 2 joins .* owns 4 to 7"):
-            Graphs(np.ones((8, 1)), OFFSETS, factors=(Factors("edge", np.array(members), edges.offsets),))
 
 
 @settings(max_examples=40, deadline=None)

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.graphs import Graphs
+from kernelfields.data import Graphs
 
 
 def random_graph(rng, n_nodes, width=2):
@@ -21,8 +21,7 @@ def test_packing_and_splitting_are_inverse(sizes, sparse, seed):
     rng = np.random.default_rng(seed)
     X = [random_graph(rng, size) for size in sizes]
     kind = sp.csr_array if sparse else np.asarray
-    graphs, classes = Graphs.from_graphs([(kind(nodes), edges, kind(features)) for nodes, edges, features in X])
-    assert classes is None
+    graphs = Graphs.from_graphs([(kind(nodes), edges, kind(features)) for nodes, edges, features in X])
     assert graphs.labels is None
     (factors,) = graphs.factors
     assert factors.name == "edge"
@@ -41,12 +40,12 @@ def test_packing_and_splitting_are_inverse(sizes, sparse, seed):
 def test_edges_may_be_lists_and_missing():
     nodes = [[1.0], [2.0], [3.0]]
     for none in ([], np.empty((0, 2)), np.empty((0, 2), int), (), np.empty(0)):
-        graphs, _ = Graphs.from_graphs([(nodes, none), (nodes, [(2, 0), [1, 2]]), [nodes, none]])
+        graphs = Graphs.from_graphs([(nodes, none), (nodes, [(2, 0), [1, 2]]), [nodes, none]])
         (factors,) = graphs.factors
         np.testing.assert_array_equal(factors.members, [[5, 3], [4, 5]])
         np.testing.assert_array_equal(factors.offsets, [0, 0, 2, 2])
         assert factors.inputs is None
-        (factors,) = Graphs.from_graphs([(nodes, none)])[0].factors
+        (factors,) = Graphs.from_graphs([(nodes, none)]).factors
         assert factors.name == "edge"
         assert factors.members.shape == (0, 2)
 
@@ -58,7 +57,7 @@ def test_types_that_a_graph_lacks_are_empty_there():
         (nodes, []),
         (nodes, {"triple": [[3, 1, 0], [1, 2, 3]], "across": []}),
     ]
-    graphs, _ = Graphs.from_graphs(X)
+    graphs = Graphs.from_graphs(X)
     assert [factors.name for factors in graphs.factors] == ["across", "triple"]
     np.testing.assert_array_equal(graphs.group("across").offsets, [0, 1, 1, 1])
     np.testing.assert_array_equal(graphs.group("triple").offsets, [0, 0, 0, 2])
@@ -68,7 +67,7 @@ def test_types_that_a_graph_lacks_are_empty_there():
 def test_declared_types_come_in_their_order_even_when_absent():
     types = {"triple": 3, "down": 2, "across": 2}
     nodes = np.ones((4, 1))
-    graphs, _ = Graphs.from_graphs([(nodes, {"across": [[0, 1]], "triple": []}), (nodes, [])], types=types)
+    graphs = Graphs.from_graphs([(nodes, {"across": [[0, 1]], "triple": []}), (nodes, [])], types=types)
     assert {factors.name: factors.labels_per_clique for factors in graphs.factors} == types
     assert [factors.name for factors in graphs.factors] == list(types)
     assert [factors.n_factors for factors in graphs.factors] == [0, 0, 1]
@@ -82,17 +81,17 @@ def test_declared_types_come_in_their_order_even_when_absent():
 def test_features_of_no_edges_keep_their_width(kind):
     nodes = np.ones((3, 1))
     empty = kind(np.empty((0, 4)))
-    graphs, _ = Graphs.from_graphs([(nodes, [], []), (nodes, [], empty)])
+    graphs = Graphs.from_graphs([(nodes, [], []), (nodes, [], empty)])
     assert graphs.factors[0].inputs.shape == (0, 4)
     assert sp.issparse(graphs.factors[0].inputs) == sp.issparse(empty)
-    graphs, _ = Graphs.from_graphs([(nodes, [], empty), (nodes, [[0, 1]], kind(np.ones((1, 4))))])
+    graphs = Graphs.from_graphs([(nodes, [], empty), (nodes, [[0, 1]], kind(np.ones((1, 4))))])
     assert graphs.factors[0].inputs.shape == (1, 4)
-    assert Graphs.from_graphs([(nodes, [], [])])[0].factors[0].inputs is None
+    assert Graphs.from_graphs([(nodes, [], [])]).factors[0].inputs is None
 
 
 def test_packing_never_changes_or_shares_what_came():
     nodes, edges = np.ones((3, 1)), np.array([[0, 1], [1, 2]], order="F")
-    graphs, _ = Graphs.from_graphs([(nodes, edges), (nodes, edges)])
+    graphs = Graphs.from_graphs([(nodes, edges), (nodes, edges)])
     assert not np.shares_memory(graphs.inputs, nodes)
     assert not np.shares_memory(graphs.factors[0].members, edges)
     np.testing.assert_array_equal(edges, [[0, 1], [1, 2]])
@@ -103,6 +102,6 @@ def test_packing_never_changes_or_shares_what_came():
 def test_every_kind_of_whole_number_names_nodes(dtype):
     nodes = np.ones((200, 1))
     edges = [np.array([[0, 1]], np.int64), np.array([[100, 5], [6, 7]], dtype)]
-    graphs, _ = Graphs.from_graphs([(nodes, one) for one in edges])
+    graphs = Graphs.from_graphs([(nodes, one) for one in edges])
     np.testing.assert_array_equal(graphs.factors[0].members, [[0, 1], [300, 205], [206, 207]])
     assert graphs.factors[0].members.dtype == np.int64

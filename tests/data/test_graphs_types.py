@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields.data import GraphNodes
-from kernelfields.data.graph_reading import NodeTypes
-from kernelfields.data.graphs import Graphs
+from kernelfields.data import GraphNodes, Graphs
+from kernelfields.data.readers import GraphReader
 
 X = np.arange(6.0).reshape(3, 2)
 EDGES = [[0, 1], [1, 2]]
@@ -17,7 +16,7 @@ def typed(kinds, x=X, **parts):
 
 @pytest.mark.parametrize("kind", [list, tuple, np.array, lambda names: np.array(names, dtype=object)])
 def test_types_are_packed_as_numbers_of_their_names(kind):
-    graphs, _ = Graphs.from_graphs([typed(kind(["word", "stop", "word"])), typed(kind(["word", "word", "word"]))])
+    graphs = Graphs.from_graphs([typed(kind(["word", "stop", "word"])), typed(kind(["word", "word", "word"]))])
     types = graphs.node_types
     assert types.names == ("stop", "word")
     assert types.codes.tolist() == [1, 0, 1, 1, 1, 1]
@@ -26,14 +25,14 @@ def test_types_are_packed_as_numbers_of_their_names(kind):
 
 
 def test_declared_types_keep_their_order_and_may_be_missing():
-    graphs, _ = Graphs.from_graphs([typed(["b", "a", "b"])], node_types=["b", "c", "a"])
+    graphs = Graphs.from_graphs([typed(["b", "a", "b"])], node_types=["b", "c", "a"])
     assert graphs.node_types.names == ("b", "c", "a")
     assert graphs.node_types.codes.tolist() == [0, 2, 0]
     assert graphs.node_types.nodes_of("c").size == 0
 
 
 def test_a_set_of_a_type_sees_its_nodes_and_their_labels():
-    graphs, _ = Graphs.from_graphs([typed(["a", "b", "a"])] * 2, [["u", "v", "w"], ["v", "u", "w"]])
+    graphs, _ = GraphReader().learn([typed(["a", "b", "a"])] * 2, [["u", "v", "w"], ["v", "u", "w"]])
     nodes = GraphNodes("linear", node_type="a")
     assert nodes.positions(graphs).tolist() == [0, 2, 3, 5]
     np.testing.assert_array_equal(nodes.view(graphs), graphs.inputs[[0, 2, 3, 5]])
@@ -64,10 +63,10 @@ class Drawn:
 
 
 def test_types_are_attributes_of_networkx_nodes():
-    graphs, _ = Graphs.from_graphs([Drawn(["b", "a"]), Drawn(["a"])])
+    graphs = Graphs.from_graphs([Drawn(["b", "a"]), Drawn(["a"])])
     assert graphs.node_types.names == ("a", "b")
     assert graphs.node_types.codes.tolist() == [1, 0, 0]
-    assert Graphs.from_graphs([Drawn([None, None])])[0].node_types is None
+    assert Graphs.from_graphs([Drawn([None, None])]).node_types is None
 
 
 @pytest.mark.parametrize(
@@ -93,18 +92,13 @@ def test_wrong_types_are_refused_with_their_place(bad, words):
 def test_unknown_types_are_named():
     with pytest.raises(ValueError, match="node 1 of graph 1 has the type 'c', known are 'a', 'b'"):
         Graphs.from_graphs([typed(["a", "b", "a"]), typed(["a", "c", "a"])], node_types=["a", "b"])
-    graphs, _ = Graphs.from_graphs([typed(["a", "b", "a"])])
+    graphs = Graphs.from_graphs([typed(["a", "b", "a"])])
     with pytest.raises(ValueError, match="no nodes have the type 'c'; there are 'a', 'b'"):
         GraphNodes(node_type="c").positions(graphs)
     with pytest.raises(ValueError, match="type 'c', and the graphs have no types of nodes"):
-        GraphNodes(node_type="c").view(Graphs.from_graphs([(X, EDGES)])[0])
+        GraphNodes(node_type="c").view(Graphs.from_graphs([(X, EDGES)]))
 
 
 def test_one_graph_must_be_wrapped():
     with pytest.raises(ValueError, match=r"got one graph: wrap it, \[X\]"):
         Graphs.from_graphs(typed(["a", "b", "a"]))
-
-
-def test_codes_must_fit_the_nodes():
-    with pytest.raises(ValueError, match="node_types must have one code per node, 3"):
-        Graphs(X, np.array([0, 3]), node_types=NodeTypes(("a",), np.zeros(2, np.int64)))

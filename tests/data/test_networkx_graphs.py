@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from kernelfields.data.graphs import Graphs
+from kernelfields.data import Graphs
+from kernelfields.data.readers import GraphReader
 
 
 class Drawn:
@@ -38,7 +39,7 @@ NODES = {"c": {"x": [1.0, 2.0]}, "a": {"x": np.array([3.0, 4.0])}, "b": {"x": (5
 @DRAWN
 def test_nodes_and_edges_come_in_the_order_of_the_graph(draw):
     graph = draw(NODES, [("c", "b", {}), ("a", "b", {})])
-    graphs, classes = Graphs.from_graphs([graph, graph], [["u", "v", "u"], ["v", "v", "v"]])
+    graphs, classes = GraphReader().learn([graph, graph], [["u", "v", "u"], ["v", "v", "v"]])
     np.testing.assert_array_equal(graphs.inputs, [[1, 2], [3, 4], [5, 6]] * 2)
     assert classes.tolist() == ["u", "v"]
     np.testing.assert_array_equal(graphs.labels, [0, 1, 0, 1, 1, 1])
@@ -55,7 +56,7 @@ def test_types_and_features_of_edges_are_attributes(draw):
         ("a", "b", {"type": "wide"}),
         ("c", "a", {"type": "tall", "features": [1.5]}),
     ]
-    graphs, _ = Graphs.from_graphs([draw(NODES, edges), draw(NODES, [])])
+    graphs = Graphs.from_graphs([draw(NODES, edges), draw(NODES, [])])
     tall, wide = graphs.group("tall"), graphs.group("wide")
     found = dict(zip(map(tuple, tall.members.tolist()), tall.inputs.ravel().tolist(), strict=True))
     assert found == {(0, 2): 0.5, (0, 1): 1.5}
@@ -66,19 +67,18 @@ def test_types_and_features_of_edges_are_attributes(draw):
 
 def test_one_number_is_a_row_of_one_feature():
     nodes = {0: {"features": 1.0}, 1: {"features": np.float64(2.0)}, 2: {"features": np.array(3.0)}}
-    graphs, _ = Graphs.from_graphs([Drawn(nodes, [])])
+    graphs = Graphs.from_graphs([Drawn(nodes, [])])
     np.testing.assert_array_equal(graphs.inputs, [[1], [2], [3]])
 
 
 def test_labels_among_the_attributes_are_not_read():
     nodes = {name: {**kept, "y": "u", "label": "u"} for name, kept in NODES.items()}
-    graphs, classes = Graphs.from_graphs([Drawn(nodes, [])])
+    graphs = Graphs.from_graphs([Drawn(nodes, [])])
     assert graphs.labels is None
-    assert classes is None
 
 
 def test_networkx_graphs_and_tuples_may_stand_together():
-    graphs, _ = Graphs.from_graphs([Drawn(NODES, [("c", "b", {})]), (np.ones((2, 2)), [[1, 0]])])
+    graphs = Graphs.from_graphs([Drawn(NODES, [("c", "b", {})]), (np.ones((2, 2)), [[1, 0]])])
     np.testing.assert_array_equal(graphs.factors[0].members, [[0, 2], [4, 3]])
 
 
@@ -86,7 +86,7 @@ def test_directed_and_parallel_edges_of_networkx():
     networkx = pytest.importorskip("networkx")
     directed = networkx.DiGraph([(1, 0), (1, 2)])
     networkx.set_node_attributes(directed, 1.0, "x")
-    graphs, _ = Graphs.from_graphs([directed])
+    graphs = Graphs.from_graphs([directed])
     assert list(directed.nodes) == [1, 0, 2]
     np.testing.assert_array_equal(graphs.factors[0].members, [[0, 1], [0, 2]])
     parallel = networkx.MultiGraph([(0, 1), (0, 1)])

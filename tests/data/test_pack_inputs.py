@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelfields import ChainCRF
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
 from kernelfields.data.reading import pack_inputs
 
 

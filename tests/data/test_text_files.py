@@ -10,12 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.text_files import (
-    SequenceFileError,
-    open_output,
-    open_text_output,
-    read_lines,
-)
+from kernelfields.data.text_files import open_output, open_text_output, read_lines
+from kernelfields.formats import SequenceFileError
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from kernelfields import (
 )
 from kernelfields.engines import Threads
 from kernelfields.kernels import RBF
-from kernelfields.objective.posterior import LogPosterior
+from kernelfields.objective import LogPosterior
 
 ENGINES = [
     "threads",
@@ -32,7 +32,6 @@ ENGINES = [
     "torch on CUDA",
     "torch with features on the host",
     "torch with features recomputed",
-    "dask",
 ]
 #: Relative agreement in float64.
 EXACT = 1e-10
@@ -45,8 +44,6 @@ def engine_named(name):
         return Threads()
     if name.startswith("features"):
         return ThreadsWithFile()
-    if name == "dask":
-        return dask_engine_here()
     torch = pytest.importorskip("torch")
     from kernelfields.engines import Torch
 
@@ -55,25 +52,6 @@ def engine_named(name):
     if name == "torch on CUDA" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     return Torch("cuda" if name == "torch on CUDA" else "cpu")
-
-
-def dask_engine_here():
-    """Return the engine of a cluster of two workers in this process."""
-    distributed = pytest.importorskip("distributed")
-    from kernelfields.engines import Dask
-
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=False
-    )
-    return Dask(distributed.Client(cluster))
-
-
-def close(engine):
-    """End what an engine has started."""
-    client = getattr(engine, "client", None)
-    if client is not None:
-        client.close()
-        client.cluster.close()
 
 
 def torch_elsewhere(keep):

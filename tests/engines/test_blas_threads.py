@@ -9,8 +9,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from kernelfields import ChainCRF
+from kernelfields.numerics import blas_threads
 from kernelfields.numerics import threads as blas_module
-from kernelfields.numerics.threads import blas_threads
 
 
 def threads_now():
@@ -72,7 +72,7 @@ def test_fits_that_overlap_in_two_threads_leave_blas_as_it_was():
 
 def test_only_solvers_that_factor_matrices_have_the_threads_of_blas(monkeypatch):
     limits = []
-    monkeypatch.setattr("kernelfields.models.partial.blas_threads", lambda limit: limits.append(limit) or nullcontext())
+    monkeypatch.setattr("kernelfields.solvers.choice.blas_threads", lambda limit: limits.append(limit) or nullcontext())
     X = np.random.default_rng(0).normal(size=(8, 5, 3))
     for solver in ("lbfgs", "newton"):
         ChainCRF(solver=solver).fit(list(X), list((X[..., 0] > 0).astype(int)))

@@ -11,8 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.data import OrderCliques, SkipCliques
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains, OrderCliques, SkipCliques
 from kernelfields.engines import Threads, Torch, choice
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.estimators import StructureSearch
@@ -113,7 +112,7 @@ def test_a_field_fitted_with_torch_predicts_and_is_saved_without_it(tmp_path, mo
     crf = ChainCRF("rbf", rank=10, engine=Torch("cpu"), random_state=0).fit(X, y)
     there = crf.predict_marginals(X)
     crf.save(tmp_path / "field.kf")
-    assert ChainCRF.load(tmp_path / "field.kf").engine.get_params() == {"device": "cpu", "memory": None}
+    assert ChainCRF.load(tmp_path / "field.kf").engine.get_params() == {"device": "cpu", "memory": None, "group": None}
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.warns(UserWarning, match=r"engine=Torch\(device='cpu'\) is not here, 'auto' takes its place"):
         loaded = ChainCRF.load(tmp_path / "field.kf")

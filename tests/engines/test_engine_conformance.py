@@ -11,13 +11,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from conforming_engines import DEVICES, ENGINES, ESTIMATORS, EXACT, close, engine_named, problem, problem_of, sequences
+from conforming_engines import DEVICES, ENGINES, ESTIMATORS, EXACT, engine_named, problem, problem_of, sequences
 from sklearn.base import clone
 
 from kernelfields import AnnotatedCRF, ChainCRF, EdgeCliques, NodeCliques, PartialLabels, SequenceClassifier
 from kernelfields.estimators import LabelShares
 from kernelfields.kernels import RBF, Linear, Polynomial
-from kernelfields.objective.posterior import Direction
+from kernelfields.objective import Direction
 
 FIELDS = {
     "kernel": [NodeCliques(RBF(0.3), rank=12), EdgeCliques()],
@@ -32,9 +32,7 @@ FIELDS = {
 
 @pytest.fixture(scope="module", params=ENGINES)
 def engine(request):
-    engine = engine_named(request.param)
-    yield engine
-    close(engine)
+    return engine_named(request.param)
 
 
 @pytest.fixture(params=FIELDS)

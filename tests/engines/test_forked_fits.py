@@ -11,8 +11,8 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from kernelfields import ChainCRF
+from kernelfields.numerics import Workers, blas_threads
 from kernelfields.numerics import threads as blas_module
-from kernelfields.numerics.threads import Workers, blas_threads
 from tests.samples import labelled_sequences
 
 # Long enough for threads to be worth their while.

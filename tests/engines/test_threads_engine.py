@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.data import EdgeCliques, NodeCliques
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
+from kernelfields.basis import PivotSubspace
+from kernelfields.data import Chains, EdgeCliques, NodeCliques, resolve_constraints
 from kernelfields.engines import SampleSettings, Threads
-from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.family import EDGE, Potentials
+from kernelfields.inference import EDGE, FamilySpec, Potentials
 from kernelfields.kernels import RBF, Constant, Linear
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.memory import solver_bytes
-from kernelfields.objective.term import Term
+from kernelfields.numerics import Workers
+from kernelfields.objective import Term
+from kernelfields.objective.designs.budget import solver_bytes
 from tests.samples import chain_datafit, chain_sample, design_of
 
 N_LABELS = 3

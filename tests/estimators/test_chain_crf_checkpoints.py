@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.models.callbacks import Checkpoint
+from kernelfields.estimators import Checkpoint
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(20)
@@ -16,23 +16,24 @@ X_dev, y_dev = labelled_sequences(6, seed=1)
 TIGHT = {"tol": 1e-10, "max_iter": 500, "random_state": 0}
 
 
-class EveryState:
-    """A ``write`` that keeps each snapshot beside the file."""
+class EveryState(Checkpoint):
+    """A checkpoint that keeps each snapshot beside the file."""
 
-    def __init__(self):
+    def __init__(self, path):
+        super().__init__(path, 0.0)
         self.seen = []
 
-    def __call__(self, path, estimator):
+    def end(self, estimator):
         self.seen.append(estimator)
-        estimator.save(path)
+        super().end(estimator)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("edge_kernel", [None, "linear"])
 def test_every_snapshot_is_the_field_of_its_iteration(tmp_path, kernel, edge_kernel):
-    states = EveryState()
+    states = EveryState(tmp_path / "model")
     crf = ChainCRF(kernel, edges=EdgeCliques(edge_kernel), rank=15, tol=1e-6, random_state=0)
-    crf.set_params(callbacks=[Checkpoint(tmp_path / "model", 0.0, write=states)]).fit(X, y)
+    crf.set_params(callbacks=[states]).fit(X, y)
     *during, last = states.seen
     assert last is crf
     assert len(during) == crf.solution_.iterations + 1
@@ -59,9 +60,9 @@ def test_a_fit_goes_on_from_a_checkpoint_to_the_same_optimum(tmp_path, settings,
 
 
 def test_with_a_development_set_the_best_one_there_is_written(tmp_path):
-    states = EveryState()
+    states = EveryState(tmp_path / "model")
     crf = ChainCRF("linear", prior_variance=100.0, **TIGHT)
-    crf.set_params(callbacks=[Checkpoint(tmp_path / "model", 0.0, write=states)])
+    crf.set_params(callbacks=[states])
     crf.fit(X, y, X_dev=X_dev, y_dev=y_dev)
     assert crf.dev_log_likelihoods_[-1] < max(crf.dev_log_likelihoods_)
     best = [state.log_likelihood(X_dev, y_dev) for state in states.seen]

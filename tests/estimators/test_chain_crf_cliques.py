@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, EdgeCliques, EndCliques, GraphCRF, NodeCliques, SkipCliques, StartCliques
+from kernelfields import ChainCRF, EdgeCliques, GraphCRF, NodeCliques, SkipCliques
 from kernelfields.data import OrderCliques
-from kernelfields.kernels import RBF, Constant
+from kernelfields.kernels import RBF
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
@@ -27,16 +27,6 @@ def assert_same_field(one, other, X_one=X, X_other=X, atol=1e-7):
         np.testing.assert_allclose(edge, edge_other, atol=atol)
 
 
-def with_column(marked):
-    """X with one column more: 1 at the marked position of each sequence, 0 elsewhere."""
-    joined = []
-    for x in X:
-        column = np.zeros((len(x), 1))
-        column[marked] = 1.0
-        joined.append(np.hstack([x, column]))
-    return joined
-
-
 def test_the_shorthand_is_a_node_set_and_an_edge_set():
     shorthand = ChainCRF(
         RBF(gamma=0.2),
@@ -55,35 +45,6 @@ def test_the_shorthand_is_a_node_set_and_an_edge_set():
     )
     assert_same_field(shorthand, spelled, atol=0.0)
     assert list(spelled.coef_) == ["node", "edge"]
-
-
-@pytest.mark.parametrize(("kind", "marked"), [(StartCliques, 0), (EndCliques, -1)])
-def test_a_set_at_one_end_is_a_column_that_marks_it(kind, marked):
-    spelled = fitted([NodeCliques("linear"), kind(), EdgeCliques()])
-    column = fitted([NodeCliques("linear"), EdgeCliques()], with_column(marked))
-    assert_same_field(spelled, column, X, with_column(marked))
-    np.testing.assert_allclose(spelled.coef_[kind.default_name][0], column.coef_["node"][-1], atol=1e-7)
-
-
-@pytest.mark.parametrize(("kind", "marked"), [(StartCliques, 0), (EndCliques, -1)])
-def test_a_kernel_at_one_end_sees_the_inputs_there(kind, marked):
-    masked = []
-    for x in X:
-        there = np.zeros_like(x)
-        there[marked] = x[marked]
-        masked.append(np.hstack([x, there]))
-    spelled = fitted([NodeCliques("linear"), kind("linear"), EdgeCliques()])
-    assert_same_field(spelled, fitted([NodeCliques("linear"), EdgeCliques()], masked), X, masked)
-    pivoted = fitted([NodeCliques("linear"), kind(RBF(gamma=0.1), basis="all"), EdgeCliques()])
-    assert pivoted.basis_[kind.default_name].rank == len(X)
-
-
-def test_a_constant_edge_kernel_is_one_transition_matrix():
-    tied = fitted([NodeCliques("linear"), EdgeCliques()])
-    constant = fitted([NodeCliques("linear"), EdgeCliques(Constant(1.0))])
-    assert constant.transitions_ is None
-    np.testing.assert_allclose(constant.coef_["edge"], tied.coef_["edge"], atol=1e-7)
-    assert_same_field(tied, constant)
 
 
 def test_label_kernels():

@@ -1,6 +1,5 @@
 """Inputs, priors and label sets at the edges of what is reasonable."""
 
-import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques
@@ -40,17 +39,6 @@ def test_an_outlier_does_not_blind_a_polynomial_field():
     crf.fit(spoilt, y)
     assert crf.basis_["node"].rank > 10
     assert crf.score(X, y) > plain - 0.1
-
-
-@pytest.mark.slow
-def test_two_hundred_labels():
-    random = np.random.default_rng(0)
-    inputs = [random.normal(size=(10, 5)) for _ in range(40)]
-    labels = [np.arange(5 * i, 5 * i + 10) % 200 for i in range(40)]
-    crf = ChainCRF(rank=20, tol=0.05, random_state=0).fit(inputs, labels)
-    assert crf.transitions_.shape == (200, 200)
-    assert crf.predict(inputs[:2])[1].shape == (10,)
-    np.testing.assert_allclose(crf.predict_marginals(inputs[:1])[0].sum(axis=1), 1.0, rtol=1e-12)
 
 
 def test_what_cannot_fit_in_memory_says_so_before_the_work_starts(monkeypatch):

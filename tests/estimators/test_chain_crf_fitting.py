@@ -60,7 +60,7 @@ def test_verbose_writes_to_standard_error_only(capfd):
     out, err = capfd.readouterr()
     assert out == ""
     assert "choosing a basis for node cliques" in err
-    assert "lower bound" in err
+    assert "% of the best fit" in err
     assert "iteration" in err
 
 

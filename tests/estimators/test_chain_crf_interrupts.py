@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.basis import Gradient
 from kernelfields.models import fit as fitting
-from kernelfields.objective.datafit import Datafit
+from kernelfields.objective import Datafit
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()

@@ -194,3 +194,33 @@ def test_weights_of_single_labels_cannot_begin_from_contrasts():
 def test_what_does_not_go_together_is_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         ChainCRF(**{"kernel": "linear", **settings}).fit(X, y)
+
+
+@pytest.mark.parametrize("settings", [{"l1": 1.5}, {"l1": 1.5, "support": "observed"}, {"l1": 1e4}])
+def test_a_file_keeps_weights_that_are_not_zero_and_their_names(settings, tmp_path):
+    crf = fit(**settings)
+    crf.save(tmp_path / "sparse.safetensors")
+    stored = ChainCRF.load(tmp_path / "sparse.safetensors")
+    weights = dense(crf.coef_["node"])
+    used = weights.any(axis=1)
+    assert not used.all()
+    if not used.any():
+        used[0] = True  # a model that reads names has one
+    assert stored.feature_names_in_.tolist() == crf.feature_names_in_[used].tolist()
+    assert np.array_equal(dense(stored.coef_["node"]), weights[used])
+    assert stored.field_.terms[0].support.size == np.count_nonzero(weights)
+    new = [[["a0", "b1", "never seen"], ["c0"], []], *STRINGS]
+    for mine, other in zip(crf.predict_marginals(new), stored.predict_marginals(new), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-12, atol=0)
+    stored.save(tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").stat().st_size == (tmp_path / "sparse.safetensors").stat().st_size
+
+
+BESIDE = NodeCliques(RBF(gamma=0.1), name="all features")
+
+
+@pytest.mark.parametrize("settings", [{"l1": 1.5, "window": 3}, {"cliques": [NodeCliques("linear", l1=1.5), BESIDE]}])
+def test_a_file_keeps_all_names_where_a_function_of_all_features_needs_them(settings, tmp_path):
+    crf = fit(**settings)
+    crf.save(tmp_path / "whole.safetensors")
+    assert ChainCRF.load(tmp_path / "whole.safetensors").n_features_in_ == crf.n_features_in_

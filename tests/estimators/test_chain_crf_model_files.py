@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF
+from kernelfields.formats import ModelFileError, read_model, write_model
 from kernelfields.kernels import RBF, CallableKernel
-from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
@@ -33,7 +33,7 @@ def assert_same_answers(one, other, X):
 def saved(tmp_path_factory):
     """A sound file and the model in it; tests copy the file before they spoil it."""
     path = tmp_path_factory.mktemp("models") / "sound.model"
-    crf = ChainCRF(RBF(gamma=0.3), rank=9, random_state=0).fit(X, y)
+    crf = ChainCRF(RBF(gamma=0.3), rank=9, constraints=(), random_state=0).fit(X, y)
     crf.save(path)
     return crf, path
 

@@ -6,9 +6,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.basis import PivotSubspace
 from kernelfields.kernels import RBF
-from kernelfields.objective.bounds import Certificate
+from kernelfields.objective import Certificate
 from kernelfields.solvers import Solution
 from tests.samples import as_words, labelled_sequences
 

@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields.formats import ModelFileError, read_model, write_model
 from kernelfields.kernels import RBF
-from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import as_words, labelled_sequences
 
 X, y = labelled_sequences(n_sequences=12)

@@ -16,7 +16,6 @@ from inspected_fields import (
     TAGS,
     WORDS,
     ChainCRF,
-    Squares,
     X,
     Y,
     fitted,
@@ -27,30 +26,13 @@ from inspected_fields import (
 from sklearn.exceptions import NotFittedError
 
 from kernelfields import Constraints, EdgeCliques, EndCliques, GraphCRF, MultiLabelCRF, NodeCliques, StartCliques
-from kernelfields.data.constraints import resolve_constraints
-from kernelfields.kernels import RBF, Linear
-from kernelfields.numerics.threads import Workers
+from kernelfields.data import resolve_constraints
+from kernelfields.kernels import RBF
+from kernelfields.numerics import Workers
 
 FIELDS = {
-    "dicts": lambda: (words_field(), DICTS[1]),
-    "strings": lambda: (ChainCRF("linear", **LOOSE).fit(STRINGS, TAGS), STRINGS[1]),
     "dicts and a window": lambda: (words_field(window=3), DICTS[1]),
-    "dicts and input-dependent transitions": lambda: (
-        words_field(edges=EdgeCliques("linear"), window=(1, 0)),
-        DICTS[1],
-    ),
-    "dicts and RBF": lambda: (ChainCRF("rbf", **LOOSE).fit(DICTS, TAGS), DICTS[1]),
-    "dense": lambda: (fitted(NodeCliques("linear"), EdgeCliques()), X[1]),
-    "float32": lambda: (ChainCRF("linear", **LOOSE).fit([x.astype("f4") for x in X], Y), X[1].astype("f4")),
-    "sparse": lambda: (ChainCRF("linear", **LOOSE).fit([sp.csr_array(x) for x in X], Y), sp.csr_array(X[1])),
-    "integers": lambda: (ChainCRF("linear", **LOOSE).fit(X, Y), X[1].tolist()),
     "RBF": lambda: (ChainCRF(RBF(0.3), edges=EdgeCliques(RBF(0.1)), rank=8, window=3, **LOOSE).fit(X, NAMED), X[1]),
-    "sum": lambda: (fitted(NodeCliques(2.0 * Linear() + 1.0), EdgeCliques(Squares())), X[1]),
-    "no edges": lambda: (fitted(NodeCliques("linear"), NodeCliques(None)), X[1]),
-    "label kernels": lambda: (
-        fitted(NodeCliques("linear", label_kernel=np.diag([1.0, 2.0, 3.0])), EdgeCliques(label_kernel="centred")),
-        X[1],
-    ),
     "observed pairs": lambda: (
         fitted(
             NodeCliques("linear", window=3, support="observed"),
@@ -62,7 +44,6 @@ FIELDS = {
         ),
         DICTS[1],
     ),
-    "features and a kernel": lambda: (fitted(NodeCliques(Linear() + RBF(0.2), rank=6), EdgeCliques()), X[1]),
     "everything": lambda: (
         fitted(
             NodeCliques("linear", window=(1, 0)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.kernels import RBF, Linear
@@ -181,7 +182,7 @@ def test_the_parameter_decides_and_the_call_decides_over_it():
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"decode": "best"}, "decode must be one of 'auto', 'viterbi', 'posterior', got 'best'"),
+        ({"decode": "best"}, "decode must be one of 'auto', 'viterbi', 'posterior', 'f1', got 'best'"),
         ({"scale": "yes"}, "scale must be one of 'auto', True, False, got 'yes'"),
         ({"prior_variance": "large"}, "prior_variance must be a positive number"),
         ({"edges": EdgeCliques(prior_variance="auto")}, "clique set 'edge': prior_variance must be a positive number"),
@@ -202,3 +203,11 @@ def test_a_kernel_of_ones_own_scale_on_uneven_columns_is_told_of():
     for settings in ({"scale": True}, {"scale": False}):
         ChainCRF(RBF(0.5), prior_variance=1.0, **settings).fit(X, y)
     ChainCRF("rbf", prior_variance=1.0).fit(X, y)
+
+
+def test_a_warning_of_a_fit_names_the_line_of_the_caller():
+    X = [np.random.default_rng(0).normal(size=(6, 4)) for _ in range(10)]
+    y = [(x[:, 0] > 0).astype(int) for x in X]
+    with pytest.warns(ConvergenceWarning, match="stopped at a relative gap") as told:
+        ChainCRF("rbf", prior_variance=1.0, max_iter=1, tol=1e-9).fit(X, y)
+    assert told[0].filename == __file__

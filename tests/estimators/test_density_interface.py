@@ -6,8 +6,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import ExponentialFamilyDensity
+from kernelfields.formats import ModelFileError
 from kernelfields.kernels import RBF, CallableKernel, Linear, Precomputed
-from kernelfields.models.model_file import ModelFileError
 
 X = np.random.default_rng(0).beta(2, 4, size=(80, 1))
 UNIT = [[0.0, 1.0]]

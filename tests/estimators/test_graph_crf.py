@@ -15,7 +15,7 @@ from kernelfields import (
     StartCliques,
 )
 from kernelfields.data import GraphNodes, grid_edges
-from kernelfields.inference.approximate.base import LoopyBelief
+from kernelfields.inference import LoopyBelief
 from kernelfields.kernels import RBF
 
 TIGHT = {"tol": 1e-10, "max_iter": 2000, "random_state": 0}

@@ -5,11 +5,9 @@ import pytest
 from scipy.special import log_softmax
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, NodeCliques, SkipCliques
-from kernelfields.data import OrderCliques
-from kernelfields.data.graphs import Graphs
-from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.family import Potentials
-from kernelfields.objective.likelihoods.likelihood import likelihood_of
+from kernelfields.data import Graphs, OrderCliques
+from kernelfields.inference import FamilySpec, Potentials
+from kernelfields.objective import likelihood_of
 from tests.samples import design_of, labelled_sequences, random_chains
 
 TIGHT = {"tol": 1e-9, "max_iter": 1000, "random_state": 0}

@@ -5,11 +5,10 @@ import pytest
 
 from kernelfields import GraphCRF
 from kernelfields.data import grid_edges
-from kernelfields.inference.choice import plan_inference
-from kernelfields.inference.family import EDGE, Potentials
+from kernelfields.inference import EDGE, Potentials, plan_inference
 from kernelfields.models import fit
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.likelihood import PartialLikelihood
+from kernelfields.numerics import Workers
+from kernelfields.objective import PartialLikelihood
 
 
 def labelled_grid(seed=0, rows=12, columns=10, known=0.5):

@@ -17,10 +17,10 @@ from kernelfields import (
 from kernelfields.data.label_dictionary import words_of
 from kernelfields.inference.chain import lists as allowed_module
 from kernelfields.inference.chain.scored_steps import worth_listing
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
+from kernelfields.objective import LogPosterior
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer
 from kernelfields.objective.likelihoods.lists import ListPasses
-from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.stochastic import dual_ascent
 
 SETTINGS = {"prior_variance": 1.0, "support": "observed", "random_state": 0}

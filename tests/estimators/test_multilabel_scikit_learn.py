@@ -10,8 +10,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import MultiLabelCRF
+from kernelfields.formats import ModelFileError, read_model, write_model
 from kernelfields.kernels import RBF
-from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.samples import labelled_instances
 
 X, Y = labelled_instances()

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields import FieldSearchCV, GraphCRF, LabelSymmetry, load
-from kernelfields.data.graphs import Graphs
+from kernelfields.data import Graphs
 from kernelfields.data.neighbour_columns import with_neighbour_columns
 
 FIXED = {"kernel": "linear", "prior_variance": 1.0, "scale": False}
@@ -13,7 +13,7 @@ FIXED = {"kernel": "linear", "prior_variance": 1.0, "scale": False}
 
 def joined_nodes(*given):
     """The columns of the nodes of graphs, with those of their neighbours."""
-    graphs = Graphs.from_graphs(list(given))[0]
+    graphs = Graphs.from_graphs(list(given))
     return graphs.split(with_neighbour_columns(graphs))
 
 

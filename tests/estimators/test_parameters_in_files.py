@@ -20,6 +20,7 @@ from kernelfields import (
     LabelSymmetry,
     MultiLabelCRF,
     NodeCliques,
+    PartialLabels,
     SegmentCRF,
     SkipCliques,
 )
@@ -28,9 +29,8 @@ from kernelfields.data import Constraints
 from kernelfields.engines import Threads, Torch
 from kernelfields.estimators import StructureSearch
 from kernelfields.formats import read_model
-from kernelfields.inference.approximate.base import LoopyBelief
+from kernelfields.inference import LoopyBelief
 from kernelfields.kernels import RBF, Columns, Linear, Matern, Polynomial, Precomputed
-from kernelfields.models.partial import PartialLabels
 from tests.samples import labelled_instances, labelled_sequences
 
 X, Y = labelled_sequences()

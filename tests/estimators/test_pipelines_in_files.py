@@ -25,8 +25,7 @@ import kernelfields
 from kernelfields import ChainCRF, KernelClassifier, OutOfFold, SegmentCRF, Sequencewise, TextFeatures
 from kernelfields.compat import CRF
 from kernelfields.features import Embeddings, SequenceUnion
-from kernelfields.formats import ModelFileError
-from kernelfields.models.model_file import read_model, write_model
+from kernelfields.formats import ModelFileError, read_model, write_model
 from kernelfields.models.stored import find_kind, known_kinds
 
 NAMES = ["Anna", "Bert", "Carla", "Dora"]

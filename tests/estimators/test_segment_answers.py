@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from kernelfields import EdgeCliques, LabelDictionary, SegmentCRF, SoftTargets
+from kernelfields import LabelDictionary, SegmentCRF, SoftTargets
 from kernelfields.data.segments import read_segments
 from tests.oracles.segments import Enumerated
 from tests.samples import labelled_sequences
@@ -33,22 +33,6 @@ def segments_of(labels):
     return [(b, e, labels[b]) for b, e in zip(begins, [*begins[1:], len(labels)], strict=True)]
 
 
-def test_answers_are_those_of_enumeration(fitted):
-    inputs, labels = [x[:5] for x in X[:4]], [y[:5] for y in Y[:4]]
-    marginals, entropies = fitted.predict_marginals(inputs), fitted.entropy(inputs)
-    likelihoods = fitted.log_likelihood(inputs, labels, per_item=True)
-    ranked = fitted.predict_nbest(inputs, 5, segments=True)
-    for i, (x, y) in enumerate(zip(inputs, labels, strict=True)):
-        truth = enumerated(fitted, x)
-        np.testing.assert_allclose(marginals[i], truth.marginals, atol=1e-9)
-        np.testing.assert_allclose(entropies[i], truth.entropy, atol=1e-9)
-        own = tuple(segments_of(y.tolist()))
-        np.testing.assert_allclose(likelihoods[i], np.log(truth.probabilities[own]), atol=1e-9)
-        assert [segments for segments, _ in ranked[i]] == [segments for segments, _ in truth.ranked[:5]]
-        chances = [score - truth.log_partition for _, score in truth.ranked[:5]]
-        np.testing.assert_allclose([chance for _, chance in ranked[i]], chances, atol=1e-9)
-
-
 def test_the_n_best_as_labels_begin_with_the_best(fitted):
     both = fitted.predict_nbest(X, 2), fitted.predict_nbest(X, 2, segments=True)
     for labels, segments, best in zip(*both, fitted.predict(X), strict=True):
@@ -58,33 +42,6 @@ def test_the_n_best_as_labels_begin_with_the_best(fitted):
             assert chance == pytest.approx(other, abs=1e-12)
     with pytest.raises(ValueError, match="k must be"):
         fitted.predict_nbest(X, 0, segments=True)
-
-
-@pytest.mark.parametrize("repeats", [False, True])
-def test_explanations_add_up_to_differences_of_log_probabilities(repeats):
-    model = SegmentCRF(
-        "rbf",
-        edges=EdgeCliques("linear") if repeats else None,
-        repeats=repeats,
-        max_duration=7,
-        **QUICK,
-    ).fit(X, Y)
-    for x, y in zip(X[:4], Y[:4], strict=True):
-        for explanation, given in ((model.explain(x), None), (model.explain(x, y, top=1), y)):
-            segments = (
-                [each[:3] for each in model.predict_segments([x])[0]] if given is None else segments_of(y.tolist())
-            )
-            own = model.log_likelihood([x], [segments])
-            for place, each in enumerate(explanation.positions):
-                begin, end, label = segments[place]
-                assert (each.position, each.end, each.label) == (begin, end, label)
-                rival = [*segments[:place], (begin, end, each.other), *segments[place + 1 :]]
-                if not repeats:
-                    rival = segments_of(read_segments([rival])[0][0])
-                other = model.log_likelihood([x], [rival])
-                assert each.difference == pytest.approx(own - other, abs=1e-9)
-                listed = sum(one.amount for one in each.contributions) + each.more_amount
-                assert listed == pytest.approx(each.difference, abs=1e-12)
 
 
 def test_what_an_explanation_names(fitted):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.basis import PivotSubspace
 from kernelfields.families import sampling
 from kernelfields.families.box import Box, FunctionMeasure
 from kernelfields.kernels import RBF

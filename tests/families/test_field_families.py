@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields.families import FieldFamily, FiniteFamily, NoEstimate
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.choice import plan_inference
-from kernelfields.inference.family import EDGE, Potentials
+from kernelfields.inference import EDGE, ChainFamily, Potentials, plan_inference
 from tests.oracles.chains import enumerate_chain
 
 OFFSETS = np.array([0, 3, 5])

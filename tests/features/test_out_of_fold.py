@@ -202,6 +202,13 @@ def test_what_is_refused(settings, error, message):
     assert not hasattr(transformer, "estimator_")
 
 
+def test_sequences_of_feature_dicts_may_be_tuples():
+    named = [tuple({"word": str(int(row[0] > 0))} for row in x) for x in X]
+    lists = OutOfFold(LOGISTIC, cv=3).fit_transform([list(x) for x in named], Y)
+    for found, expected in zip(OutOfFold(LOGISTIC, cv=3).fit_transform(named, Y), lists, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_labels_and_widths_that_do_not_fit():
     transformer = OutOfFold(LOGISTIC, cv=3)
     with pytest.raises(ValueError, match="no position of y is labelled"):
@@ -213,7 +220,7 @@ def test_labels_and_widths_that_do_not_fit():
     with pytest.raises(ValueError, match=r"fold . of 3: its training rows have one class only"):
         transformer.fit_transform(X, halves)
     transformer.fit(X, Y)
-    with pytest.raises(ValueError, match="but the estimator was fitted with"):
+    with pytest.raises(ValueError, match="X has 1 features per position, but this model was fitted with"):
         transformer.transform([x[:, :1] for x in X])
     with pytest.raises(TypeError, match="cannot hold a KNeighborsClassifier"):
         OutOfFold(MEMORY).fit(X, Y).describe()

@@ -66,5 +66,7 @@ def test_parts_that_do_not_fit_are_refused(transformers, error, message):
 
 def test_another_width_than_that_of_the_fit_is_refused():
     joined = SequenceUnion([("numbers", "passthrough")]).fit([np.ones((2, 3))])
-    with pytest.raises(ValueError, match="'numbers' made 2 columns, but 3 when it was fitted"):
+    with pytest.raises(
+        ValueError, match="what 'numbers' made of X: X has 2 features per position, but this model was fitted with 3"
+    ):
         joined.transform([np.ones((2, 2))])

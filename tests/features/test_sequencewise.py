@@ -116,7 +116,7 @@ def test_errors():
     with pytest.raises(NotFittedError):
         Sequencewise(StandardScaler()).transform(X)
     wrapped = Sequencewise(StandardScaler()).fit(X)
-    with pytest.raises(ValueError, match="X has 2 columns, but Sequencewise was fitted with 3"):
+    with pytest.raises(ValueError, match="X has 2 features per position, but this model was fitted with 3"):
         wrapped.transform([x[:, :2] for x in X])
     with pytest.raises(ValueError, match=r"wrap it: \[X\]"):
         wrapped.transform(X[0])

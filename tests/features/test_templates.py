@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.text_files import SequenceFileError
-from kernelfields.features.templates import Template
+from kernelfields.formats import SequenceFileError, Template
 
 MANUAL = """# Unigram
 U00:%x[-2,0]

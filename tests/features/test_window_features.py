@@ -119,5 +119,5 @@ def test_inputs_are_checked():
         WindowFeatures().fit([(x, np.zeros((0, 2), dtype=int)) for x in X])
     with pytest.raises(ValueError, match="sequence 0 holds nan"):
         WindowFeatures().fit([np.full((3, 2), np.nan)])
-    with pytest.raises(ValueError, match="X has 3 columns, but WindowFeatures was fitted with 2"):
+    with pytest.raises(ValueError, match="X has 3 features per position, but this model was fitted with 2"):
         WindowFeatures().fit(X).transform([np.zeros((4, 3))])

@@ -1,6 +1,6 @@
 """Every pair of formats of annotated texts and time lines: nothing is lost, or it is refused before it is written."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 from drawn_documents import draw_documents, draw_time_lines
@@ -19,6 +19,7 @@ ENDINGS = {
     "elan": "",
 }
 OF_TEXTS = ["doccano", "labelstudio", "conllu", "columns", "brat", "spacy"]
+NEXT_TO_EACH_OTHER = set(pairwise([*OF_TEXTS, OF_TEXTS[0]]))
 OF_TIME_LINES = ["labelstudio", "textgrid", "elan"]
 DRAWN = {
     "plain": {"plain": True},
@@ -73,7 +74,13 @@ def check_pair(files, documents, first, second):
 
 
 @pytest.mark.parametrize("drawn", DRAWN)
-@pytest.mark.parametrize(("first", "second"), list(product(OF_TEXTS, OF_TEXTS)))
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(*pair, marks=[] if pair in NEXT_TO_EACH_OTHER else [pytest.mark.slow])
+        for pair in product(OF_TEXTS, OF_TEXTS)
+    ],
+)
 def test_texts_survive_every_pair_of_formats(files, first, second, drawn):
     needs(first, second)
     check_pair(files, draw_documents(7, **DRAWN[drawn]), first, second)

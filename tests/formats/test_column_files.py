@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.text_files import SequenceFileError
-from kernelfields.formats import ColumnSequence, read_columns, write_columns
+from kernelfields.formats import ColumnSequence, SequenceFileError, read_columns, write_columns
 
 CHUNKS = """He\tPRP\tB-NP
 reckons\tVBZ\tB-VP
@@ -200,7 +199,7 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path, sequence, appende
 words = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r "), min_size=1, max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(2, 4).flatmap(
         lambda width: st.lists(

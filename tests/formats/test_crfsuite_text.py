@@ -4,8 +4,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.text_files import SequenceFileError
-from kernelfields.formats import read_crfsuite, write_crfsuite
+from kernelfields.formats import SequenceFileError, read_crfsuite, write_crfsuite
 
 
 @pytest.fixture

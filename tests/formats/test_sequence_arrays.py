@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.data.text_files import SequenceFileError
-from kernelfields.formats import read_arrays, write_arrays
+from kernelfields.formats import SequenceFileError, read_arrays, write_arrays
 
 DENSE = np.arange(12.0).reshape(6, 2)
 OFFSETS = np.array([0, 2, 6])

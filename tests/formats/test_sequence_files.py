@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.data.text_files import SequenceFileError
-from kernelfields.features.templates import Template
-from kernelfields.formats import format_of, read_sequences, write_sequences
+from kernelfields.formats import SequenceFileError, Template, format_of, read_sequences, write_sequences
 
 CHUNKS = "He\tPRP\tB\nran\tVBD\tO\n\nShe\tPRP\tB\n\n"
 CONLLU = "".join(f"{i}\t{word}\t_\t{tag}\t" + "\t".join("_" * 6) + "\n" for i, word, tag in [(1, "Go", "VERB")])

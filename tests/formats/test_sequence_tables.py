@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.text_files import SequenceFileError
-from kernelfields.formats import read_table, write_table
+from kernelfields.formats import SequenceFileError, read_table, write_table
 
 ROOMS = """day,temperature,light,state
 monday,21.5,430,empty

@@ -15,20 +15,28 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.data import Chains
 from kernelfields.data.allowed import AllowedLabels
-from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.chain.family import ChainFamily, ListFamily
-from kernelfields.inference.choice import FamilySpec, family_of, plan_inference
-from kernelfields.inference.family import EDGE, Placement, Potentials
-from kernelfields.inference.ngrams.family import NgramFamily
+from kernelfields.inference import (
+    EDGE,
+    BaseMeasure,
+    ChainFamily,
+    FamilySpec,
+    ListFamily,
+    LoopyBelief,
+    NgramFamily,
+    Placement,
+    Potentials,
+    SegmentFamily,
+    SingleFamily,
+    TableFamily,
+    TreeReweighted,
+    family_of,
+    plan_inference,
+)
 from kernelfields.inference.ring import Rings
-from kernelfields.inference.segments.family import SegmentFamily
-from kernelfields.inference.single import SingleFamily
-from kernelfields.inference.table import TableFamily
 from tests.oracles.families import Cliques, Enumeration, SegmentEnumeration
 from tests.samples import offsets_of, on_a_grid
 
@@ -350,7 +358,8 @@ def ngrams(*, tied, listed):
 def ngram_family(*, tied, listed):
     def family(items):
         some = [(length, _listed(items.n_labels, length) if listed else None) for length in (3, 4)]
-        return NgramFamily(items.offsets, items.n_labels, some, tied=tied, base=items.base)
+        narrow = {} if tied else {"lanes": 1, "panel_bytes": 1}
+        return NgramFamily(items.offsets, items.n_labels, some, tied=tied, base=items.base, **narrow)
 
     return family
 

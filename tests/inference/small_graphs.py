@@ -1,9 +1,11 @@
 """Random graphs of a few nodes, and the comparison of a method with the sum over all their labellings."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from tests.arrays import decode_graphs, infer_graphs
+from tests.arrays import decode_graphs, infer_graphs, n_best_graphs
 from tests.oracles.graphs import GraphEnumeration
 
 
@@ -73,7 +75,7 @@ def equal_to_enumeration(plan, rng, node, factors, weights, atol=1e-9):
     try:
         expected = oracle.infer(node, factors, weights=weights)
     except ValueError as error:
-        for attempt in (infer_graphs, decode_graphs):
+        for attempt in (infer_graphs, decode_graphs, partial(n_best_graphs, k=3)):
             with pytest.raises(ValueError, match=str(error)):
                 attempt(plan, node, factors)
         return False
@@ -91,4 +93,16 @@ def equal_to_enumeration(plan, rng, node, factors, weights, atol=1e-9):
     best_labels, best_scores = oracle.decode(node, factors)
     np.testing.assert_allclose(scores, best_scores, rtol=1e-12, atol=1e-9)
     np.testing.assert_array_equal(labels, best_labels)
+    assert_ranked(expected, *n_best_graphs(plan, node, factors, 30), 30)
     return True
+
+
+def assert_ranked(expected, labellings, scores, k):
+    """The k best labellings of each graph have the best of all scores, are all different, and have their own score."""
+    for every, all_scores, labels, found in zip(expected.labellings, expected.scores, labellings, scores, strict=True):
+        possible = np.sort(all_scores[np.isfinite(all_scores)])[::-1]
+        np.testing.assert_allclose(found, possible[:k], rtol=1e-12, atol=1e-9)
+        assert len(labels) == len(np.unique(labels, axis=0)) == len(found)
+        score_of = dict(zip(map(tuple, every.tolist()), all_scores, strict=True))
+        own = [score_of[tuple(row)] for row in labels.tolist()]
+        np.testing.assert_allclose(own, found, rtol=1e-12, atol=1e-9)

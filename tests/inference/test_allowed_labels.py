@@ -3,17 +3,13 @@
 import numpy as np
 import pytest
 
+from kernelfields.data import Chains, resolve_constraints
 from kernelfields.data.allowed import AllowedLabels
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
-from kernelfields.inference.answers import Answers
-from kernelfields.inference.chain.family import ChainFamily, ListFamily
+from kernelfields.inference import EDGE, Answers, ChainFamily, FamilySpec, ListFamily, Potentials, family_of
 from kernelfields.inference.chain.lists import best_in_lists, infer_lists, worth_lists
 from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
-from kernelfields.inference.choice import FamilySpec, family_of
-from kernelfields.inference.family import EDGE, Potentials
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.likelihoods.likelihood import labelled_objective
+from kernelfields.numerics import Workers
+from kernelfields.objective import labelled_objective
 from tests.arrays import Inferred, infer_chains
 from tests.oracles.chains import enumerate_chain
 from tests.samples import faint_chain

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.approximate.base import LoopyBelief, TreeReweighted
-from kernelfields.inference.choice import plan_inference
+from kernelfields.inference import LoopyBelief, TreeReweighted, plan_inference
 from kernelfields.inference.pair_graph import PairGraphs
 from tests.arrays import decode_graphs, infer_graphs
 from tests.oracles.graphs import GraphEnumeration

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.approximate.base import LoopyBelief, MeanField, TreeReweighted
-from kernelfields.inference.choice import plan_inference
-from kernelfields.numerics.threads import Workers
+from kernelfields.inference import LoopyBelief, TreeReweighted, plan_inference
+from kernelfields.inference.approximate.base import MeanField
+from kernelfields.numerics import Workers
 from tests.arrays import infer_graphs
 from tests.oracles.graphs import GraphEnumeration
 

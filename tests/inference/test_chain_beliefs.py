@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
 from tests.arrays import infer_chains
 from tests.oracles.chains import enumerate_chain
 from tests.samples import chain_potentials

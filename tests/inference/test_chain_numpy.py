@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.family import EDGE, Potentials
-from kernelfields.inference.packing import InfeasibleSequence
+from kernelfields.inference import EDGE, ChainFamily, InfeasibleSequence, Potentials
 from tests.samples import chain_potentials
 
 
@@ -19,7 +17,7 @@ def rescued(member):
 @pytest.mark.parametrize("spread", [1.0, 30.0, 700.0, 4000.0])
 def test_members_are_those_of_compiled_passes(spread, forbidden, tied):
     feasible = 0
-    for seed in range(30):
+    for seed in range(12):
         random = np.random.default_rng(seed)
         node, edge, offsets = chain_potentials(random, 1 + seed % 5, spread, forbidden, tied)
         potentials = Potentials(node, {EDGE: edge})
@@ -46,4 +44,4 @@ def test_members_are_those_of_compiled_passes(spread, forbidden, tied):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-10)
         for one, other in zip(ours.best(potentials), theirs.best(potentials), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-12)
-    assert feasible >= 10
+    assert feasible >= 4

@@ -19,9 +19,9 @@ import pytest
 from scipy.stats import chisquare
 
 from kernelfields.data.segments import Segmentation
-from kernelfields.inference.family import Placement, Potentials, Statistics
-from kernelfields.inference.segments.family import SegmentFamily
-from kernelfields.numerics.threads import Workers
+from kernelfields.inference import Placement, Potentials, SegmentFamily
+from kernelfields.inference.family import Statistics
+from kernelfields.numerics import Workers
 from tests.inference.family_cases import (
     APPROXIMATIONS,
     CASES,
@@ -276,7 +276,7 @@ def evidence_of(solved, first):
     pytest.skip("hardly any labelling is left")
 
 
-@for_all()
+@for_all(settings=("plain", "measured and large", "one label", "single positions"))
 def test_given_once_and_twice(case, setting):
     """p0 is multiplied by weights of labels, and by further ones; the family itself stays as it is."""
     solved = problem(case, setting)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.choice import plan_inference
+from kernelfields.inference import plan_inference
 from tests.arrays import decode_graphs, infer_graphs
 
 PAIRS = np.array([[0, 1], [1, 2]])

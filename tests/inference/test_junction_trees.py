@@ -5,14 +5,15 @@ import pytest
 from small_graphs import (
     directions_like,
     equal_to_enumeration,
+    packed,
     random_graphs,
     random_potentials,
 )
 
-from kernelfields.inference.choice import plan_inference
+from kernelfields.inference import plan_inference
 from kernelfields.inference.junction.family import JunctionFamily
-from kernelfields.numerics.threads import Workers
-from tests.arrays import decode_graphs, infer_graphs, sample_graphs
+from kernelfields.numerics import Workers
+from tests.arrays import decode_graphs, infer_graphs, n_best_graphs, sample_graphs
 
 
 @pytest.mark.slow
@@ -39,6 +40,31 @@ def test_factors_of_four_and_five_nodes():
         node, factors = random_potentials(rng, offsets, members, 2, (True, False, False))
         plan = plan_inference(offsets, members, 2, "junction")
         assert equal_to_enumeration(plan, rng, node, factors, None)
+
+
+def test_the_first_of_the_best_labellings_of_a_grid_is_that_of_decoding():
+    rng = np.random.default_rng(0)
+    size = 5
+    places = np.arange(size * size).reshape(size, size)
+    members = [np.column_stack([places[:, :-1].ravel(), places[:, 1:].ravel()])]
+    members.append(np.column_stack([places[:-1].ravel(), places[1:].ravel()]))
+    offsets = packed([size * size])
+    node, factors = random_potentials(rng, offsets, members, 3, [True, False])
+    plan = plan_inference(offsets, members, 3)
+    labels, scores = n_best_graphs(plan, node, factors, 5)
+    best, best_score = decode_graphs(plan, node, factors)
+    np.testing.assert_array_equal(labels[0][0], best)
+    assert scores[0][0] == pytest.approx(best_score[0])
+    # No single change, and no change at neighbours, is better than the second of them.
+    for v in range(len(best)):
+        for label in set(range(3)) - {best[v]}:
+            other = best.copy()
+            other[v] = label
+            change = node[np.arange(25), other].sum()
+            for members_of, tables in zip(members, factors, strict=True):
+                rows = np.arange(len(members_of)) if len(tables) > 1 else np.zeros(len(members_of), int)
+                change += tables[rows, other[members_of[:, 0]], other[members_of[:, 1]]].sum()
+            assert change <= scores[0][1] + 1e-9
 
 
 def loopy(rng, n_graphs=12, n_labels=3):

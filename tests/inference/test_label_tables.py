@@ -5,9 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from kernelfields.inference.choice import plan_inference
-from kernelfields.inference.table import TableFamily
-from kernelfields.numerics.threads import Workers
+from kernelfields.inference import TableFamily, plan_inference
+from kernelfields.numerics import Workers
 from tests.arrays import infer_graphs
 
 

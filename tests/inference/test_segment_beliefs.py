@@ -1,12 +1,10 @@
 """Semi-Markov inference far outside the range of doubles, by enumeration and by counts that are known."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
 from tests.arrays import infer_segments
-from tests.oracles.segments import Enumerated
+from tests.oracles.families import SegmentEnumeration
 from tests.samples import offsets_of
 
 
@@ -35,43 +33,32 @@ def test_a_sequence_that_cannot_be_cut_is_named():
 STEEP = [*((scale, seed) for scale in (1.0, 30.0, 300.0, 700.0) for seed in range(3)), (5000.0, 0)]
 
 
-def sequences_of(node, edge, duration, offsets):
-    """What enumeration says of each sequence."""
-    for begin, end in pairwise(offsets):
-        own = slice(begin, end)
-        yield Enumerated(node[own], edge if len(edge) == 1 else edge[own], duration)
-
-
 @pytest.mark.parametrize(("scale", "seed"), STEEP)
 def test_steep_scores_and_forbidden_ones_are_enumerated(scale, seed):
     random = np.random.default_rng(seed)
     n_labels, longest, length = 2 + seed % 2, 1 + seed % 4 * 2, 6 - seed % 2
-    offsets, tied = np.array([0, length, length + 3]), seed % 2
+    offsets, tied = np.array([0, length, length + 3]), bool(seed % 2)
     node = scale * random.normal(size=(offsets[-1], n_labels))
     edge = scale * random.normal(size=(1 if tied else offsets[-1], n_labels, n_labels))
     duration = scale * random.normal(size=(longest, n_labels))
     for scores, share in ((node, 0.15), (edge, 0.2), (duration, 0.1)):
         scores[random.random(scores.shape) < share] = -np.inf
-    truth = list(sequences_of(node, edge, duration, offsets))
-    if any(np.isneginf(each.best_score) for each in truth):
+    every = SegmentEnumeration(offsets, n_labels, longest, tied=tied)
+    potentials = dict(zip(every.groups, (node, edge, duration), strict=True))
+    truth = every.at(potentials, np.zeros_like(node), np.zeros(n_labels**2))
+    if not truth.possible:
         with pytest.raises(ValueError, match="cannot be cut into segments"):
             infer_segments(node, edge, duration, offsets)
         return
     beliefs = infer_segments(node, edge, duration, offsets)
     # Sums of thousands of nats have lost so many digits before they are compared.
     near = 1e-9 * max(1.0, scale / 100)
-    np.testing.assert_allclose(beliefs.log_partition, [each.log_partition for each in truth], rtol=1e-12)
-    np.testing.assert_allclose(beliefs.node_marginals, np.concatenate([each.marginals for each in truth]), atol=near)
-    np.testing.assert_allclose(beliefs.expected_durations, sum(each.durations for each in truth), atol=near)
+    np.testing.assert_allclose(beliefs.log_partition, truth.log_partition, rtol=1e-12)
     along = [random.normal(size=each.shape) for each in (node, edge, duration)]
-    ours = beliefs.hessian_product(*along)
-    parts = [
-        each.response(along[0][own], along[1] if tied else along[1][own], along[2])
-        for each, own in zip(truth, (slice(0, length), slice(length, length + 3)), strict=True)
-    ]
-    summed = [
-        sum(pair) if place == 2 or (place == 1 and tied) else np.concatenate(pair)
-        for place, pair in enumerate(zip(*parts, strict=True))
-    ]
-    for response, expected in zip(ours, summed, strict=True):
-        np.testing.assert_allclose(response, expected, atol=10 * near)
+    moved = truth.covariance_product(dict(zip(every.groups, along, strict=True)))
+    for ours, expected, digits in (
+        (beliefs.gradient(), truth.mean(), near),
+        (beliefs.hessian_product(*along), moved, 10 * near),
+    ):
+        for found, table in zip(ours, expected.values(), strict=True):
+            np.testing.assert_allclose(found, table.reshape(found.shape), atol=digits)

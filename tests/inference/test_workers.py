@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kernelfields.numerics.threads import Workers, available_cores, resolve_n_jobs
+from kernelfields.numerics import Workers, available_cores, resolve_n_jobs
 
 
 def test_n_jobs_as_in_scikit_learn():

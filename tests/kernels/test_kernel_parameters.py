@@ -56,6 +56,11 @@ def test_scale_of_laplacian_and_matern(X):
     np.testing.assert_allclose(Matern(nu=math.inf).resolve(X)(X), RBF().resolve(X)(X), rtol=1e-12, atol=1e-15)
 
 
+def test_kernels_with_a_rule_say_that_they_follow_the_data():
+    assert all(kernel.follows_data for kernel in (RBF(), Polynomial(), Laplacian(), Matern()))
+    assert not any(kernel.follows_data for kernel in (Linear(), Constant(), Sum(RBF(), Linear())))
+
+
 @pytest.mark.parametrize("constant", [np.full((7, 3), 0.1), sparse.csr_array(np.full((7, 3), 0.1))])
 def test_constant_inputs_give_one(constant):
     assert RBF().resolve(constant).gamma == 1.0

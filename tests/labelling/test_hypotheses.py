@@ -5,10 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from kernelfields.data.chains import Chains
-from kernelfields.inference.answers import Answers
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.family import Potentials
+from kernelfields.data import Chains
+from kernelfields.inference import Answers, ChainFamily, Potentials
 from kernelfields.labelling.hypotheses import (
     MOST,
     REACH,
@@ -21,7 +19,7 @@ from kernelfields.labelling.hypotheses import (
     runs_of,
     unsupported,
 )
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
 from tests.samples import chain_potentials
 
 BIO = ["B-LOC", "B-PER", "I-LOC", "I-PER", "O"]

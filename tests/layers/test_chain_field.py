@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from kernelfields import ChainCRF  # noqa: E402
 from kernelfields.engines.torch.family import TorchChainFamily  # noqa: E402
 from kernelfields.layers import ChainField, chain_field, log_partition  # noqa: E402
-from kernelfields.numerics.threads import Workers  # noqa: E402
+from kernelfields.numerics import Workers  # noqa: E402
 from tests.inference.family_cases import CASES, problem  # noqa: E402
 
 BIO = ["O", "B-X", "I-X", "B-Y"]

@@ -6,9 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.test_docs_pages import run_as_one_program
+from tests.test_docs_pages import assert_prints, run_as_one_program
 
 
 def test_the_page_on_layers_does_what_it_says(capsys):
-    printed, promised = run_as_one_program(Path(__file__).parents[2] / "docs" / "layers.md", capsys)
-    assert printed == promised
+    assert_prints(*run_as_one_program(Path(__file__).parents[2] / "docs" / "layers.md", capsys))

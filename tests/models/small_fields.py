@@ -6,7 +6,7 @@ import numpy as np
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.kernels import RBF
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
 from tests.samples import labelled_instances, labelled_sequences
 
 X, Y = labelled_sequences(12)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, ExponentialFamilyDensity, KernelClassifier
+from kernelfields.formats import ModelFileError, read_model, write_model
 from kernelfields.kernels.registry import kernel_from_spec
-from kernelfields.models.model_file import ModelFileError, read_model, write_model
 from tests.campaigns.fuzz import make_target
 from tests.campaigns.fuzzing.campaign import make_case
 from tests.campaigns.fuzzing.model_files import KINDS
@@ -52,7 +52,7 @@ def spoilt(number):
 
 @pytest.fixture
 def chain(tmp_path):
-    crf = ChainCRF("rbf", rank=5, random_state=0).fit(X, Y)
+    crf = ChainCRF("rbf", rank=5, constraints=(), random_state=0).fit(X, Y)
     crf.laplace(X, Y, n_samples=4, random_state=0)
     crf.save(tmp_path / "chain")
     return tmp_path / "chain"

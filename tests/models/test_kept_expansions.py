@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF
-from kernelfields.basis import GreedyCholesky
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import GreedyCholesky, PanelCholesky
 from kernelfields.kernels import RBF
 from tests.models.small_fields import FIELDS, QUICK, X, Y, assert_plain
 

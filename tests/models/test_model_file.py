@@ -3,6 +3,7 @@ import json
 import os
 import pickle
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save, save_file
 
+from kernelfields.formats import ModelFileError, read_model, write_model
 from kernelfields.models import model_file, model_text
-from kernelfields.models.model_file import ModelFileError, read_model, write_model
 
 DOCUMENT = {
     "kernel": {"name": "rbf", "gamma": 0.1, "points": np.arange(6.0).reshape(3, 2)},
@@ -253,6 +254,13 @@ def test_files_that_are_no_models(path):
         '{"kind": "k", "document": {"a": {"$array": "missing"}}, "tensors": {}}',
         '{"kind": "k", "document": {"a": {"$array": ["x"]}}, "tensors": {}}',
         '{"kind": "k", "document": {"a": {"$json": "x"}}, "tensors": {}}',
+        '{"kind": "k", "document": {"a": {"$json": {"$deflated": "x", "size": 2}}}, "tensors": {}}',
+        '{"kind": "k", "document": {"a": {"$json": {"$deflated": "z", "size": 3}}}, "tensors": {}}',
+        '{"kind": "k", "document": {"a": {"$json": {"$deflated": "z", "size": 5}}}, "tensors": {}}',
+        '{"kind": "k", "document": {"a": {"$json": {"$deflated": "z", "size": 1e3}}}, "tensors": {}}',
+        '{"kind": "k", "document": {"a": {"$json": {"$deflated": "z", "size": 99999}}}, "tensors": {}}',
+        '{"kind": "k", "document": {"a": {"$array": "x", "dtype": "object", "shape": [2]}}, "tensors": {}}',
+        '{"kind": "k", "document": {"a": {"$array": "x", "dtype": "int8", "shape": [3]}}, "tensors": {}}',
         '{"kind": "k", "document": {"a": {"$float": "one"}}, "tensors": {}}',
         '{"kind": "k", "document": {"a": {"$dict": [1]}}, "tensors": {}}',
         '{"kind": "k", "document": {"a": {"$strings": ["a"], "shape": [2]}}, "tensors": {}}',
@@ -263,7 +271,8 @@ def test_files_that_are_no_models(path):
     ],
 )
 def test_wrong_texts_under_a_right_checksum(path, content):
-    arrays = {"x": np.array([200, 255], dtype=np.uint8)}
+    deflated = np.frombuffer(zlib.compress(b"[42]"), np.uint8)
+    arrays = {"x": np.array([200, 255], dtype=np.uint8), "z": deflated}
     save_file(arrays, path, sealed(content, arrays))
     with pytest.raises(ModelFileError, match="model text cannot be read"):
         read_model(path, "k")
@@ -276,6 +285,27 @@ def test_one_long_word_cannot_fill_the_memory(path):
     save_file(arrays, path, sealed(text, arrays))
     with pytest.raises(ModelFileError, match="far longer"):
         read_model(path, "k")
+
+
+def test_long_lists_and_whole_numbers_are_deflated(path):
+    random = np.random.default_rng(0)
+    names = [f"lower[-1]={number}" for number in random.integers(10**6, size=3000)]
+    document = {
+        "names": names,
+        "numbers": random.integers(40, size=(3000, 2)).astype(np.int32),
+        "equal": np.zeros(10**6, dtype=np.int64),  # too short when deflated: a reader would not trust its size
+        "small": np.arange(3),
+        "floats": random.normal(size=3000),
+    }
+    write_model(path, "k", document, {})
+    found, _ = read_model(path, "k")
+    assert found["names"] == names
+    for name in ("numbers", "equal", "small", "floats"):
+        assert found[name].dtype == document[name].dtype
+        assert np.array_equal(found[name], document[name])
+    assert found["numbers"].flags.writeable
+    kept = document["equal"].nbytes + document["floats"].nbytes
+    assert path.stat().st_size - kept < 0.5 * (len(json.dumps(names)) + document["numbers"].nbytes)
 
 
 def test_other_kind_missing_file_and_folder(path, tmp_path):

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from kernelfields import ChainCRF, EdgeCliques, MultiLabelCRF
 from kernelfields.kernels import RBF
 from kernelfields.models.continuation import Continuation, with_pivots
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
 from tests.samples import labelled_instances, labelled_sequences
 
 X, y = labelled_sequences(n_sequences=40, seed=5)

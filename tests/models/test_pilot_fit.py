@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
 from kernelfields.kernels import RBF, Linear
 from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Trial
 from kernelfields.models.pilot_folds import pilot_folds

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
-from kernelfields.data import OrderCliques
-from kernelfields.data.chains import Chains
-from kernelfields.data.graphs import Graphs
+from kernelfields.data import Chains, Graphs, OrderCliques
 from kernelfields.data.reading import pack_inputs
 from kernelfields.estimators import StructureSearch
-from kernelfields.inference.choice import plan_inference
+from kernelfields.inference import plan_inference
 from kernelfields.kernels import RBF
 from tests.arrays import sample_graphs
 from tests.samples import potentials_of

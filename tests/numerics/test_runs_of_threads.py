@@ -5,8 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from kernelfields.numerics import threads
-from kernelfields.numerics.threads import Workers, available_cores, resolve_n_jobs
+from kernelfields.numerics import Workers, available_cores, resolve_n_jobs, threads
 
 
 def covers(runs, n):

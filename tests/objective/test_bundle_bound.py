@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from kernelfields.data.chains import Chains
-from kernelfields.objective.bounds import LowerBound, maximise_on_simplex
-from kernelfields.objective.posterior import LogPosterior
+from kernelfields.data import Chains
+from kernelfields.objective import LogPosterior, LowerBound
+from kernelfields.objective.bounds import maximise_on_simplex
 from tests.samples import chain_datafit, design_of
 
 

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from kernelfields.basis import AllPoints, GreedyCholesky
-from kernelfields.basis.panel import PanelCholesky
-from kernelfields.data.chains import Chains
+from kernelfields.basis import AllPoints, GreedyCholesky, PanelCholesky
+from kernelfields.data import Chains
 from kernelfields.kernels import RBF
-from kernelfields.objective.bounds import Certificate
+from kernelfields.objective import Certificate, LogPosterior
 from kernelfields.objective.designs.design import FeatureOrigin, kernel_quadratic_form
-from kernelfields.objective.posterior import LogPosterior
 from tests.samples import chain_datafit, design_of
 
 

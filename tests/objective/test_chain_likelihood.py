@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.chain.family import ChainFamily, ChainMember
-from kernelfields.inference.family import EDGE, Potentials
-from kernelfields.objective.likelihoods.likelihood import labelled_objective
+from kernelfields.data import Chains, resolve_constraints
+from kernelfields.inference import EDGE, BaseMeasure, ChainFamily, Potentials
+from kernelfields.inference.chain.family import ChainMember
+from kernelfields.objective import labelled_objective
 
 OFFSETS = np.array([0, 4, 5, 9, 12])
 LABELS = np.array([0, 1, 1, 2, 2, 0, 0, 1, 2, 2, 2, 0])

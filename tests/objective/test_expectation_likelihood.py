@@ -6,15 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
-from kernelfields.data.graphs import Factors, Graphs
+from kernelfields.data import Chains, Graphs, resolve_constraints
+from kernelfields.data.graphs import Factors
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.family import EDGE, Placement
-from kernelfields.numerics.threads import Workers
+from kernelfields.inference import EDGE, FamilySpec, Placement
+from kernelfields.numerics import Workers
+from kernelfields.objective import likelihood_of
 from kernelfields.objective.likelihoods.expectations import Criteria, Expectation, ExpectationLikelihood
-from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from tests.oracles.graphs import GraphEnumeration
 from tests.samples import offsets_of, random_chains
 

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.data import EdgeCliques
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
-from kernelfields.inference.chain.family import ChainFamily, ListFamily
-from kernelfields.numerics.threads import Workers
+from kernelfields.data import Chains, EdgeCliques, resolve_constraints
+from kernelfields.inference import ChainFamily, ListFamily
+from kernelfields.numerics import Workers
+from kernelfields.objective import Direction, LogPosterior
 from kernelfields.objective.designs.pairs import observed_support
 from kernelfields.objective.likelihoods.fused import fused_passes
-from kernelfields.objective.posterior import Direction, LogPosterior
 from tests.samples import chain_datafit, design_of
 
 N_LABELS, N_FEATURES = 5, 40
@@ -130,6 +128,25 @@ def test_labels_are_completed_by_one_inference_for_all_passes(variant, monkeypat
         walked, kept = frozen.at(each), plain.at(each)
         assert walked.value == pytest.approx(kept.value, rel=1e-12)
         np.testing.assert_allclose(walked.gradient, kept.gradient, atol=1e-10)
+
+
+@pytest.mark.parametrize("kept", [slice(0, 0), slice(0, 1), slice(1, None), slice(-1, None)], ids=str)
+def test_items_without_weight_are_passed_over(kept):
+    posterior = sparse_field(partial=two_of_all)
+    posterior.prefer_fused_passes()
+    datafit, theta = posterior.datafit, np.random.default_rng(0).normal(size=posterior.size)
+    weights = np.zeros(len(datafit.item_weights))
+    weights[kept] = datafit.item_weights[kept]
+    targets = datafit.completed(posterior.potentials(theta), weights)
+    few = LogPosterior(datafit.fitted_to(targets, weights))
+    plain_fit = datafit.fitted_to(targets, weights)
+    plain_fit.fused = None
+    assert len(few.datafit.fused._blocks) <= max(1, np.count_nonzero(weights))
+    few.prefer_fused_passes()
+    for each in (np.zeros(posterior.size), theta):
+        walked, expected = few.at(each), LogPosterior(plain_fit).at(each)
+        assert walked.value == pytest.approx(expected.value, rel=1e-12)
+        np.testing.assert_allclose(walked.gradient, expected.gradient, atol=1e-10)
 
 
 def test_constraints_hold_in_every_block():

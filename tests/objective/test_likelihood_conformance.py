@@ -8,15 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
 from kernelfields.data.partial_labels import SoftRows
 from kernelfields.data.segments import Segmentation
-from kernelfields.inference.family import EDGE, Potentials
-from kernelfields.objective.likelihoods.likelihood import (
-    Likelihood,
-    PartialLikelihood,
-    labelled_objective,
-)
+from kernelfields.inference import EDGE, Potentials
+from kernelfields.objective import Likelihood, PartialLikelihood, labelled_objective
 from tests.inference.family_cases import CASES, SETTINGS, problem, tables_of
 
 #: Families that have statistics of labels, and weights of items.

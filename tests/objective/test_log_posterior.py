@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
-from kernelfields.objective.posterior import Direction, LogPosterior
+from kernelfields.data import Chains, resolve_constraints
+from kernelfields.objective import Direction, LogPosterior
 from tests.oracles.chains import enumerate_chain
 from tests.samples import chain_datafit, design_of
 

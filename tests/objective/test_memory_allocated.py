@@ -5,14 +5,12 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from kernelfields.basis import RandomCholesky
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import PanelCholesky, RandomCholesky
 from kernelfields.kernels import RBF
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.memory import plan_features, potential_bytes, solver_bytes
-from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers import minimize
-from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.numerics import Workers
+from kernelfields.objective import LogPosterior
+from kernelfields.objective.designs.budget import plan_features, potential_bytes, solver_bytes
+from kernelfields.solvers import LBFGS, minimize
 from tests.samples import chain_datafit, design_of, random_chains, steps_of
 
 

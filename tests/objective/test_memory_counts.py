@@ -3,15 +3,11 @@
 import numpy as np
 import pytest
 
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.choice import plan_inference
+from kernelfields.inference import ChainFamily, plan_inference
+from kernelfields.objective.designs import budget as budgets
 from kernelfields.objective.designs import memory
-from kernelfields.objective.designs.memory import (
-    check_features_fit,
-    check_tables_fit,
-    feature_dtype,
-    plan_features,
-)
+from kernelfields.objective.designs.budget import plan_features
+from kernelfields.objective.designs.memory import check_features_fit, check_tables_fit, feature_dtype
 
 MIB = 2**20
 N_ROWS, RANK, OTHER = 50_000, 2000, 5_000_000
@@ -19,8 +15,8 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def ways(dtype, n_rows=N_ROWS, rank=RANK, other=OTHER, known=False):
-    blank = memory.FeaturePlan("memory", n_rows, rank, np.dtype(dtype), 0)
-    return {plan.keep: plan for plan in memory._plans(blank, other, known)}
+    blank = budgets.FeaturePlan("memory", n_rows, rank, np.dtype(dtype), 0)
+    return {plan.keep: plan for plan in budgets._plans(blank, other, known)}
 
 
 @pytest.mark.parametrize("other", [OTHER, 10**8])

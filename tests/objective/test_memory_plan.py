@@ -6,11 +6,10 @@ from collections import namedtuple
 import numpy as np
 import pytest
 
-from kernelfields.basis import RandomCholesky
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import PanelCholesky, RandomCholesky
 from kernelfields.kernels import RBF
-from kernelfields.objective.designs import memory
-from kernelfields.objective.designs.memory import (
+from kernelfields.objective.designs import budget as plans
+from kernelfields.objective.designs.budget import (
     parse_memory,
     plan_features,
 )
@@ -72,7 +71,7 @@ def test_what_a_fit_holds_beside_the_features_counts():
 
 def test_the_last_bytes_of_a_disk_are_not_taken(monkeypatch, tmp_path):
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(memory.shutil, "disk_usage", lambda folder: usage(10**9, 10**9, VALUES))
+    monkeypatch.setattr(plans.shutil, "disk_usage", lambda folder: usage(10**9, 10**9, VALUES))
     with pytest.raises(MemoryError, match=r"'node'.*50,000 positions at rank 2,000.*folder on a disk with 420 MB free"):
         plan(VALUES // 4, folder=tmp_path)
 
@@ -86,18 +85,18 @@ def test_a_folder_that_cannot_take_files_is_named(way, tmp_path, monkeypatch):
         folder = tmp_path / "file"
         folder.write_text("")
     else:
-        monkeypatch.setattr(memory, "_in_memory", lambda folder: True)
+        monkeypatch.setattr(plans, "_in_memory", lambda folder: True)
     with pytest.raises(MemoryError, match=r"is not a folder|is not on a disk but in memory"):
         plan(1000, folder=folder)
 
 
 def test_folders_in_memory_are_recognised(monkeypatch):
     lines = "/dev/sda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/sdb /tmp/large ext4 rw 0 0\n"
-    monkeypatch.setattr(memory.Path, "read_text", lambda path: lines)
-    assert memory._in_memory("/tmp")
-    assert memory._in_memory("/tmp/other")
-    assert not memory._in_memory("/tmp/large/part")
-    assert not memory._in_memory("/home")
+    monkeypatch.setattr(plans.Path, "read_text", lambda path: lines)
+    assert plans._in_memory("/tmp")
+    assert plans._in_memory("/tmp/other")
+    assert not plans._in_memory("/tmp/large/part")
+    assert not plans._in_memory("/home")
 
 
 def test_the_advice_of_a_refusal_works():
@@ -124,7 +123,7 @@ def test_a_refusal_speaks_of_the_whole_budget_where_clique_sets_share_it():
 @pytest.mark.parametrize("keep", ["memory", "file"])
 def test_a_plan_makes_what_it_says(keep, tmp_path):
     X = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
-    chosen = memory.FeaturePlan(keep, 300, 40, np.dtype(np.float32), 0, folder=os.fspath(tmp_path))
+    chosen = plans.FeaturePlan(keep, 300, 40, np.dtype(np.float32), 0, folder=os.fspath(tmp_path))
     panel = PanelCholesky(RBF(0.2), X, 40, np.float32, chosen.room())
     RandomCholesky().select(panel, np.random.default_rng(0))
     again = chosen.features_of(panel.subspace(), X)

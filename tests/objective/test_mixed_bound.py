@@ -9,13 +9,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.chains import Chains
-from kernelfields.numerics.threads import Workers
+from kernelfields.data import Chains
+from kernelfields.numerics import Workers
+from kernelfields.objective import LogPosterior
 from kernelfields.objective.bounds import MixedBound
 from kernelfields.objective.designs.pairs import observed_support
-from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers import minimize
-from kernelfields.solvers.lbfgs import OrthantLBFGS
+from kernelfields.solvers import OrthantLBFGS, minimize
 from tests.samples import chain_datafit, design_of
 
 L = 3

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelfields.data.chains import Chains
-from kernelfields.numerics.threads import Workers
+from kernelfields.data import Chains
+from kernelfields.numerics import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
 from tests.samples import chain_datafit, design_of
 

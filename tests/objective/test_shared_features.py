@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
 from kernelfields.objective.designs.design import runs_of_one_table, shared_pull_back, shared_scores
 from tests.samples import design_of
 

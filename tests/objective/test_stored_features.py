@@ -5,10 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from kernelfields.basis import Gradient, RandomCholesky
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import Gradient, PanelCholesky, RandomCholesky
 from kernelfields.kernels import RBF
-from kernelfields.objective.designs.files import mapped_array
+from kernelfields.objective.designs.budget import mapped_array
 
 N_ROWS, RANK = 700, 90
 DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]

@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from kernelfields.inference.packing import InfeasibleSequence, check_potentials
+from kernelfields.inference import InfeasibleSequence
+from kernelfields.inference.packing import check_potentials
 from tests.oracles.labellings import Labellings, scores_of
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernelfields.inference.packing import InfeasibleGraph
+from kernelfields.inference import InfeasibleGraph
 from tests.oracles.labellings import Labellings, all_labellings, scores_of
 
 

@@ -31,7 +31,10 @@ def test_nodes_of_a_graph_are_decoded_given_those_that_are_fixed():
     new, _ = graphs(12, seed=1)
     session = LabellingSession(new, None, model)
     shown = session.show(0)
-    assert session.state()["shape"] == "table"
+    assert session.state()["shape"] == "graph"
+    assert shown["edges"] == [(0, 1), (0, 3), (1, 2), (2, 3)]
+    places = np.array(shown["places"])
+    assert np.linalg.norm(places[0] - places[1]) < np.linalg.norm(places[0] - places[2])
     assert shown["names"] == ["0", "1", "2", "3"]
     assert [row[0] for row in shown["cells"]] == ["1, 3", "0, 2", "1, 3", "0, 2"]
     assert shown["heads"] == ["beside", "0", "1"]
@@ -118,7 +121,7 @@ def test_labels_that_may_be_wrong_come_first_until_they_are_changed():
     session = LabellingSession(X, y, city_model(), words=X)
     assert "may be wrong" in session.check(wait=True)
     assert session.queue("suspicious")[0]["item"] == item
-    assert session.show(item)["positions"][place]["suspect"] == "I-city"
+    assert session.show(item)["positions"][place]["suspect"] == "city"
     after = session.change(item, 0, [[place, ["I-city"]]])
     assert not any("suspect" in own for own in after["positions"])
     assert session.queue("suspicious")[0]["item"] != item

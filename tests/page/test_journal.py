@@ -11,7 +11,7 @@ import pytest
 from sentences import sentences, written
 
 from kernelfields.page import LabellingSession
-from kernelfields.page.files import LabelFile
+from kernelfields.page.files import open_file
 from kernelfields.page.journal import Action, Journal
 from kernelfields.page.lock import FileLock, LockedError
 
@@ -22,7 +22,7 @@ def opened(tmp_path, journal="new.journal", **options):
     path = tmp_path / "new.conll"
     if not path.exists():
         path.write_text(written(sentences(12, seed=1)[0]), encoding="utf-8")
-    file = LabelFile.open(str(path), **options)
+    file = open_file(str(path), **options)
     return LabellingSession(file.words, file.read.y, words=file.words, file=file, journal=tmp_path / journal)
 
 
@@ -203,7 +203,7 @@ def test_one_session_for_a_file_and_for_a_journal(tmp_path):
             opened(tmp_path, journal)
     (tmp_path / "link.conll").symlink_to(tmp_path / "new.conll")
     with pytest.raises(LockedError, match=r"link.conll is being labelled"):
-        LabellingSession([["a"]], words=[["a"]], file=LabelFile.open(str(tmp_path / "link.conll")))
+        LabellingSession([["a"]], words=[["a"]], file=open_file(str(tmp_path / "link.conll")))
     with pytest.raises(LockedError, match=r"new.journal is being labelled"):
         Journal(tmp_path / "new.journal", b"")
     session.change(0, 0, [[0, ["O"]]])
@@ -304,7 +304,7 @@ def test_labels_of_the_file_may_hold_what_it_can_hold(tmp_path):
     assert path.read_text() == "we\tnot known\nsaw\tnot known\n\n"
     table = tmp_path / "rooms.csv"
     table.write_text("day,speed\n1,0.5\n1,0.7\n2,0.1\n")
-    file = LabelFile.open(str(table), sequence="day")
+    file = open_file(str(table), sequence="day")
     session = LabellingSession(file.read.X, file.read.y, None, columns=file.columns, file=file)
     with pytest.raises(ValueError, match="labels may not hold tabs or ends of lines"):
         session.change(0, 0, [[0, ["a\tb"]]])
@@ -318,6 +318,6 @@ def test_labels_of_the_file_may_hold_what_it_can_hold(tmp_path):
 def test_labels_that_are_named_at_the_start_can_be_written(tmp_path):
     path = tmp_path / "new.conll"
     path.write_text("we\nsaw\n")
-    file = LabelFile.open(str(path))
+    file = open_file(str(path))
     with pytest.raises(ValueError, match="it stands for a label that is not known"):
         LabellingSession(file.words, None, words=file.words, file=file, classes=["O", "?"])

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from kernelfields import ChainCRF, GraphCRF, TextFeatures
 from kernelfields.page import LabellingSession
-from kernelfields.page.files import LabelFile
+from kernelfields.page.files import open_file
 from kernelfields.page.journal import Journal, JournalError
 from kernelfields.page.session import Conflict
 
@@ -24,7 +24,7 @@ def labelled(tmp_path, model=None, y=None, count=12):
     path = tmp_path / "new.conll"
     if not path.exists():
         path.write_text(written(X, y), encoding="utf-8")
-    file = LabelFile.open(str(path))
+    file = open_file(str(path))
     return LabellingSession(
         file.words, file.read.y, model, words=file.words, file=file, journal=tmp_path / "new.journal"
     )
@@ -84,7 +84,7 @@ def test_older_versions_are_refused_and_undoing_is_a_change(model):
     X, _ = sentences(4, seed=1)
     session = LabellingSession(X, None, model, words=X)
     session.change(0, 0, [[0, ["O"]]])
-    with pytest.raises(Conflict, match="item 0 was changed elsewhere: version 1, not 0"):
+    with pytest.raises(Conflict, match="item 1 was changed elsewhere: version 1, not 0"):
         session.change(0, 0, [[1, ["O"]]])
     session.change(0, 1, [[0, ["B-city"]], [1, ["I-city"]]])
     assert session.undo()["version"] == 3
@@ -98,7 +98,8 @@ def test_older_versions_are_refused_and_undoing_is_a_change(model):
 def test_from_nothing_to_a_model(tmp_path):
     X, y = sentences(60, seed=2)
     session = LabellingSession(X, None, None, words=X, classes=["B-city", "I-city", "O"])
-    assert session.show(0)["positions"][0] == {"label": None, "from": "nothing", "p": None, "top": []}
+    nothing = {"label": None, "from": "nothing", "p": None, "top": [], "kind": None, "begins": False}
+    assert session.show(0)["positions"][0] == nothing
     with pytest.raises(ValueError, match="no model yet"):
         session.best(0)
     with pytest.raises(ValueError, match="no label of an item"):
@@ -155,7 +156,9 @@ def test_labels_are_saved_and_nothing_else_changes(tmp_path, model):
 def test_the_journal_brings_everything_back(tmp_path, model):
     session = labelled(tmp_path, model)
     session.change(0, 0, [[0, ["O"]]])
-    session.change(3, 0, [[1, ["new-label"]]])
+    with pytest.raises(ValueError, match="label 'new-label' does not fit the scheme 'bio'"):
+        session.change(3, 0, [[1, ["new-label"]]])
+    session.change(3, 0, [[1, ["B-river"]]])
     session.undo()
     expected = session.labels()
     session.close()

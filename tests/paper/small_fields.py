@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
 from kernelfields.kernels import RBF
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
+from kernelfields.objective import LogPosterior
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers import minimize
-from kernelfields.solvers.newton import Newton, full_hessian
+from kernelfields.solvers import Newton, minimize
+from kernelfields.solvers.newton import full_hessian
 from tests.oracles.labellings import all_labellings
 from tests.samples import chain_datafit, chain_sample, design_of, designs_on, random_chains
 

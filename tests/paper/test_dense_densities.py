@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelfields.basis import GreedyCholesky
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import GreedyCholesky, PanelCholesky
 from kernelfields.families import FiniteFamily
 from kernelfields.kernels import RBF, Laplacian
 

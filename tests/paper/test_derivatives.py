@@ -6,7 +6,7 @@ from small_fields import KERNEL, derivative_along, small_field
 
 from kernelfields import EdgeCliques, EndCliques, NodeCliques, StartCliques
 from kernelfields.kernels import Linear
-from kernelfields.objective.posterior import Direction
+from kernelfields.objective import Direction
 from kernelfields.solvers.newton import full_hessian
 from tests.samples import random_chains
 

@@ -8,7 +8,7 @@ from sklearn.gaussian_process import kernels as sklearn_kernels
 from small_fields import KERNEL, small_field
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
 from kernelfields.kernels import RBF
 from tests.samples import potentials_of, random_chains
 

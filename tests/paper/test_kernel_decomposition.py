@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from small_fields import KERNEL, tied_field, untied_field
 
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
 from kernelfields.kernels import Polynomial
 from tests.samples import random_chains
 

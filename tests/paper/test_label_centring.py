@@ -6,7 +6,7 @@ from scipy.special import expit
 from small_fields import KERNEL, as_lists, tied_field
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
 from kernelfields.kernels import CentredDelta, Delta, LabelMatrix
 from tests.samples import potentials_of, random_chains
 

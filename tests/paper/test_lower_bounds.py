@@ -5,9 +5,9 @@ import pytest
 from small_fields import KERNEL, small_field
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.objective.bounds import LowerBound, maximise_on_simplex
-from kernelfields.solvers import minimize
-from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.objective import LowerBound
+from kernelfields.objective.bounds import maximise_on_simplex
+from kernelfields.solvers import LBFGS, minimize
 from tests.samples import random_chains
 
 

@@ -7,8 +7,8 @@ import pytest
 import scipy.linalg
 from small_fields import KERNEL, tied_field
 
-from kernelfields.solvers import minimize, resolve_solver
-from kernelfields.solvers.newton import Newton, full_hessian
+from kernelfields.solvers import Newton, minimize, resolve_solver
+from kernelfields.solvers.newton import full_hessian
 from tests.samples import random_chains
 
 N_LABELS, NODE_VARIANCE, EDGE_VARIANCE = 3, 1.3, 0.7

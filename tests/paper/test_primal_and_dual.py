@@ -5,7 +5,7 @@ import pytest
 from small_fields import as_lists
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace
+from kernelfields.basis import ExplicitSubspace, PivotSubspace
 from kernelfields.kernels import Polynomial
 from tests.samples import random_chains
 

@@ -4,7 +4,7 @@ import numpy as np
 from small_fields import KERNEL, as_lists, small_field, tied_field
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
 from tests.samples import potentials_of, random_chains
 
 VARIANCE, EDGE_VARIANCE = 1.4, 0.6

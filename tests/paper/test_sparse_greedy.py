@@ -5,8 +5,7 @@ import pytest
 from small_fields import KERNEL, as_lists
 
 from kernelfields import ChainCRF
-from kernelfields.basis import GreedyCholesky
-from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis import GreedyCholesky, PanelCholesky
 from tests.samples import random_chains
 
 CHAINS = random_chains((6, 5, 7, 4), seed=3)

@@ -2,13 +2,10 @@
 
 import numpy as np
 
-from kernelfields.data.chains import Chains
-from kernelfields.inference.single import SingleFamily
-from kernelfields.objective.datafit import Datafit
-from kernelfields.objective.likelihoods.likelihood import Likelihood
-from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers import minimize
-from kernelfields.solvers.newton import NewtonCG
+from kernelfields.data import Chains
+from kernelfields.inference import SingleFamily
+from kernelfields.objective import Datafit, Likelihood, LogPosterior
+from kernelfields.solvers import NewtonCG, minimize
 from tests.samples import chain_datafit, design_of
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.basis import PivotSubspace
 from kernelfields.kernels import RBF
-from kernelfields.objective.term import Term
+from kernelfields.objective import Term
 from kernelfields.posterior.evidence.problem import cut_design, moved_subspace
 from tests.samples import chain_sample, designs_on, random_chains
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
+from kernelfields.data import Chains, resolve_constraints
 from kernelfields.kernels import RBF, Columns
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
+from kernelfields.objective import LogPosterior
 from kernelfields.objective.curvature import (
     BlockedChains,
     _slopes_one_by_one,
@@ -16,7 +16,6 @@ from kernelfields.objective.curvature import (
     trace_slopes,
     works_in_blocks,
 )
-from kernelfields.objective.posterior import LogPosterior
 from tests.samples import chain_sample, designs_on
 
 FIELDS = {

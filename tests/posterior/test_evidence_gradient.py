@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 
 from kernelfields import EdgeCliques, NodeCliques
-from kernelfields.data import GraphFactors, GraphNodes
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
-from kernelfields.data.graphs import Graphs
+from kernelfields.data import Chains, GraphFactors, GraphNodes, Graphs, resolve_constraints
 from kernelfields.engines import SampleSettings, Threads
-from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference import FamilySpec
 from kernelfields.kernels import RBF, Columns, Matern, Polynomial
 from kernelfields.posterior.evidence.problem import (
     EvidenceProblem,

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from small_laplace_fields import chain_posterior, derivative, mode, single_likelihood, single_posterior
 
+from kernelfields.objective import Datafit, LogPosterior
 from kernelfields.objective.curvature import likelihood_hessian
-from kernelfields.objective.datafit import Datafit
-from kernelfields.objective.posterior import LogPosterior
 from kernelfields.posterior.laplace import laplace as laplace_module
 from kernelfields.posterior.laplace.laplace import Laplace, mode_of
 from tests.samples import design_of

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.shared_data import DataMissing, data_file, ocr_letters, token_columns
-from kernelfields.features.templates import Template
-from kernelfields.formats import read_columns, read_sequences, write_columns, write_sequences
+from kernelfields.formats import Template, read_columns, read_sequences, write_columns, write_sequences
 
 
 def there(*parts):

@@ -2,7 +2,6 @@
 
 import io
 import math
-from itertools import pairwise
 
 import numba
 import numpy as np
@@ -108,27 +107,48 @@ def test_twice_verbose_is_a_line_for_every_iteration_on_a_terminal_too():
         assert len(shown(halving(9), terminal=terminal, verbose=2).splitlines()) == 1 + 9
 
 
-def test_a_terminal_of_80_columns_shows_all_figures_in_one_row():
-    last = shown(halving(9, value=123456.789), terminal=True).splitlines()[-2]
-    assert last.split() == ["8", "16.0", "123456.789000", "122974.535918", "3.91e-03", "16.0", "24", "s"]
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_fit_that_goes_on_is_one_sentence(terminal):
+    text = shown(halving(9, value=123456.789), terminal=terminal)
+    assert "iteration 8, within 0.39 % of the best fit, about 24 s left" in text
+    assert "lower bound" not in text
 
 
 def test_flatness_takes_the_place_of_the_gap_where_there_is_no_bound():
     flat = halving(9, bounded=False)
-    (last,) = shown(flat, terminal=False).splitlines()[2:]
+    assert "iteration 8, flat to within 0.39 %, about 24 s left" in shown(flat, terminal=False)
+    (last,) = shown(flat, terminal=False, verbose=2).splitlines()[9:]
     assert last.startswith(describe(flat[-1]) + "  about 24 s left")
     assert "stationarity  3.91e-03" in last
     assert "bound" not in last
     assert "gap" not in last
-    assert shown(flat, terminal=True).splitlines()[-2].split() == [
-        "8",
-        "16.0",
-        "100.000000",
-        "3.91e-03",
-        "16.0",
-        "24",
-        "s",
-    ]
+
+
+@pytest.mark.parametrize(
+    ("chooses", "expected"),
+    [
+        (True, ["[1/3] choosing settings", "trying", "[2/3] fitting", "[3/3] writing"]),
+        (False, ["[1/2] fitting", "[2/2] writing"]),
+    ],
+)
+def test_steps_are_counted_and_nothing_chosen_is_no_step(chooses, expected):
+    text = io.StringIO()
+    with FitProgress(console=Console(file=text, width=80, color_system=None), after=1) as watcher:
+        watcher.choosing()
+        if chooses:
+            watcher.announce("trying")
+        watcher.fitting()
+    watcher.following("writing")
+    assert text.getvalue().splitlines() == expected
+
+
+def test_progress_among_the_callbacks_takes_the_place_of_the_estimators_own(capsys):
+    text = io.StringIO()
+    watcher = FitProgress(2, console=Console(file=text, width=120, color_system=None))
+    X, y = [np.eye(3)] * 4, [[0, 1, 0]] * 4
+    field = ChainCRF("linear", prior_variance=1.0, verbose=1, callbacks=[watcher]).fit(X, y)
+    assert text.getvalue().count("iteration ") == len(field.solution_.history)
+    assert capsys.readouterr().err == ""
 
 
 def compiled_afresh():
@@ -162,19 +182,21 @@ def test_a_terminal_shows_what_is_compiled_beside_the_stage(monkeypatch):
     assert said == ["choosing a basis", compiling, "choosing a basis"]
 
 
-def test_bounds_fall_only_where_the_basis_grows_and_a_line_says_so(capsys):
+def test_a_bound_once_proved_stays_proved_while_the_basis_grows(capsys):
     random = np.random.default_rng(0)
     X = [random.normal(size=(10, 3)) for _ in range(20)]
     y = [(np.sin(2 * x[:, 0]) > x[:, 1]).astype(int) for x in X]
-    ChainCRF("rbf", basis="gradient", prior_variance=1.0, scale=False, rank=40, random_state=0, verbose=2).fit(X, y)
+    field = ChainCRF("rbf", basis="gradient", prior_variance=1.0, scale=False, rank=40, random_state=0, verbose=2)
+    field.fit(X, y)
     lines = capsys.readouterr().err.splitlines()
-    rounds = [[]]
-    for line in lines[1:]:
-        if "basis grows" in line:
-            assert "those of its span" in line
-            rounds.append([])
-        else:
-            rounds[-1].append(float(line.split("lower bound")[1].split()[0]))
-    assert len(rounds) > 1
-    assert all(np.all(np.diff(bounds) >= 0) for bounds in rounds)
-    assert any(earlier[-1] > later[0] for earlier, later in pairwise(rounds))
+    assert any("basis grows" in line for line in lines)
+    rows = [line for line in lines if line.startswith("iteration")]
+    assert all("in the working set" in row for row in rows)
+    bounds = [float(row.split("lower bound")[1].split()[0]) for row in rows]
+    history = field.solution_.history
+    for proved in (bounds, [each.lower_bound for each in history]):
+        assert (np.diff(proved) >= 0).all()
+        assert proved[-1] > 0
+    certificate = field.rkhs_certificate_
+    assert (history[-1].value, history[-1].lower_bound) == (certificate.value, certificate.lower_bound)
+    assert len(rows) == len(history)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 from parsed_pages import ParsedPage
 
-from kernelfields.objective.bounds import Certificate
+from kernelfields.objective import Certificate
 from kernelfields.reports import ModelSummary
 from kernelfields.reports.inspection import SetSummary
 from kernelfields.solvers import Iteration, Solution

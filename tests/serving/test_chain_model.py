@@ -51,7 +51,7 @@ def test_ties_go_to_the_lowest_label_on_every_road(kernel, tmp_path):
     """Rounding differs between a batch, one sequence, a stream, a device and a reader: it decides nothing."""
     random = np.random.default_rng(0)
     model = tied_field(kernel, random)
-    new = [random.normal(size=(int(random.integers(1, 60)), 2)) for _ in range(25)]
+    new = [random.normal(size=(int(random.integers(1, 60)), 2)) for _ in range(8)]
     model.save(tmp_path / "model")
     served = load_chain(tmp_path / "model")
     for decode in ("viterbi", "posterior"):

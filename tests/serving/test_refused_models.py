@@ -23,7 +23,7 @@ from kernelfields import (
     SkipCliques,
 )
 from kernelfields.data import OrderCliques
-from kernelfields.models.model_file import write_model
+from kernelfields.formats import write_model
 from kernelfields.serving import ServingError, load_chain, to_onnx
 
 

@@ -6,18 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.data import Constraints, EdgeCliques
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
-from kernelfields.inference.family import EDGE, Potentials
+from kernelfields.data import Chains, Constraints, EdgeCliques, resolve_constraints
+from kernelfields.inference import EDGE, Potentials
 from kernelfields.kernels import Delta
 from kernelfields.kernels.labels import resolve_label_kernel
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
+from kernelfields.objective import LogPosterior
 from kernelfields.objective import stochastic as module
 from kernelfields.objective.designs.pairs import observed_support
-from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers import minimize, resolve_solver
-from kernelfields.solvers.lbfgs import StochasticStart
+from kernelfields.solvers import StochasticStart, minimize, resolve_solver
 from tests.samples import chain_datafit, design_of
 from tests.solvers.test_stochastic_start import tagging_posterior
 

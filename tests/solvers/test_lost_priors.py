@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields.data.chains import Chains
-from kernelfields.objective.posterior import LogPosterior
+from kernelfields.data import Chains
+from kernelfields.objective import LogPosterior
 from kernelfields.solvers import SOLVERS, minimize
 from kernelfields.solvers.newton import _solved, full_hessian
 from tests.samples import chain_datafit, design_of

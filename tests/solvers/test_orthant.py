@@ -5,11 +5,10 @@ import pytest
 import scipy.optimize
 import scipy.sparse as sp
 
-from kernelfields.data.chains import Chains
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.posterior import Direction, LogPosterior
-from kernelfields.solvers import minimize, resolve_solver
-from kernelfields.solvers.lbfgs import LBFGS, OrthantLBFGS, StochasticStart
+from kernelfields.data import Chains
+from kernelfields.numerics import Workers
+from kernelfields.objective import Direction, LogPosterior
+from kernelfields.solvers import LBFGS, OrthantLBFGS, StochasticStart, minimize, resolve_solver
 from tests.samples import chain_datafit, design_of
 
 L = 3

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
+from kernelfields.objective import LogPosterior
 from kernelfields.objective.coordinates import Coordinates
-from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.lbfgs import LBFGS, StepPairs
+from kernelfields.solvers import LBFGS
+from kernelfields.solvers.lbfgs import StepPairs
 from kernelfields.solvers.newton import check_memory
 from tests.samples import chain_datafit, design_of
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelfields.data.chains import Chains
+from kernelfields.data import Chains
+from kernelfields.objective import LogPosterior
 from kernelfields.objective.bounds import relative_gap
-from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers import SOLVERS, minimize
 from kernelfields.solvers.loop import REASONS
 from tests.samples import chain_datafit, design_of

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from kernelfields.basis import RandomCholesky
-from kernelfields.basis.panel import PanelCholesky
-from kernelfields.data.chains import Chains
+from kernelfields.basis import PanelCholesky, RandomCholesky
+from kernelfields.data import Chains
 from kernelfields.kernels import RBF
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.posterior import Direction, LogPosterior
+from kernelfields.numerics import Workers
+from kernelfields.objective import Direction, LogPosterior
 from kernelfields.solvers import SOLVERS, DirectionRule, minimize, resolve_solver
 from tests.samples import chain_datafit, design_of
 

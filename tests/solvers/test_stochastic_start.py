@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import resolve_constraints
-from kernelfields.numerics.threads import Workers
+from kernelfields.data import Chains, resolve_constraints
+from kernelfields.numerics import Workers
+from kernelfields.objective import LogPosterior
 from kernelfields.objective.designs.pairs import observed_support
-from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers import minimize, resolve_solver
+from kernelfields.solvers import LBFGS, NewtonCG, OrthantLBFGS, StochasticStart, minimize, resolve_solver
 from kernelfields.solvers.choice import choose
-from kernelfields.solvers.lbfgs import LBFGS, OrthantLBFGS, StochasticStart
-from kernelfields.solvers.newton import NewtonCG
 from tests.samples import chain_datafit, design_of
 
 L = 4

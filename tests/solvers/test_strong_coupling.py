@@ -6,8 +6,8 @@ The block of eq. 30 keeps within-clique covariances only and is too small by a f
 import numpy as np
 import pytest
 
-from kernelfields.data.chains import Chains
-from kernelfields.objective.posterior import LogPosterior
+from kernelfields.data import Chains
+from kernelfields.objective import LogPosterior
 from kernelfields.solvers import SOLVERS, minimize
 from tests.samples import chain_datafit, design_of
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from kernelfields.engines import Torch  # noqa: E402
 from kernelfields.engines.torch import family  # noqa: E402
 from kernelfields.engines.torch.steps import DeviceSteps  # noqa: E402
-from kernelfields.inference.step_order import StepOrder  # noqa: E402
+from kernelfields.inference.chain.step_passes import StepOrder  # noqa: E402
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 OFFSETS = np.array([0, 3, 4, 11, 12, 19, 24])

@@ -1,4 +1,4 @@
-"""The likelihood on a torch device against that on threads: values, derivatives, layouts, weights, constraints."""
+"""The likelihood on a torch device against that on threads: values, derivatives, weights, constraints."""
 
 import json
 import subprocess
@@ -9,13 +9,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from kernelfields.data.chains import Chains  # noqa: E402
-from kernelfields.data.constraints import resolve_constraints  # noqa: E402
+from kernelfields.data import Chains, resolve_constraints  # noqa: E402
 from kernelfields.engines.torch.family import TorchChainFamily  # noqa: E402
-from kernelfields.inference.base_measure import BaseMeasure  # noqa: E402
-from kernelfields.inference.chain.family import ChainFamily  # noqa: E402
-from kernelfields.inference.family import EDGE, Placement, Potentials  # noqa: E402
-from kernelfields.objective.likelihoods.likelihood import labelled_objective  # noqa: E402
+from kernelfields.inference import EDGE, BaseMeasure, ChainFamily, Placement, Potentials  # noqa: E402
+from kernelfields.objective import labelled_objective  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
 MASKS = resolve_constraints({"transitions": [(1, 0)], "start": [1], "end": [2], "labels": [3]}, np.arange(5))
@@ -70,20 +67,6 @@ def test_values_and_derivatives_equal_those_on_threads(tied, weighted, masks, sp
     assert (ours.member.rescued is not None) == (spread == 2000.0)
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_residuals_of_a_position_sum_to_zero_in_ragged_batches(tied):
-    pair = Pair(random_chains(3, weighted=True), tied, MASKS)
-    (here, there), (direction, moved) = pair.potentials(4), pair.potentials(5)
-    residual = pair.device.evaluate(there).residual
-    np.testing.assert_allclose(residual.node.sum(dim=1), 0, atol=1e-13)
-    np.testing.assert_allclose(residual.edge.sum(dim=(1, 2)), 0, atol=1e-12)
-    step = 1e-5
-    above, below = (pair.device.evaluate(there.moved(sign * step, moved)) for sign in (1, -1))
-    np.testing.assert_allclose((above.value - below.value) / (2 * step), residual.dot(moved), rtol=1e-7)
-    pair.assert_equal(residual, pair.threads.evaluate(here).residual)
-    np.testing.assert_allclose(residual.dot(moved), pair.threads.evaluate(here).residual.dot(direction), rtol=1e-12)
-
-
 def test_evaluating_leaves_the_potentials_and_the_marginals_alone():
     pair = Pair(random_chains(), True, MASKS)
     _, there = pair.potentials(5)
@@ -93,65 +76,11 @@ def test_evaluating_leaves_the_potentials_and_the_marginals_alone():
     np.testing.assert_allclose(evaluation.member.marginals().sum(dim=1), 1, atol=1e-13)
 
 
-@pytest.mark.parametrize("tied", [True, False])
-def test_scores_and_residuals_of_cliques(tied):
-    pair = Pair(random_chains(6, weighted=True), tied)
-    steps = np.flatnonzero(~pair.chains.is_start)
-    some = np.random.default_rng(0).permutation(pair.chains.n_positions)[:9]
-    placements = [
-        Placement(1, None, None, False),
-        Placement(1, None, np.sort(some), False),
-        Placement(1, None, None, True),
-        Placement(1, None, np.sort(some), True),
-        Placement(2, EDGE, steps, True),
-    ]
-    if not tied:
-        placements += [Placement(2, EDGE, steps, False), Placement(2, EDGE, steps[3:9], False)]
-    rng = np.random.default_rng(7)
-    (here, there), family = pair.potentials(8), pair.family
-    evaluations = pair.device.evaluate(there), pair.threads.evaluate(here)
-    totals = family.zeros(), pair.threads.family.zeros()
-    for given in placements:
-        n_rows = pair.chains.n_positions if given.positions is None else len(given.positions)
-        width = 5**given.labels_per_clique
-        scores = rng.normal(size=(1 if given.tied_everywhere else n_rows, width))
-        pair.threads.family.add_scores(totals[1], given, scores)
-        family.add_scores(totals[0], given, scores if given.tied_everywhere else torch.tensor(scores))
-
-        expected = pair.threads.family.clique_residuals(evaluations[1].residual, given)
-        ours = family.clique_residuals(evaluations[0].residual, given).numpy()
-        assert ours.shape == expected.shape
-        np.testing.assert_allclose(ours, expected, atol=1e-11)
-        for question in (
-            lambda likelihood, evaluation, each: likelihood.clique_marginals(evaluation, each),
-            lambda likelihood, _, each: likelihood.clique_weights(each),
-        ):
-            ours, theirs = (
-                question(*each)
-                for each in ((pair.device, evaluations[0], given), (pair.threads, evaluations[1], given))
-            )
-            np.testing.assert_allclose(ours.numpy(), theirs, rtol=0, atol=1e-12)
-    pair.assert_equal(totals[0], totals[1])
-
-
 def test_the_rows_of_a_set_are_copied_to_the_device_once():
     pair = Pair(random_chains(), False)
     steps = Placement(2, EDGE, np.flatnonzero(~pair.chains.is_start), False)
     group = pair.family.group(EDGE)
     assert pair.family._rows(group, steps) is pair.family._rows(group, steps)
-
-
-def test_what_is_known_without_potentials():
-    chains = random_chains(9, weighted=True)
-    pair = Pair(chains, True, MASKS)
-    assert pair.device.value_at_zero == pair.threads.value_at_zero
-    assert pair.device.constrained
-    assert pair.device.approximation is None
-    free = Pair(chains, False).device
-    assert not free.constrained
-    np.testing.assert_allclose(free.evaluate(free.family.zeros()).value, free.value_at_zero, rtol=1e-13)
-    with pytest.raises(ValueError, match="a likelihood needs labelled data"):
-        labelled_objective(pair.family, Chains(chains.inputs, chains.offsets))
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -8,9 +8,8 @@ torch = pytest.importorskip("torch")
 from kernelfields import GraphCRF  # noqa: E402
 from kernelfields.engines import Torch  # noqa: E402
 from kernelfields.engines.torch.loopy import TorchLoopyFamily  # noqa: E402
-from kernelfields.inference.approximate.base import LoopyBelief  # noqa: E402
+from kernelfields.inference import LoopyBelief, Potentials  # noqa: E402
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily  # noqa: E402
-from kernelfields.inference.family import Potentials  # noqa: E402
 from kernelfields.kernels import RBF  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]

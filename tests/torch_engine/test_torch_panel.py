@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.basis import AllPoints, Gradient, GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.subspace import Expansion, PivotSubspace
+from kernelfields.basis import (
+    AllPoints,
+    Gradient,
+    GreedyCholesky,
+    PanelCholesky,
+    PivotSubspace,
+    RandomCholesky,
+    Uniform,
+)
+from kernelfields.basis.subspace import Expansion
 from kernelfields.kernels import RBF, CallableKernel, Kernel, Linear, Matern, Polynomial, Precomputed
 
 torch = pytest.importorskip("torch")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.numerics.threads import Workers
+from kernelfields.numerics import Workers
 from kernelfields.objective.designs.tables import DenseTable, SparseTable
 
 torch = pytest.importorskip("torch")

@@ -20,6 +20,7 @@ from kernelfields.annotators.annotations import UNSAID, Annotations, Presumed, a
 from kernelfields.annotators.completion import CrossFittedLabels
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
+from kernelfields.data.readers import is_feature_sequences
 from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.chain_crf import ChainCRF
@@ -27,11 +28,12 @@ from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.questions import ByItem
 from kernelfields.estimators.ring_crf import RingCRF
+from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.documents import NotData, describe_parameters, describe_value, rebuild_estimator, rebuild_value
 from kernelfields.models.model_file import Document
-from kernelfields.models.partial import resolve_partial_labels
+from kernelfields.models.partial import PartialLabels, check_partial_labels
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.numerics.parameters import (
@@ -40,6 +42,7 @@ from kernelfields.numerics.parameters import (
     check_declared,
     check_penalty,
     declares_parameters,
+    is_auto,
     is_real,
     is_whole,
     parameter,
@@ -52,6 +55,10 @@ _OF_THE_FIELD = (
     *("predict_nbest", "predict_entities", "predict_boundaries", "sample", "entropy", "filled", "explain", "weights"),
     *("summary", "show", "stream"),
 )
+# Parameters of the field that are others in the fit.
+_SET_FOR_THE_FIT = ("partial_labels", "engine", "support", "l1")
+# Folds where data are few, and from so many positions on.
+_FOLDS, _FEW_FOLDS, _MANY_POSITIONS = 5, 2, 20_000
 #: The fields that annotators can be fitted with.
 Annotated: TypeAlias = ChainCRF | GraphCRF | KernelClassifier
 _KINDS: dict[str, type[Annotated]] = {kind.kind: kind for kind in (ChainCRF, RingCRF, GraphCRF, KernelClassifier)}
@@ -64,10 +71,12 @@ def _check_prior(value: object, name: str) -> None:
 
 
 def _check_cv(value: object, name: str) -> None:
+    if is_auto(value):
+        return
     if value is None or isinstance(value, bool | float | str) or (is_whole(value) and value < 2):
         raise ValueError(
-            f"{name} must be a number of folds of at least 2, a splitter or a list of (train, test) indices, got "
-            f"{value!r}"
+            f"{name} must be 'auto', a number of folds of at least 2, a splitter or a list of (train, test) indices, "
+            f"got {value!r}"
         )
 
 
@@ -86,16 +95,18 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     ----------
     estimator : ChainCRF, GraphCRF, KernelClassifier or None
         The field; None means ``ChainCRF()``. Its engine fits it; "auto" is "threads". With ``prior_variance="auto"``
-        the variance is the one under which held-out consensus labels of the start are most likely.
+        the variance is the one under which held-out consensus labels of the start are most likely. ``support="auto"``
+        of named features, as those of words, is "observed", with what annotators said as what was seen.
     prior : (right, wrong), default (4.0, 1.0)
         Pseudo-counts of each row of a confusion matrix, of the label itself and of all others together: as many
         positions for each label as an annotator has been seen right and wrong on before. Both above zero.
-    cv : int, splitter or list of (train, test) indices, default 5
+    cv : "auto", int, splitter or list of (train, test) indices, default "auto"
         The labels of each fold are completed by a field that was fitted to the other folds. A field that is fitted to
-        the labels which it completes repeats what it has memorised, errors included. Folds of a number are those of
+        the labels which it completes repeats what it has memorised, errors included. "auto" is 5, and 2 from 20,000
+        positions on, where half of the data are enough to learn from. Folds of a number are those of
         scikit-learn: consecutive sequences, so that those of one document are mostly together (``groups`` of
         :meth:`fit` names the documents), stratified for single labels.
-    tol : float, default 2e-3
+    tol : float, default 1e-2
         Rounds end when no larger share of the positions gets another most probable label.
     max_steps : int, default 20
         Most rounds.
@@ -116,12 +127,13 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
 
     estimator: Annotated | None = parameter(None, first=True)
     prior: tuple[float, float] = parameter((4.0, 1.0), _check_prior)
-    cv: object = parameter(5, _check_cv)
-    tol: float = parameter(2e-3, check_penalty)
+    cv: object = parameter("auto", _check_cv)
+    tol: float = parameter(1e-2, check_penalty)
     max_steps: int = parameter(20, check_count)
 
     estimator_: Annotated = attribute()
 
+    @runs_on_workers
     def fit(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Self:
@@ -130,9 +142,10 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         ``groups`` holds the document, or the like, of each sequence: folds do not cut them.
         """
         field = self._checked_field()
+        given = {name: value for name, value in field.get_params(deep=False).items() if name in _SET_FOR_THE_FIT}
         if is_collection(X) or is_collection(y):
             raise ValueError("labels of annotators are read in this process: pass lists; engine='dask' cuts them up")
-        usual = resolve_partial_labels(field.partial_labels)
+        usual = PartialLabels() if field.partial_labels is None else check_partial_labels(field.partial_labels)
         if usual.expects_shares:
             raise ValueError("annotators are fitted without expectations: leave them out")
         single = is_classifier(field)
@@ -147,15 +160,19 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         weights = np.repeat(check_sample_weight(sample_weight, len(lengths), SAMPLES if single else SEQUENCES), lengths)
         confusions = Confusions(annotations, self._pseudo_counts(len(annotations.classes)), weights=weights)
         start = confusions.log_consensus(weights)
-        folds = self._folds(len(lengths), start.argmax(axis=1) if single else None, groups)
+        cv = self.cv if not is_auto(self.cv) else _FEW_FOLDS if len(start) >= _MANY_POSITIONS else _FOLDS
+        folds = self._folds(cv, len(lengths), start.argmax(axis=1) if single else None, groups)
         settings = CrossFittedLabels(confusions, self.max_steps, folds, self.tol)
-        given, engine = field.partial_labels, field.engine
         field.partial_labels = settings
-        field.engine = "threads" if engine == "auto" else engine
+        field.engine = "threads" if is_auto(field.engine) else field.engine
+        if isinstance(field, ChainCRF) and is_auto(field.support) and is_feature_sequences(X):
+            # Pairs that nobody said would be most of the weights, and completed labels hardly ever need them.
+            field.support, field.l1 = "observed", 0.0 if is_auto(field.l1) else field.l1
         try:
             field.fit(X, Presumed(annotations, start), sample_weight)
         finally:
-            field.partial_labels, field.engine = given, engine
+            for name, value in given.items():
+                setattr(field, name, value)
         counts = np.sum(annotations.codes != UNSAID, axis=0)
         shares = weights @ settings.marginals / weights.sum()
         self._set_fitted(field, annotations.annotators, confusions.matrices, counts, shares)
@@ -183,13 +200,14 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     def _pseudo_counts(self, n_labels: int) -> np.ndarray:
         return prior_counts(*self.prior, n_labels)
 
-    def _folds(self, n_items: int, labels: np.ndarray | None, groups: ArrayLike | None) -> np.ndarray:
+    @staticmethod
+    def _folds(cv: Any, n_items: int, labels: np.ndarray | None, groups: ArrayLike | None) -> np.ndarray:
         """Return the number of the fold that holds out each item, (S,); ``labels`` where each item has one."""
-        if is_whole(self.cv) and self.cv > n_items:
-            raise ValueError(f"cv={self.cv} folds need at least as many sequences, X has {n_items}: lower cv")
-        splitter = check_cv(self.cv, labels, classifier=labels is not None)
-        if groups is not None and is_whole(self.cv):
-            splitter = GroupKFold(self.cv)
+        if is_whole(cv) and cv > n_items:
+            raise ValueError(f"cv={cv} folds need at least as many sequences, X has {n_items}: lower cv")
+        splitter = check_cv(cv, labels, classifier=labels is not None)
+        if groups is not None and is_whole(cv):
+            splitter = GroupKFold(cv)
         folds, times = np.zeros(n_items, dtype=np.int64), np.zeros(n_items, dtype=np.int64)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)

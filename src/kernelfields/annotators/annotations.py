@@ -18,8 +18,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelfields.data.partial_labels import LEAST_SHOWN, SoftTargets, certain, informative, read_labels
-from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, check_number, is_sequence, label_offsets, listed
+from kernelfields.data.partial_labels import LEAST_SHOWN, SoftTargets, certain, informative
+from kernelfields.data.readers import read_labels
+from kernelfields.data.reading import (
+    SAMPLES,
+    SEQUENCES,
+    ItemNames,
+    check_number,
+    is_sequence,
+    label_offsets,
+    listed,
+)
 from kernelfields.numerics.containers import entries_listed, has_array, n_dimensions
 from kernelfields.numerics.sparse_rows import offsets_of
 

@@ -24,14 +24,14 @@ import numpy as np
 
 from kernelfields.annotators.confusions import Confusions
 from kernelfields.inference.family import Potentials
-from kernelfields.kernels.arrays import on_host
-from kernelfields.models.partial import FitOptions, PartialLabels
+from kernelfields.models.partial import PartialLabels
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution
 
 # Fields that complete labels need not be finer than this.
-_FOLD_TOLERANCE = 0.1
+_FOLD_TOLERANCE = 0.3
 
 
 class CrossFittedLabels(PartialLabels):
@@ -54,6 +54,11 @@ class CrossFittedLabels(PartialLabels):
         self.tol = tol
         self.changes: list[float] = []
 
+    @property
+    def completion(self) -> CrossFittedLabels:
+        """These settings, which complete labels by fits of their own."""
+        return self
+
     def minimize(
         self,
         posterior: LogPosterior,
@@ -65,7 +70,7 @@ class CrossFittedLabels(PartialLabels):
         """Return the field of the labels that were completed; ``confusions`` are those of the last round."""
         if keep is not None:
             raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
-        if posterior.datafit.family.n_positions != len(self.confusions.annotations.codes):
+        if posterior.datafit.n_positions != len(self.confusions.annotations.codes):
             raise ValueError("annotators need every position in the fit: leave out weights of zero, StructureSearch")
         begin, passes_before = time.perf_counter(), posterior.passes
         datafit = posterior.datafit
@@ -90,8 +95,8 @@ class CrossFittedLabels(PartialLabels):
                     datafit.completed(posterior.potentials(theta), weights)
                     for theta, weights in zip(fields, own, strict=True)
                 ]
-                before, targets = on_host(targets.node), _total(completed)
-                after = on_host(targets.node)
+                before, targets = datafit.label_rows(targets), _total(completed)
+                after = datafit.label_rows(targets)
                 self.confusions.update(after)
                 self.changes.append(float(np.mean(after.argmax(axis=1) != before.argmax(axis=1))))
                 if self.changes[-1] <= self.tol or len(self.changes) >= self.max_steps:

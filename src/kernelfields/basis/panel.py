@@ -15,15 +15,14 @@ Gram matrices therefore just end with fewer columns. The floor follows the input
 
     outside = {j : d_j > floor_j}
 
-A basis refers to inputs by number and never reads all residuals at once, so that a panel whose rows are spread over
-machines has the same interface (engines/dask/panel.py). Cost: O(N) each.
+A basis refers to inputs by number and never reads all residuals at once: they may be on a device. Cost: O(N) each.
 
 Pivots that do not come in falling order make K_BB far worse conditioned than its smallest pivot suggests, so float32
 columns would leave residual blocks that are rounding only. With them the pivots' own rows R of Z, (r, r), are
 kept in float64 beside Z, and the rows of candidates come from R by forward substitution: O(r^3) more in all.
 
 Z is one array, allocated once at full width: growing never copies it. Where memory is short, the array is mapped to a
-file (objective/designs/files.py).
+file (objective/designs/budget.py).
 
 Fails: ValueError where the kernel is not positive semi-definite on the inputs, or returns what is not finite.
 """
@@ -38,7 +37,6 @@ import scipy.linalg
 from numpy.typing import DTypeLike
 
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
-from kernelfields.kernels.arrays import on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.triangular import forward_substitution, room_for_factor
@@ -86,46 +84,14 @@ def select_rows(block: np.ndarray, accept: Callable[[int, float], bool]) -> tupl
     return positions, np.tril(columns[positions, : len(kept)])
 
 
-class PivotGrowth:
-    """Growth of a panel by candidates, with its ``residual_block``, ``append`` and other methods; a mixin."""
-
-    kernel: Kernel
-    pivots: np.ndarray
-
-    @property
-    def rank(self) -> int:
-        """Number of columns so far."""
-        return len(self.pivots)
-
-    @property
-    def exhausted(self: Any) -> bool:
-        """Whether no input is left whose residual is above its floor."""
-        return self.n_outside == 0
-
-    def extend(self: Any, candidates: np.ndarray) -> int:
-        """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
-        candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
-        if len(candidates) == 0:
-            return 0
-        accepted, local = independent_rows(self.residual_block(candidates), self.residuals_of(candidates)[1])
-        self.append(candidates[accepted], local)
-        self.set_aside(np.setdiff1d(candidates, self.pivots))
-        return len(accepted)
-
-    def check_lowest(self, lowest: float, highest_floor: float) -> None:
-        """Raise if a residual variance is so far below zero that the kernel can be no inner product."""
-        if lowest < -1e3 * highest_floor * np.sqrt(self.rank):
-            raise ValueError(
-                f"{self.kernel!r} is not positive semi-definite on the training inputs: after {self.rank} pivots a "
-                f"residual variance is {lowest:.3g} and should not be negative. Check the kernel function or matrix."
-            )
-
-
-class PanelCholesky(PivotGrowth):
+class PanelCholesky:
     """A growing factor Z of the Gram matrix of ``inputs`` (N, d) with room for ``capacity`` columns.
 
     ``room`` is an array (N, capacity) of this dtype to hold Z; None allocates one in memory.
     """
+
+    #: The numbers of the inputs among more of them; None where these are all.
+    numbers: np.ndarray | None = None
 
     def __init__(
         self,
@@ -139,13 +105,13 @@ class PanelCholesky(PivotGrowth):
         self.inputs = inputs
         self.dtype = np.dtype(dtype)
         n_rows = inputs.shape[0]
-        self._begin(np.asarray(kernel.diag(inputs), dtype=np.float64), inputs[:1])
+        self._begin(np.asarray(kernel.diag(inputs), dtype=np.float64))
         self._columns = np.empty((n_rows, min(capacity, n_rows)), dtype=self.dtype) if room is None else room
-        self._keeps_factor = self.dtype != np.float64
-        self._factor = room_for_factor(self.capacity if self._keeps_factor else 0)
+        #: The pivots' own rows of Z in float64, lower, at full width; None where Z itself is in float64.
+        self._factor = None if self.dtype == np.float64 else room_for_factor(self.capacity)
 
-    def _begin(self, diagonal: np.ndarray, first_row: object) -> None:
-        """Set residual and floor of each input from k(x, x) and the precision of the kernel value of an input."""
+    def _begin(self, diagonal: np.ndarray) -> None:
+        """Set residual and floor of each input from k(x, x) and the precision of kernel values."""
         wrong = ~(np.isfinite(diagonal) & (diagonal >= 0))
         if np.any(wrong):
             row = int(np.argmax(wrong))
@@ -155,11 +121,14 @@ class PanelCholesky(PivotGrowth):
             )
         self.diagonal, self.residual = diagonal, diagonal.copy()
         # Kernel values may be coarser than the columns: those of float32 inputs, or of a function of the user's.
-        values = on_host(self.kernel(first_row, first_row)).dtype
-        relative = max(_FLOOR[self.dtype], _FLOOR[values])
+        relative = max(_FLOOR[self.dtype], _FLOOR[self._value_dtype()])
         largest = float(diagonal.max(initial=0.0))
         self.floor = np.maximum(relative * diagonal, SMALLEST_DIAGONAL * largest)
         self.pivots = np.empty(0, dtype=np.int64)
+
+    def _value_dtype(self) -> np.dtype:
+        """Return the precision of kernel values."""
+        return self.kernel(self.inputs[:1], self.inputs[:1]).dtype
 
     @property
     def capacity(self) -> int:
@@ -175,11 +144,6 @@ class PanelCholesky(PivotGrowth):
     def features(self) -> Any:
         """The (N, rank) whitened features of the inputs: a view of the array, or of a tensor on a device."""
         return self._columns[:, : self.rank]
-
-    @property
-    def factor(self) -> np.ndarray:
-        """The pivots' own rows of Z in float64, lower, at full width, where they are kept beside it."""
-        return self._factor
 
     @property
     def relative_residual(self) -> float:
@@ -228,12 +192,12 @@ class PanelCholesky(PivotGrowth):
 
     def _wide_features(self, rows: np.ndarray) -> np.ndarray:
         """Return z(x) of a few inputs in float64, (n, rank)."""
-        if not self._keeps_factor:
+        if self._factor is None:
             return self.features[rows]
         if self.rank == 0:
             return np.empty((len(rows), 0))
         block = self.kernel(self._wide_inputs(self.pivots), self._wide_inputs(rows)).astype(np.float64)
-        return forward_substitution(self.factor, block).T
+        return forward_substitution(self._factor, block).T
 
     def set_aside(self, refused: np.ndarray) -> None:
         """Never propose inputs again that lie in the span up to rounding."""
@@ -247,7 +211,7 @@ class PanelCholesky(PivotGrowth):
         begin = self.rank
         wide_features = self._wide_features(pivots)
         self._add_columns(self.inputs[pivots], wide_features, local_factor)
-        if self._keeps_factor:
+        if self._factor is not None:
             for row, values in enumerate(np.hstack([wide_features, local_factor]), begin):
                 # One by one, so that pages behind the diagonal stay untouched.
                 self._factor[row : row + 1, : row + 1] = values[: row + 1]
@@ -275,6 +239,34 @@ class PanelCholesky(PivotGrowth):
             self._columns[rows, self.rank : self.rank + columns.shape[1]] = columns
             self.residual[rows] -= np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
 
+    @property
+    def rank(self) -> int:
+        """Number of columns so far."""
+        return len(self.pivots)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no input is left whose residual is above its floor."""
+        return self.n_outside == 0
+
+    def extend(self, candidates: np.ndarray) -> int:
+        """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
+        candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
+        if len(candidates) == 0:
+            return 0
+        accepted, local = independent_rows(self.residual_block(candidates), self.residuals_of(candidates)[1])
+        self.append(candidates[accepted], local)
+        self.set_aside(np.setdiff1d(candidates, self.pivots))
+        return len(accepted)
+
+    def check_lowest(self, lowest: float, highest_floor: float) -> None:
+        """Raise if a residual variance is so far below zero that the kernel can be no inner product."""
+        if lowest < -1e3 * highest_floor * np.sqrt(self.rank):
+            raise ValueError(
+                f"{self.kernel!r} is not positive semi-definite on the training inputs: after {self.rank} pivots a "
+                f"residual variance is {lowest:.3g} and should not be negative. Check the kernel function or matrix."
+            )
+
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return ||(K - Z Z^T)_j R||^2 / d_j for each candidate j and residuals R (N, q), streaming kernel blocks."""
         features = self.features
@@ -289,9 +281,13 @@ class PanelCholesky(PivotGrowth):
 
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, able to score new inputs."""
-        if not self._keeps_factor:
+        if self._factor is None:
             factor = np.tril(self.features[self.pivots])
         else:
             # Shared where it is all: it can be most of the memory.
             factor = np.ascontiguousarray(self._factor[: self.rank, : self.rank])
-        return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.pivots.copy())
+        return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.numbered(self.pivots))
+
+    def numbered(self, rows: np.ndarray) -> np.ndarray:
+        """Return the numbers that some rows have among all inputs."""
+        return rows.copy() if self.numbers is None else self.numbers[rows]

@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 
 from kernelfields import __version__
-from kernelfields.cli.checkout_scripts import PASSED_ON, reproduce
+from kernelfields.cli.checkout_scripts import PASSED_ON, checkout, reproduce
 from kernelfields.cli.convert import convert, export
 from kernelfields.cli.evaluate import evaluate
+from kernelfields.cli.help import HelpfulCommand
 from kernelfields.cli.inspect import certify, inspect
-from kernelfields.cli.label import label
+from kernelfields.cli.label import agreement, label
 from kernelfields.cli.labelling import check, rank
 from kernelfields.cli.messages import CommandGroup
 from kernelfields.cli.predict import predict
@@ -24,13 +25,14 @@ app = typer.Typer(
     name="kernelfields",
     cls=CommandGroup,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, predict, evaluate, inspect, certify, check, rank, convert, export, label):
-    app.command()(command)
-app.command(context_settings=PASSED_ON)(reproduce)
+for command in (train, predict, evaluate, inspect, certify, check, rank, convert, export, label, agreement):
+    app.command(cls=HelpfulCommand)(command)
+# Experiments come with the source alone.
+app.command(cls=HelpfulCommand, context_settings=PASSED_ON, hidden=checkout() is None)(reproduce)
 
 
 def _print_version(wanted: bool) -> None:

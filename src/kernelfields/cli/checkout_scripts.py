@@ -42,7 +42,12 @@ def reproduce(context: typer.Context, name: _Name = None) -> None:
 def _run(name: str | None, arguments: list[str]) -> int:
     from kernelfields.data.text_files import standard_output  # here, because help must come fast
 
-    folder = _find("experiments")
+    folder = checkout()
+    if folder is None:
+        raise ValueError(
+            "experiments come with the source of kernelfields, not with the installed package: run this inside a "
+            "checkout"
+        )
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
     scripts = {stem: text for stem, text in texts.items() if '__name__ == "__main__"' in text}
     if name is None:
@@ -61,12 +66,8 @@ def _run(name: str | None, arguments: list[str]) -> int:
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": search_path}, check=False).returncode
 
 
-def _find(folder_name: str) -> Path:
-    """Return the folder of a checkout: that of the package itself, or the one we stand in."""
-    for root in (Path(kernelfields.__file__).parents[2], Path.cwd()):
-        if (root / folder_name).is_dir() and (root / "src" / "kernelfields").is_dir():
-            return root / folder_name
-    raise ValueError(
-        f"the folder {folder_name!r} comes with the source of kernelfields, not with the installed package: run "
-        "this inside a checkout"
-    )
+def checkout() -> Path | None:
+    """Return the folder of experiments: beside the package itself, or where we stand; None outside of a checkout."""
+    roots = (Path(kernelfields.__file__).parents[2], Path.cwd())
+    folders = [root / "experiments" for root in roots if (root / "src" / "kernelfields").is_dir()]
+    return next((folder for folder in folders if folder.is_dir()), None)

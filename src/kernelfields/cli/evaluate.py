@@ -45,10 +45,15 @@ def evaluate(
     ] = "auto",
     labels_only: Annotated[bool, typer.Option("--labels-only", help="No likelihood or calibration.")] = False,
     resamples: Annotated[
-        int, typer.Option("--resamples", help="Resamples of sequences for intervals; 0 for none.", min=0, max=_MOST)
+        int,
+        typer.Option(
+            "--resamples", metavar="N", help="Resamples of sequences for intervals; 0 for none.", min=0, max=_MOST
+        ),
     ] = 1000,
-    confidence: Annotated[float, typer.Option("--confidence", help="Share that an interval holds.")] = 0.95,
-    seed: Annotated[int, typer.Option("--seed", help="Of the resamples.", min=0, max=LARGEST_SEED)] = 0,
+    confidence: Annotated[
+        float, typer.Option("--confidence", metavar="NUMBER", help="Share that an interval holds.")
+    ] = 0.95,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the resamples.", min=0, max=LARGEST_SEED)] = 0,
     report: Annotated[str | None, typer.Option("--report", help="Write an HTML report here.")] = None,
     unknown_label: UnknownLabel = None,
     label_sets: LabelSets = None,

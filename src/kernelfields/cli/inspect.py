@@ -6,23 +6,35 @@ checked anew on its training file. A model may come from anyone, so that no file
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernelfields.cli.messages import Console, ExitCode, Jobs, ModelFile, command
 from kernelfields.cli.settings import LARGEST_COUNT
+from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
     from kernelfields.objective.bounds import Certificate
+    from kernelfields.reports.inspection import ModelSummary, WeightsTable
     from kernelfields.reports.page import Shown
+
+#: Weights of each label where none is named, and what a screen has of labels, of features of each and of transitions.
+_TOP, _LABELS_SHOWN, _FEATURES_SHOWN, _TRANSITIONS_SHOWN = 10, 12, 3, 4
+_WIDTH = 80
 
 
 @command()
 def inspect(
     console: Console,
     model: ModelFile,
-    top: Annotated[int, typer.Option("--top", help="Weights of each label.", min=1, max=LARGEST_COUNT)] = 10,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            "--top", metavar="N", help="So many weights of each label; else a screen of all.", min=1, max=LARGEST_COUNT
+        ),
+    ] = None,
     label: Annotated[list[str] | None, typer.Option("--label", help="Only this label; may be repeated.")] = None,
     features: Annotated[
         str | None, typer.Option("--features", help="Only features in which this regular expression is found.")
@@ -30,18 +42,23 @@ def inspect(
     explain: Annotated[
         str | None, typer.Option("--explain", help="A file: why is one of its sequences labelled as it is?")
     ] = None,
-    sequence: Annotated[int, typer.Option("--sequence", help="With --explain: which one, from 0.", min=0)] = 0,
+    sequence: Annotated[
+        int, typer.Option("--sequence", metavar="N", help="With --explain: which one, from 0.", min=0)
+    ] = 0,
 ) -> None:
     """Show what a model has learnt.
 
     \b
-    Its labels, clique sets and certificates, the largest weights of each
-    label, and the transitions. Kernels without explicit features, such as rbf,
-    have no weights per feature; --explain works for all.
+    A screen of it: how it was fitted, what speaks most for each label, the
+    strongest transitions. --top, --label and --features list clique sets,
+    weights and transitions in full. Kernels without explicit features, such as
+    rbf, have no weights per feature; --explain works for all.
 
     \b
     The model at a glance:
       kernelfields inspect chunks.safetensors
+    All of it, 20 weights of each label:
+      kernelfields inspect chunks.safetensors --top 20
     The weights of one label, among suffixes:
       kernelfields inspect chunks.safetensors --label B-NP --features suffix
     Why is the third sentence labelled as it is?
@@ -58,14 +75,45 @@ def inspect(
         if sequence >= len(read.X):
             raise ValueError(f"{explain} holds {len(read.X)} sequences, 0 to {len(read.X) - 1}: no {sequence}")
         tokens = tokens_for(crf, read.words[sequence])
-        shown: dict[str, Shown] = {"explanation": crf.explain(read.X[sequence], top=top, **tokens)}
+        shown: dict[str, Shown] = {"explanation": crf.explain(read.X[sequence], top=top or _TOP, **tokens)}
     else:
         # Labels of .npz files may be numbers.
         known = {str(name): name for name in crf.classes_.tolist()}
         labels = [known.get(name, name) for name in label] if label else None
-        shown = {"model": crf.summary(), "weights": crf.weights(top=top, labels=labels, feature_re=features)}
+        summary, weights = crf.summary(), crf.weights(top=top or _TOP, labels=labels, feature_re=features)
+        shown = {"model": summary, "weights": weights}
+        if top is None and labels is None and features is None and not console.as_json:
+            console.result(_at_a_glance(summary, weights), None)
+            return
     document = {name: table.to_dict() for name, table in shown.items()}
     console.result("\n\n".join(map(str, shown.values())), document)
+
+
+def _at_a_glance(model: ModelSummary, weights: WeightsTable) -> str:
+    """Return what fits a screen of 24 lines: the fit, the features that speak most for each label, transitions."""
+    import numpy as np
+
+    lines = [model.heading, f"fit: {model.fit_words}", *model.sentences[:1], *model.choices[:1]]
+    listed = [own for clique_set in weights.sets for own in clique_set.lists if own.label is not None]
+    for own in listed[:_LABELS_SHOWN]:
+        features = "  ".join(f"{entry.weight:+.2f} {entry.words}" for entry in own.positive[:_FEATURES_SHOWN])
+        lines.append(f"{own.label!s:{max(len(str(each.label)) for each in listed)}}  {features}")
+    if len(listed) > _LABELS_SHOWN:
+        lines.append(f"and {counted(len(listed) - _LABELS_SHOWN, 'more label')}")
+    lines += [f"{clique_set.name}: {clique_set.note}" for clique_set in weights.sets if clique_set.note]
+    if weights.transitions is not None:
+        scores = np.where(np.isfinite(weights.transitions), weights.transitions, 0.0)
+        strongest = np.argsort(-np.abs(scores), axis=None, kind="stable")[:_TRANSITIONS_SHOWN]
+        steps = [(int(place) // len(scores), int(place) % len(scores)) for place in strongest]
+        words = [f"{weights.labels[i]} -> {weights.labels[j]} {scores[i, j]:+.2f}" for i, j in steps]
+        lines.append(f"transitions: {', '.join(words)}")
+    lines.append("more: --top N, --label NAME, --features EXPRESSION; why: --explain FILE")
+    return "\n".join(_folded(line) for line in lines)
+
+
+def _folded(text: str) -> str:
+    """Return text as at most two lines of a screen."""
+    return textwrap.fill(text, _WIDTH, subsequent_indent="    ", max_lines=2, placeholder=" ...")
 
 
 @command()
@@ -77,7 +125,10 @@ def certify(
         str, typer.Option("--scope", help="span: best of what its basis spans. rkhs: best of all functions (slower).")
     ] = "span",
     limit: Annotated[
-        float | None, typer.Option("--limit", help="Largest relative gap to accept: the exit code is 1 if it is above.")
+        float | None,
+        typer.Option(
+            "--limit", metavar="NUMBER", help="Largest relative gap to accept: the exit code is 1 if it is above."
+        ),
     ] = None,
     n_jobs: Jobs = None,
 ) -> None:

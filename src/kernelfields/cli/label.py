@@ -1,9 +1,9 @@
-"""Label, correct and refit in the browser, ``kernelfields label``."""
+"""Label, correct and refit in the browser, ``kernelfields label``; ``kernelfields agreement`` of those who did."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,16 +14,47 @@ from kernelfields.numerics.wording import counted
 @command()
 def label(
     console: Console,
-    file: Annotated[str, typer.Argument(help="Sequences to label: column files or CSV.", metavar="FILE")],
+    file: Annotated[
+        str, typer.Argument(help="What to label; of brat, TextGrid and ELAN also a folder.", metavar="FILE")
+    ],
     model: Annotated[str | None, typer.Option("--model", "-m", help="A model of train to begin with.")] = None,
-    labels: Annotated[str | None, typer.Option("--labels", help="The labels there are, with commas between.")] = None,
+    labels: Annotated[
+        str | None, typer.Option("--labels", help="The labels there are, or types of spans, with commas between.")
+    ] = None,
+    scheme: Annotated[
+        str | None,
+        typer.Option(
+            "--scheme",
+            help="How spans are written: bio, iob1, bioes or bilou; none for a label of each position. By default that "
+            "of the labels, else bio.",
+        ),
+    ] = None,
+    file_format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="columns, conllu, csv, text, doccano, labelstudio, brat, spacy, textgrid or elan; auto: by the name.",
+        ),
+    ] = "auto",
+    label_column: Annotated[
+        str | None, typer.Option("--label-column", help="Column of the labels, from 0; CSV: its name; the tier.")
+    ] = None,
     sequence_column: Annotated[
         str | None, typer.Option("--sequence-column", help="The column that separates sequences of CSV.")
     ] = None,
-    journal: Annotated[
-        str | None, typer.Option("--journal", help="Where actions are kept; FILE.journal by default.")
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Where labels are saved; FILE itself, of texts FILE.conll.")
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="The port; 0 for one that is free.", min=0, max=65535)] = 0,
+    annotator: Annotated[
+        str | None,
+        typer.Option("--annotator", help="Whose labels these are: they go to a file of that name beside FILE."),
+    ] = None,
+    journal: Annotated[
+        str | None, typer.Option("--journal", help="Where actions are kept; that file's name with .journal by default.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", help="The port; 0 for one that is free.", min=0, max=65535)
+    ] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
     n_jobs: Jobs = None,
 ) -> None:
@@ -35,42 +66,92 @@ def label(
     is written when you save. Interrupt with Ctrl-C: nothing is lost.
 
     \b
-    From nothing, with labels of your own:
-      kernelfields label notes.conll --labels B-drug,I-drug,O
+    From nothing, with types of your own:
+      kernelfields label notes.txt --labels drug,dose
+    A label for each word:
+      kernelfields label words.conll --labels NOUN,VERB,DET --scheme none
     Correct what a model predicts:
       kernelfields label new.conll --model drugs.safetensors
+    For two people, each in a file of their own:
+      kernelfields label notes.txt --labels drug,dose --annotator anna
     """
     import webbrowser
-    from contextlib import closing
+    from contextlib import closing, suppress
 
     from kernelfields.cli.models import load_model
-    from kernelfields.page.files import LabelFile
+    from kernelfields.page.files import open_file
     from kernelfields.page.server import Server, check_installed
     from kernelfields.page.session import LabellingSession
 
     check_installed()  # before a journal is begun
     trained = None if model is None else load_model(model, n_jobs)
-    options = {} if sequence_column is None else {"sequence": sequence_column}
+    options: dict[str, Any] = {} if sequence_column is None else {"sequence": sequence_column}
+    if label_column is not None:
+        options["label"] = int(label_column) if label_column.removeprefix("-").isdigit() else label_column
     if trained is not None:
-        options = trained.reading
-    opened = LabelFile.open(file, **options)
-    words = opened.words if trained is None else None
-    X = opened.read.X if words is None else words
+        options, file_format = dict(trained.reading), trained.reading["format"]
+        del options["format"]
+    if annotator is not None:
+        output = _of_annotator(output or file, annotator)
+    opened = open_file(file, file_format, output=output, blind=annotator is not None, **options)
+    X = opened.X if trained is not None or opened.words is None else opened.words
     labelling = LabellingSession(
         X,
-        opened.read.y,
+        opened.y,
         None if trained is None else trained.crf,
         classes=None if labels is None else [part.strip() for part in labels.split(",") if part.strip()],
+        scheme=opened.scheme if scheme is None else None if scheme == "none" else scheme,
         words=opened.words,
         columns=opened.columns,
         file=opened,
-        journal=journal or f"{Path(file)}.journal",
+        journal=journal or f"{opened.path}.journal",
     )
     with closing(labelling):
         server = Server(labelling, port)
         if labelling.journal.actions:
             console.info(f"applied {counted(len(labelling.journal.actions), 'action')} of the journal")
+        n_unknown = int(labelling.left.sum())
+        sizes = f"{counted(len(labelling.lengths), 'item')}, {counted(n_unknown, 'position')} not labelled"
+        console.info(f"{opened.path}: {sizes}")
         console.info(f"labelling {file} at {server.address}")
         if browser:
             webbrowser.open(server.address)
-        server.run()
+        with suppress(KeyboardInterrupt):  # how the page is ended
+            server.run()
+        if left := len(labelling.journal.actions):
+            console.info(
+                f"{counted(left, 'action')} not saved in {opened.path} yet: they are in {labelling.journal.path}, and "
+                "the same command goes on from there"
+            )
+
+
+@command()
+def agreement(
+    console: Console,
+    files: Annotated[list[str], typer.Argument(help="The files of two annotators or more.", metavar="FILE...")],
+) -> None:
+    """Say how far annotators agree: the share of labels that are the same, kappa, and F1 of spans.
+
+    \b
+    Files of label --annotator, of any format that label opens:
+      kernelfields agreement notes.anna.conll notes.ben.conll
+    """
+    from kernelfields.labelling import agreement as agreed
+    from kernelfields.page.files import open_file
+
+    opened = {path: open_file(path) for path in files}
+    first, *others = opened.values()
+    for other in others:
+        if other.words != first.words:
+            raise ValueError(f"{first.path} and {other.path} have different words: they are no labels of the same file")
+    table = agreed({path: own.y or [None] * len(own.X) for path, own in opened.items()})
+    console.result(str(table), table.to_dict())
+
+
+def _of_annotator(path: str, name: str) -> str:
+    """Return the file of an annotator: notes.conll becomes notes.anna.conll, and that of a text a column file."""
+    if not name or not name.isprintable() or set(name) & set("/\\"):
+        raise ValueError(f"the name of an annotator becomes part of the name of a file, got {name!r:.40}")
+    place = Path(path)
+    ending = ".conll" if place.suffix in ("", ".txt") and not place.is_dir() else place.suffix
+    return str(place.with_name(f"{place.stem}.{name}{ending}"))

@@ -26,9 +26,9 @@ def check(
     by_model: Annotated[
         bool, typer.Option("--by-model", help="The model of -m judges, fitted to other sequences; nothing is fitted.")
     ] = False,
-    top: Annotated[int, typer.Option("--top", help="How many findings to list.", min=1)] = 50,
-    folds: Annotated[int, typer.Option("--folds", help="Parts that are held out in turn.", min=2)] = 5,
-    seed: Annotated[int, typer.Option("--seed", help="Of the folds.", min=0, max=LARGEST_SEED)] = 0,
+    top: Annotated[int, typer.Option("--top", metavar="N", help="How many findings to list.", min=1)] = 50,
+    folds: Annotated[int, typer.Option("--folds", metavar="N", help="Parts that are held out in turn.", min=2)] = 5,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the folds.", min=0, max=LARGEST_SEED)] = 0,
     **options: Value,
 ) -> None:
     """List the labels of a file that are most likely wrong.
@@ -97,7 +97,7 @@ def rank(
     file: Annotated[str, typer.Argument(help="Sequences that may be labelled; - is standard input.", metavar="FILE")],
     batch: Annotated[
         int | None,
-        typer.Option("--batch", help="How many to choose, spread by the kernel; else all.", min=1),
+        typer.Option("--batch", metavar="N", help="How many to choose, spread by the kernel; else all.", min=1),
     ] = None,
     positions: Annotated[bool, typer.Option("--positions", help="Rank positions inside of sequences.")] = False,
     known: Annotated[
@@ -112,8 +112,8 @@ def rank(
     \b
     Ten sequences that differ from each other:
       kernelfields rank chunks.safetensors unlabelled.conll --batch 10
-    The words whose labels would help most, in a file with a ? where none is known:
-      kernelfields rank chunks.safetensors half.conll --known --positions --batch 50
+    The words whose labels would help most, where the file has a ? for some:
+      kernelfields rank tags.safetensors half.conll --known --positions --batch 9
     """
     from kernelfields import rank_for_labelling
     from kernelfields.cli.models import check_labels, load_model

@@ -34,7 +34,9 @@ from kernelfields.cli.settings import MOST_THREADS
 
 Jobs = Annotated[
     int | None,
-    typer.Option("--n-jobs", "-j", help="Threads; -1 means all cores.", show_default="all cores", max=MOST_THREADS),
+    typer.Option(
+        "--n-jobs", "-j", metavar="N", help="Threads; -1 means all cores.", show_default="all cores", max=MOST_THREADS
+    ),
 ]
 ModelFile = Annotated[str, typer.Argument(help="A model that kernelfields train wrote.", metavar="MODEL")]
 #: The options that become the console of a command.
@@ -167,6 +169,19 @@ def explains_errors(function: Command) -> Command:
 
 class CommandGroup(TyperGroup):
     """All commands: what cannot be written to standard output, help included, is one line and an exit code."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands with the whole first line of their help."""
+        commands = [command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name)) is not None]
+        shown = [(str(each.name), (each.help or "").split("\n\n")[0]) for each in commands if not each.hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl(shown)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name."""
+        if args and args[0] == "bench":
+            ctx.fail("there is no command bench any more: use python -m benchmarks.NAME in a checkout")
+        return super().resolve_command(ctx, args)
 
     def main(self, *arguments: Any, **options: Any) -> object:
         """Run the command that the arguments name."""

@@ -317,6 +317,25 @@ class TrainedModel:
         changed = {name: value for name, value in changes.items() if value is not None}
         return read_sequences(path, **{**self.reading, **changed})
 
+    def read_text(self, path: str) -> SequenceFile:
+        """Read running text, a sequence on each line, cut into words by ``formats.tokenize``."""
+        from kernelfields.formats.annotation_files import read_documents
+        from kernelfields.formats.column_files import ColumnSequence, LabelledColumns
+
+        if self.reading["format"] != "columns":
+            raise ValueError(
+                f"--text is for models of words in column files, and this one reads files of format "
+                f"{self.reading['format']}"
+            )
+        cut = [document.words for document in read_documents(path, "text")]
+        sequences = [ColumnSequence([[word] for word in words]) for words in cut if words]
+        if not sequences:
+            raise ValueError(f"{input_name(path)} holds no words")
+        columns = LabelledColumns(
+            sequences, input_name(path), self.reading["label"], required=False, n_columns=self.reading.get("n_columns")
+        )
+        return columns.file(self.reading.get("template"), self.reading.get("features"), dict(self.reading))
+
 
 def model_content(path: str | os.PathLike, crf: Field, reading: Reading, settings: RunSettings) -> bytes:
     """Return the content of the file of a model at ``path``."""

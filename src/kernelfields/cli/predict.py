@@ -54,7 +54,11 @@ def predict(
     nbest: Annotated[
         int,
         typer.Option(
-            "--nbest", help="Write so many labellings of each sequence, the best first.", min=0, max=_MOST_LABELLINGS
+            "--nbest",
+            metavar="N",
+            help="Write so many labellings of each sequence, the best first.",
+            min=0,
+            max=_MOST_LABELLINGS,
         ),
     ] = 0,
     entities: Annotated[
@@ -62,8 +66,11 @@ def predict(
         typer.Option(
             "--entities",
             help="Write the entities of each sequence, or runs of one label, or segments, as a line of JSON: label, "
-            "begin, end, probability of the whole span, alternatives.",
+            "words, begin, end, probability of the whole span, alternatives.",
         ),
+    ] = False,
+    text: Annotated[
+        bool, typer.Option("--text", help="The file is running text, a sentence on each line: it is cut into words.")
     ] = False,
     decode: Decode = None,
     known: Annotated[
@@ -91,6 +98,8 @@ def predict(
       kernelfields predict chunks.safetensors new.conll --nbest 5
     How sure is the model of each entity, and what else might it be?
       kernelfields predict chunks.safetensors new.conll --entities
+    Which entities are in a sentence?
+      echo "We met in Rome." | kernelfields predict names.kfm --text --entities
     Keep the labels that are there, and fill in where the file has a ?:
       kernelfields predict chunks.safetensors half.conll --known --confidence
     """
@@ -110,9 +119,13 @@ def predict(
             "--entities writes the best entities with their probabilities: leave out --nbest, --marginals, "
             "--confidence, --decode"
         )
+    if text and known:
+        raise ValueError("--text has no labels that could be --known")
     trained = load_model(model, n_jobs)
     crf, known_labels = trained.crf, None
-    if known:
+    if text:
+        read = trained.read_text(file)
+    elif known:
         read = trained.read(file, unknown_label=unknown_label, label_sets=label_sets)
         check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
         known_labels = read.y
@@ -120,8 +133,8 @@ def predict(
         read = trained.read(file, labels_required=False)
     if entities:
         with open_text_output(output) as lines:
-            for found in crf.predict_entities(read.X, known=known_labels):
-                lines.write(json_text({"entities": [_entity(one) for one in found]}) + "\n")
+            for found, words in zip(crf.predict_entities(read.X, known=known_labels), read.words, strict=True):
+                lines.write(json_text({"entities": [_entity(one, words) for one in found]}) + "\n")
     elif console.as_json:
         with open_text_output(output) as lines:
             for line in _documents(crf, read, nbest, marginals or confidence, decode, known_labels):
@@ -141,9 +154,12 @@ def predict(
     console.info(f"labelled {counted(len(read.X), 'sequence')} of {input_name(file)}")
 
 
-def _entity(found: Entity) -> dict[str, object]:
-    """Return an entity as a document."""
-    return {**found._asdict(), "alternatives": [other._asdict() for other in found.alternatives]}
+def _entity(found: Entity, words: list[str] | None) -> dict[str, object]:
+    """Return an entity as a document, with its words where there are any; alternatives have none of their own."""
+    document = found._asdict() | {"alternatives": [_entity(other, words) for other in found.alternatives]}
+    if words is None:
+        return document
+    return {"label": document.pop("label"), "words": words[found.begin : found.end], **document}
 
 
 def _documents(

@@ -93,7 +93,7 @@ class Setting:
     def parameter(self) -> Parameter:
         """Return the option as typer takes it; None stands for one that was not given."""
         kind = list[str] if self.repeated else self.types[0] if self.several is None else str
-        metavar = self.metavar or ("FILE" if self.file else None)
+        metavar = self.metavar or ("FILE" if self.file else {int: "N", float: "NUMBER"}.get(kind))
         option: object = typer.Argument(help=self.text, metavar=metavar)
         if self.names:
             # The texts of options of one call describe what happens without them.
@@ -214,8 +214,7 @@ class RunSettings:
     report: str | None = _output("Write an HTML report of the fit here.")
 
     kernel: str = _field(
-        "linear, rbf, poly, matern, ..., or a sum: linear+rbf. [dim]auto: linear "
-        "for named features, rbf for numbers[/]",
+        "linear, rbf, poly, matern, ..., or a sum: linear+rbf; auto is linear for named features, rbf for numbers.",
         "auto",
         "-k",
     )

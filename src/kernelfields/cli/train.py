@@ -37,7 +37,7 @@ def train(console: Console, **options: Value) -> None:
     With a CRF++ template and CRFsuite's kind of weights:
       kernelfields train train.conll -t chunk.template --support observed
     Numbers in a CSV file, one sequence per recording:
-      kernelfields train room.csv --sequence-column day --kernel rbf --standardize
+      kernelfields train room.csv --sequence-column day -k rbf --standardize
     Where it matters how long a label lasts, segments with their durations:
       kernelfields train room.csv --sequence-column day --segments
     The same again, or nearly:

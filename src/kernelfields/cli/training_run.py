@@ -10,7 +10,9 @@ Fails: ValueError and OSError with messages for users; nothing is left half-writ
 
 from __future__ import annotations
 
+import math
 import os
+import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +22,7 @@ import typer
 
 from kernelfields.cli.doubts import doubts
 from kernelfields.cli.evaluate import write_report
-from kernelfields.cli.labels import count_line, count_unknown, labels_named
+from kernelfields.cli.labels import count_line, count_unknown, labels_named, shown_labels
 from kernelfields.cli.messages import Console, ExitCode
 from kernelfields.cli.models import (
     build_estimator,
@@ -40,9 +42,11 @@ from kernelfields.data.text_files import check_writable, input_name, write_whole
 from kernelfields.formats import SequenceFile, read_sequences
 from kernelfields.models.pilot_fit import in_words
 from kernelfields.numerics.wording import counted
+from kernelfields.reports.progress import FitProgress, in_a_sentence
 
 if TYPE_CHECKING:
     from kernelfields.cli.models import Field
+    from kernelfields.models.pilot_fit import Choices, Trial
 
 _FINISHED = ("gap", "settled", "stationary", "early")
 
@@ -79,8 +83,10 @@ class TrainingRun:
         if self.settings.kernel == "auto" and not is_dense(self.file.X):
             self.settings = replace(self.settings, kernel="linear")
         self.crf: Field = build_estimator(self.settings, transitions=has_transitions(self.reading))
-        self._fit()
+        progress = FitProgress(self.console.level, max_iter=self.settings.max_iter, after=1)
+        self._fit(progress)
         self._note_what_was_chosen()
+        progress.following("writing")
         settings, beside = self.settings, settings_path(self.settings.model)
         write_whole(
             {
@@ -149,12 +155,12 @@ class TrainingRun:
         if self.crf.choices_.chosen:
             self.console.info(f"chosen: {in_words(chosen)}")
 
-    def _fit(self) -> None:
-        self.crf.set_params(verbose=self.console.level)
+    def _fit(self, progress: FitProgress) -> None:
+        self.crf.set_params(callbacks=[progress])
         held_out = self.development
         dev = {} if held_out is None else {"X_dev": held_out.X, "y_dev": held_out.y}
         self.crf.fit(self.file.X, self.file.y, sample_weight=self.file.weights, **dev)
-        self.crf.set_params(callbacks=None, verbose=0)
+        self.crf.set_params(callbacks=None)
 
     def _write_report(self, path: str) -> None:
         """Write the page about the fit; errors name the model, which was written before."""
@@ -186,18 +192,49 @@ class TrainingRun:
             document["max_duration"] = self.crf.max_duration_
             console.info(f"segments of up to {counted(self.crf.max_duration_, self.file.part)}")
         # A fit that ended otherwise has warned already, with the reason.
-        why = f": {solution.message}" if solution.reason in _FINISHED else ""
+        why = f"; {solution.message}" if solution.reason in _FINISHED else ""
+        words = in_a_sentence(solution, bounded=solution.history[-1].bounded)
         console.info(
-            f"objective {solution.value:.6g}, relative gap {solution.relative_gap:.2g}, "
-            f"{counted(solution.iterations, 'iteration')} of {solution.solver} in {solution.seconds:.1f} s{why}"
+            f"fit: {words}; {counted(solution.iterations, 'iteration')} of {solution.solver} in "
+            f"{solution.seconds:.1f} s{why}"
         )
-        if self.development is not None:
-            document["dev_accuracy"] = self.crf.score(self.development.X, self.development.y)
-            console.info(f"accuracy on {settings.dev}: {document['dev_accuracy']:.4f}")
+        console.detail(f"objective {solution.value:.6g}, relative gap {solution.relative_gap:.2g}")
+        document |= self._report_held_out()
+        console.info(f"{counted(len(self.crf.classes_), 'label')}: {shown_labels(self.crf.classes_)}")
         written = [document["model"], document["config"], *([settings.report] if settings.report else [])]
         console.info(f"wrote {', '.join(written)}")
+        # A name with blanks is to stay one word when the line is copied.
+        model = shlex.quote(settings.model)
+        console.info(f"next: kernelfields evaluate {model} TEST_FILE\n      kernelfields predict {model} FILE")
         if console.as_json:
             console.result("", document)
+
+    def _report_held_out(self) -> Parameters:
+        """Report how well held-out sequences are labelled: those of the development file, else of the pilot fits."""
+        crf, development, console = self.crf, self.development, self.console
+        if development is not None:
+            from kernelfields.evaluation import evaluate
+
+            found = evaluate(crf, development.X, development.y, labels_only=True, n_resamples=0)
+            figures = dict([found.headline, ("accuracy", found.accuracy)])
+            words = ", ".join(f"{name} {figure.value:.4f}" for name, figure in figures.items())
+            console.info(f"{self.settings.dev}: {words}")
+            return {"dev_accuracy": found.accuracy.value}
+        trial = _chosen_trial(crf.choices_)
+        if trial is None:
+            return {}
+        if trial.measure == "log-likelihood":
+            console.info(
+                f"held-out sequences, in the pilot fit: the true label of a {self.file.part} had probability "
+                f"{math.exp(trial.score):.3f} (log-likelihood {trial.score:.4f})"
+            )
+        return {f"held_out_{trial.measure.replace('-', '_')}": trial.score}
+
+
+def _chosen_trial(choices: Choices) -> Trial | None:
+    """Return the pilot fit with the settings that were chosen; None where there was none."""
+    alike = [each for each in choices.trials if each.settings.items() <= choices.chosen.items()]
+    return alike[-1] if alike else None
 
 
 def _check_outputs(settings: RunSettings) -> None:

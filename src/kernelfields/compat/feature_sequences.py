@@ -16,8 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.data.chunks import described, is_feature_position
-from kernelfields.data.dicts import first_position
-from kernelfields.data.reading import is_listing
+from kernelfields.data.reading import first_position, is_listing
 from kernelfields.features import is_feature_sequences
 from kernelfields.numerics.containers import n_dimensions
 
@@ -59,14 +58,14 @@ def labelled_sequences(X: object, y: object, suffix: str = "") -> tuple[list, li
                 f"sequence {index} has {len(sequence)} positions in X{suffix} but {len(its_labels)} labels in "
                 f"y{suffix}: each position needs one label"
             )
-    if all(map(is_empty, sequences)):
+    if all(map(has_no_positions, sequences)):
         raise ValueError(f"X{suffix} holds no position: at least one sequence that is not empty is needed")
     if not is_feature_sequences(sequences):
         raise ValueError(f"X{suffix} holds no features: every position is empty")
     return sequences, labels
 
 
-def is_empty(sequence: object) -> bool:
+def has_no_positions(sequence: object) -> bool:
     """Whether a sequence has no positions."""
     return isinstance(sequence, _LISTINGS) and len(sequence) == 0
 
@@ -83,7 +82,7 @@ def the_only_label(labels: list) -> Label | None:
 @contextmanager
 def without_empty(sequences: list) -> Iterator[list[int]]:
     """Give the numbers of the sequences that are not empty; errors inside get a note that others are not counted."""
-    filled = [index for index, sequence in enumerate(sequences) if not is_empty(sequence)]
+    filled = [index for index, sequence in enumerate(sequences) if not has_no_positions(sequence)]
     try:
         yield filled
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What X and y may be: tables, feature dicts, graphs, labels; the cliques of labels that meet, and allowed labellings.
+"""What X and y may be: tables, feature dicts, graphs, labels; the cliques of labels that meet, and constraints.
 
 Names load on first use: the reader of served models needs the rules of feature names, and NumPy alone.
 """
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kernelfields.numerics.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from kernelfields.data.chains import Chains
     from kernelfields.data.cliques import (
         CliqueSet,
         EdgeCliques,
@@ -20,14 +21,15 @@ if TYPE_CHECKING:
         SkipCliques,
         StartCliques,
     )
-    from kernelfields.data.constraints import Constraints
-    from kernelfields.data.graphs import grid_edges
+    from kernelfields.data.constraints import Constraints, resolve_constraints
+    from kernelfields.data.graphs import Graphs, grid_edges
     from kernelfields.data.label_dictionary import LabelDictionary
     from kernelfields.data.partial_labels import SoftTargets
     from kernelfields.data.segments import DurationCliques
     from kernelfields.data.ties import LabelSymmetry, repeated_columns
 
 __all__ = [
+    "Chains",
     "CliqueSet",
     "Constraints",
     "DurationCliques",
@@ -35,6 +37,7 @@ __all__ = [
     "EndCliques",
     "GraphFactors",
     "GraphNodes",
+    "Graphs",
     "LabelDictionary",
     "LabelNgrams",
     "LabelSymmetry",
@@ -45,6 +48,7 @@ __all__ = [
     "StartCliques",
     "grid_edges",
     "repeated_columns",
+    "resolve_constraints",
 ]
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -61,9 +65,10 @@ __getattr__, __dir__ = lazy_names(
             "SkipCliques",
             "StartCliques",
         ],
-        "constraints": ["Constraints"],
+        "chains": ["Chains"],
+        "constraints": ["Constraints", "resolve_constraints"],
         "partial_labels": ["SoftTargets"],
-        "graphs": ["grid_edges"],
+        "graphs": ["Graphs", "grid_edges"],
         "label_dictionary": ["LabelDictionary"],
         "segments": ["DurationCliques"],
         "ties": ["LabelSymmetry", "repeated_columns"],

@@ -24,11 +24,15 @@ from kernelfields.data.reading import (
     balanced_weights,
     place_of,
 )
+from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.windows import window_view
 
 #: Which sequences or graphs are chosen: whole numbers, a mask of length S, or a slice.
 Items: TypeAlias = slice | np.ndarray | Sequence[int] | int
+
+#: Why a label is impossible where :meth:`Packed.barred` is true.
+UNLISTED = "it is not among the allowed labels"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +118,15 @@ class Packed:
         """What is observed of labels: those of rows, (N,); for segments also where these begin."""
         return self.labels
 
+    def barred(self, labels: np.ndarray) -> np.ndarray:
+        """Return a mask of the rows whose lists lack the label given for them, (N,)."""
+        return np.zeros(len(labels), dtype=bool) if self.allowed is None else ~self.allowed.within(labels)
+
+    @property
+    def penalties(self) -> np.ndarray | None:
+        """Minus infinity for the labels that rows may not have, else 0, (N, L); None where they may have any."""
+        return None if self.allowed is None else self.allowed.penalties()
+
     def following(self, reach: int = 1) -> np.ndarray:
         """Return the rows that have so many others, or more, before them in their sequence or graph."""
         places = np.arange(self.n_positions) - np.repeat(self.starts, self.lengths)
@@ -125,7 +138,7 @@ class Packed:
 
     def windows(self, window: int | tuple[int, int]) -> Matrix:
         """Return the inputs around each position side by side, zeros beyond the ends of its sequence."""
-        return window_view(self.inputs, self.offsets, window)
+        return self.inputs if check_window(window) == (0, 0) else window_view(self.inputs, self.offsets, window)
 
     def split(self, array: Matrix) -> list:
         """Cut an array with N rows into one view per sequence or graph."""

@@ -40,9 +40,8 @@ from kernelfields.data.graphs import Factors, Graphs, group_name
 from kernelfields.data.partial_labels import possible_labellings
 from kernelfields.data.reading import Matrix
 from kernelfields.data.ties import Permutations
-from kernelfields.numerics.parameters import check_count
+from kernelfields.numerics.parameters import check_count, check_window
 from kernelfields.numerics.registry import SETTINGS
-from kernelfields.numerics.windows import check_window
 
 #: The most basis functions of a kernel, where neither the user nor the data say otherwise.
 USUAL_RANK = 1000

@@ -256,12 +256,15 @@ class ConstraintMasks:
     @property
     def any(self) -> bool:
         """Whether anything is forbidden."""
-        return any(mask.any() for mask in (self.edge, self.start, self.end, self.label))
+        return any(mask.any() for mask in self.describe().values())
+
+    def describe(self) -> dict[str, np.ndarray]:
+        """Return the penalties for a model file."""
+        return {"edge": self.edge, "start": self.start, "end": self.end, "label": self.label}
 
     def check(self, n_labels: int) -> None:
         """Raise ValueError unless these are penalties on so many labels that leave a labelling: for those of a file."""
-        for name in ("edge", "start", "end", "label"):
-            mask = getattr(self, name)
+        for name, mask in self.describe().items():
             if mask.shape != ((n_labels, n_labels) if name == "edge" else (n_labels,)):
                 raise ValueError(f"the constraint mask {name!r} has the wrong shape")
             if mask.dtype.kind != "f" or not ((mask == 0) | (mask == -np.inf)).all():

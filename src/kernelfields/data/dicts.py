@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import chain, islice
 
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.data.chunks import described, is_collection, kept_counts, read_chunk
+from kernelfields.data.chunks import described, kept_counts, read_chunk
 from kernelfields.data.names import NameTable
 from kernelfields.data.reading import SEQUENCES, is_listing
 from kernelfields.numerics.containers import shape_of
@@ -63,7 +62,7 @@ class FeatureDictEncoder:
             raise ValueError("X holds no features: every position is empty or all its weights are zero")
         if self.min_freq > 0:
             packed, table = _drop_rare(packed, table, self.min_freq)
-        self._set_table(table)
+        self._table = table
         return packed, offsets
 
     def transform(self, X: object) -> tuple[sp.csr_array, np.ndarray]:
@@ -72,15 +71,15 @@ class FeatureDictEncoder:
             raise ValueError("this FeatureDictEncoder has no vocabulary yet: call fit first")
         return _encode(X, self._table, grow=False, keep_zeros=False, at_once=self.at_once)
 
-    @cached_property
+    @property
     def vocabulary_(self) -> dict[str, int]:
-        """Columns by name, made at the first access."""
-        return {name: column for column, name in enumerate(self._table.names())}
+        """Columns by name, made at each access."""
+        return {name: column for column, name in enumerate(self.feature_names_)}
 
     @property
     def feature_names_(self) -> list[str]:
         """Names of the columns, in order."""
-        return list(self.vocabulary_)
+        return self._table.names()
 
     def spec(self) -> list[str]:
         """Describe the encoder by its feature names."""
@@ -91,26 +90,16 @@ class FeatureDictEncoder:
         """Rebuild the encoder from what ``spec`` returned."""
         given = list(names)
         encoder = cls()
-        encoder._set_table(NameTable(given))
+        encoder._table = NameTable(given)
         if len(encoder._table) < len(given):
             raise ValueError(f"{len(given) - len(encoder._table)} feature names are there twice")
         return encoder
 
-    def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "vocabulary_"}
-
-    def _set_table(self, table: NameTable) -> None:
-        self._table = table
-        self.__dict__.pop("vocabulary_", None)
-
-
-def first_position(sequences: Iterable) -> tuple[int, int, object] | None:
-    """Return number of sequence, number and content of the first position that is no empty collection, if any."""
-    for index, sequence in enumerate(sequences):
-        for number, position in enumerate(sequence if is_listing(sequence) else ()):
-            if not is_collection(position) or len(position):
-                return index, number, position
-    return None
+    def keep(self, kept: np.ndarray) -> FeatureDictEncoder:
+        """Return an encoder of the columns marked in ``kept``, in the same order."""
+        encoder = FeatureDictEncoder()
+        encoder._table = self._table.keep(kept)
+        return encoder
 
 
 def _without_names(value: object) -> str:

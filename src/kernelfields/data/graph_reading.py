@@ -37,11 +37,10 @@ from kernelfields.data.reading import (
     list_wholes,
     listed,
     locate,
-    refuse_tensor,
     rows_if_any,
     stack_tables,
 )
-from kernelfields.numerics.containers import n_dimensions, shape_of
+from kernelfields.numerics.containers import n_dimensions, refuse_tensor, shape_of
 from kernelfields.numerics.sparse_rows import offsets_of
 
 #: The type of edges that come without one.

@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Literal, overload
 import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
-from kernelfields.data.graph_reading import GRAPHS, NodeTypes, read_graphs
-from kernelfields.data.partial_labels import certain, read_labels
-from kernelfields.data.reading import Matrix, check_sample_weight, listed, locate
+from kernelfields.data.graph_reading import NodeTypes, read_graphs
+from kernelfields.data.partial_labels import certain
+from kernelfields.data.reading import Matrix, listed
 from kernelfields.numerics.sparse_rows import entries_of
 
 
@@ -33,22 +33,6 @@ class Factors:
     members: np.ndarray
     offsets: np.ndarray
     inputs: Matrix | None = None
-
-    def __post_init__(self) -> None:
-        if self.members.ndim != 2 or self.members.shape[1] < 2 or self.members.dtype.kind != "i":
-            raise ValueError(
-                f"members of {self.name!r} must be whole numbers of shape (factors, nodes per factor >= 2), "
-                f"got {self.members.dtype} of shape {self.members.shape}"
-            )
-        if self.offsets[0] != 0 or self.offsets[-1] != self.n_factors:
-            raise ValueError(
-                f"offsets of {self.name!r} must run from 0 to the number of factors, {self.n_factors}, "
-                f"got {self.offsets[0]} to {self.offsets[-1]}"
-            )
-        if self.inputs is not None and self.inputs.shape[0] != self.n_factors:
-            raise ValueError(
-                f"inputs of {self.name!r} must have one row per factor, {self.n_factors}, got {self.inputs.shape[0]}"
-            )
 
     @property
     def n_factors(self) -> int:
@@ -76,56 +60,20 @@ class Graphs(Packed):
     part: ClassVar[str] = "node"
     row_fields: ClassVar[tuple[str, ...]] = (*Packed.row_fields, "node_types")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rows = self.n_positions
-        if self.node_types is not None and self.node_types.codes.shape != (rows,):
-            raise ValueError(f"node_types must have one code per node, {rows}, got shape {self.node_types.codes.shape}")
-        names = [factors.name for factors in self.factors]
-        if len(set(names)) < len(names):
-            raise ValueError(f"names of factors must differ, got {', '.join(names)}")
-        for factors in self.factors:
-            self._check_members(factors)
-
-    def _check_members(self, factors: Factors) -> None:
-        if len(factors.offsets) != len(self.offsets):
-            raise ValueError(f"{factors.name!r} has offsets of {len(factors.counts)} graphs, expected {self.n_graphs}")
-        first = np.repeat(self.starts, factors.counts)[:, None]
-        last = np.repeat(self.ends, factors.counts)[:, None]
-        outside = (factors.members < first) | (factors.members > last)
-        if outside.any():
-            row = int(outside.any(axis=1).argmax())
-            graph, place = locate(factors.offsets, row)
-            raise ValueError(
-                f"factor {place} of {factors.name!r} in graph {graph} joins the packed nodes "
-                f"{factors.members[row].tolist()}, but that graph owns {self.starts[graph]} to {self.ends[graph]}"
-            )
-
     @classmethod
     def from_graphs(
         cls,
         X: object,
-        y: object = None,
-        sample_weight: object = None,
-        classes: np.ndarray | None = None,
-        *,
         types: Mapping[str, int] | None = None,
         node_types: Sequence[str] | None = None,
-    ) -> tuple[Graphs, np.ndarray | None]:
-        """Check and pack a list of graphs in the forms of graph_reading.py; return them and the sorted classes.
+    ) -> Graphs:
+        """Check and pack a list of graphs in the forms of graph_reading.py, without labels.
 
-        ``y`` holds one array of labels per graph, in the order of its nodes; without it the labels are None and
-        ``classes`` comes back as it was given, and labels among the attributes of a networkx graph are not looked at.
         ``types`` declares the types of edges and how many nodes each joins, in the order wanted, ``node_types`` those
-        of nodes; None takes those that appear.
+        of nodes; None takes those that appear. Labels among the attributes of a networkx graph are not looked at.
         """
         inputs, offsets, groups, kinds = read_graphs(X, types, node_types)
-        labels = partial = None
-        if y is not None:
-            labels, partial, classes = read_labels(y, classes, np.diff(offsets), GRAPHS)
-        weights = check_sample_weight(sample_weight, len(offsets) - 1, GRAPHS)
-        factors = tuple(Factors(*group) for group in groups)
-        return cls(inputs, offsets, labels, weights, partial, factors=factors, node_types=kinds), classes
+        return cls(inputs, offsets, factors=tuple(Factors(*group) for group in groups), node_types=kinds)
 
     @classmethod
     def from_chains(cls, chains: Chains, lags: Iterable[int] = (1,), orders: Iterable[int] = ()) -> Graphs:

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.data.column_names import difference
-from kernelfields.data.partial_labels import SoftTargets, is_unknown
-from kernelfields.data.reading import ItemNames
+from kernelfields.data.partial_labels import SoftTargets
+from kernelfields.data.reading import ItemNames, is_unknown
 from kernelfields.numerics.containers import columns_of
 
 INSTANCES = ItemNames(whole="instance", part="label")
@@ -20,10 +20,14 @@ _EXPECTED = "Y must be a table of 0 and 1, a row for each instance and a column 
 _SETS = "Sets of labels become one by sklearn.preprocessing.MultiLabelBinarizer().fit_transform(Y)."
 
 
-def read_indicator(Y: object, n_instances: int, known: list | None = None) -> tuple[np.ndarray, list[str] | None]:
-    """Return Y as (n, K) of 0 and 1, and the names of its columns where it is a table that has them.
+def read_indicator(
+    Y: object, n_instances: int, known: list | None = None
+) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
+    """Return Y as (n, K) of 0 and 1, log-weights (n K, 2) where labels are unknown, and the names of its columns.
 
-    ``known`` are the labels of the fit, numbers where they had no names, None if this is the fit.
+    ``known`` are the labels of the fit, numbers where they had no names, None if this is the fit. The log-weights are
+    None where all labels are known; an unknown label, NaN or None, has in Y the value that most instances have for
+    which it is known. Names are None where Y is no table that has them.
     """
     if Y is None:
         raise ValueError(f"the estimator requires y to be passed, but the target y is None. {_EXPECTED}.")
@@ -45,39 +49,25 @@ def read_indicator(Y: object, n_instances: int, known: list | None = None) -> tu
         raise ValueError(f"Y has {table.shape[1]} columns, but this model was fitted with {len(known)} labels")
     if names is not None and known is not None and isinstance(known[0], str) and names != known:
         raise ValueError(f"the columns of Y should match those that were passed during fit: {difference(names, known)}")
-    return _binary(table), names
-
-
-def read_partial_indicator(
-    Y: object, n_instances: int, known: list | None = None
-) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
-    """Return Y as :func:`read_indicator` does, with log-weights (n K, 2) where labels are NaN or None (unknown).
-
-    An unknown label has in Y the value that most instances have for which it is known.
-    """
-    try:
-        raw = None if Y is None or scipy.sparse.issparse(Y) else np.asarray(Y)
-    except ValueError:
-        raw = None  # rows of different lengths, which read_indicator refuses
-    unknown = np.zeros(0, dtype=bool)
-    if raw is not None and raw.ndim == 2 and raw.dtype.kind in "fO":
-        unknown = np.isnan(raw) if raw.dtype.kind == "f" else np.vectorize(is_unknown, otypes=[bool])(raw)
-    if raw is None or not unknown.any():
-        labels, names = read_indicator(Y, n_instances, known)
-        return labels, None, names
-    filled = raw.copy()
-    filled[unknown] = 0
-    labels, _ = read_indicator(filled, n_instances, known)
-    names = _label_names(Y)
+    unknown = _unknown(table)
+    if not unknown.any():
+        return _binary(table), None, names
     if known is None and (silent := np.flatnonzero(unknown.all(axis=0))).size:
         name = silent[0] if names is None else repr(names[silent[0]])
         raise ValueError(f"label {name} is unknown of every instance: leave its column out, or label some of them")
-    counts = (~unknown).sum(axis=0)
-    usual = np.where(2 * (labels * ~unknown).sum(axis=0) > counts, 1, 0)
-    labels = np.where(unknown, usual, labels)
+    labels = _binary(np.where(unknown, 0, table))
+    usual = 2 * labels.sum(axis=0) > (~unknown).sum(axis=0)
+    labels = np.where(unknown, usual.astype(np.int64), labels)
     partial = np.where(labels[..., None] == np.arange(2), 0.0, -np.inf)
     partial[unknown] = 0.0
     return labels, partial.reshape(-1, 2), names
+
+
+def _unknown(table: np.ndarray) -> np.ndarray:
+    """Return a mask of the labels that are not known, (n, K)."""
+    if table.dtype.kind == "O":
+        return np.vectorize(is_unknown, otypes=[bool])(table)
+    return np.isnan(table) if table.dtype.kind == "f" else np.zeros(table.shape, dtype=bool)
 
 
 def _label_names(Y: object) -> list[str] | None:
@@ -101,11 +91,6 @@ def _binary(table: np.ndarray) -> np.ndarray:
     wrong = ~(ones | np.asarray(table == 0))
     if wrong.any():
         row, column = (int(place) for place in np.argwhere(wrong)[0])
-        value = table[row, column]
-        advice = (
-            "a label that is not known cannot be compared with: drop the instance"
-            if isinstance(value, float | np.floating) and np.isnan(value)
-            else "Unknown label type: labels are 0 or 1"
-        )
-        raise ValueError(f"{_EXPECTED}, got {value!r} in row {row}, column {column}. {advice}.")
+        found = f"got {table[row, column]!r} in row {row}, column {column}"
+        raise ValueError(f"{_EXPECTED}, {found}. Unknown label type: labels are 0 or 1.")
     return ones.astype(np.int64)

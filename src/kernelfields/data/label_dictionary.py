@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -203,15 +203,14 @@ def readable_again(X: object) -> object:
     return list(X) if isinstance(X, Iterator) else X
 
 
-def refuse_elsewhere(allowed: object) -> None:
-    """Raise where data are not in this process: rules of allowed labels have to see them."""
-    if allowed is not None:
-        raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
+def is_rule(value: object) -> TypeGuard[AllowedLabelsRule]:
+    """Whether a parameter is a rule of allowed labels."""
+    return isinstance(value, AllowedLabelsRule)
 
 
 def check_rule(allowed: object) -> None:
     """Raise unless ``allowed`` is a rule of allowed labels whose parameters can be used."""
-    if not isinstance(allowed, AllowedLabelsRule):
+    if not is_rule(allowed):
         raise ValueError(f"allowed must be a LabelDictionary, a PrunedBy or None, got {allowed!r:.60}")
     allowed.check()
 

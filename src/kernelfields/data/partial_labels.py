@@ -1,4 +1,4 @@
-"""Labels that are partly known, and targets in the place of labels: one reader of ``y`` for all estimators.
+"""Labels that are partly known, and targets in the place of labels.
 
     "B-NP"                     the label itself
     None, NaN, pandas.NA       nothing is known; a whole sequence may be None
@@ -30,19 +30,21 @@ from kernelfields.data.reading import (
     check_sample_weight,
     check_whole,
     encode_labels,
+    holds_partial,
+    in_sequences,
+    is_partial,
+    is_partial_entry,
     is_sequence,
-    is_tensor,
+    is_unknown,
     label_offsets,
     listed,
     places_among,
     plain_label,
 )
-from kernelfields.numerics.containers import entries_listed, has_array, n_dimensions
+from kernelfields.numerics.containers import entries_listed
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import offsets_of
 
-# Types whose values are labels, never partial ones.
-_PLAIN = {str, int, bool, np.str_, np.int64, np.bool_}
 # Rows of targets may differ so much from a sum of one: those of float32 networks do.
 _ROUNDING = 1e-4
 #: Labels of a smaller share of the largest weight of their position do not count as observed.
@@ -189,23 +191,11 @@ class SoftTargets:
         return edge
 
 
-def read_labels(
-    y: object, classes: Iterable | None = None, lengths: np.ndarray | None = None, nouns: ItemNames = SEQUENCES
-) -> tuple[np.ndarray, LabelWeights | None, np.ndarray]:
-    """Return labels (N,), log-weights (N, L) or None where every label is known, and the sorted classes (L,).
-
-    Where a label is not known, the one in ``labels`` is the most frequent of those that are possible. ``classes=None``
-    learns them from all labels that are named, alone, in sets or with weights. ``lengths`` holds the rows of every
-    sequence, which are the length of one that is None. Of samples, which have one label each, y is their list, and
-    ``lengths`` holds a one for each.
-    """
-    y, lengths = _in_sequences(y, lengths, nouns)
-    if isinstance(y, SoftTargets):
-        return y.read(classes, lengths, nouns)
-    entries = _partial_entries(y, lengths, nouns)
-    if entries is None:
-        labels, known = encode_labels(y, classes, lengths, nouns)
-        return labels, None, known
+def read_partial_labels(
+    y: Iterable, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Return what :func:`kernelfields.data.readers.read_labels` does, of labels some of which are partly known."""
+    entries = _Entries(list(y), lengths, nouns)
     known, places = entries.encode(classes)
     partial = np.zeros((entries.n_positions, len(known)))
     partial[entries.rows] = -np.inf
@@ -217,22 +207,22 @@ def read_labels(
     return labels, None if certain(partial).all() else partial, known
 
 
-def _in_sequences(y: Any, lengths: np.ndarray | None, nouns: ItemNames) -> tuple[Any, np.ndarray | None]:
-    """Return the labels of samples as those of one sequence, and its length; what is in sequences as it is."""
-    if not isinstance(nouns, SampleNames):
-        return y, lengths
-    return y if isinstance(y, SoftTargets) else [y], np.array([len(y if lengths is None else lengths)])
-
-
 def named_labels(y: Iterable, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> np.ndarray:
     """Return the sorted labels that partly known labels name, however many they are."""
     labels = _Entries(list(y), lengths, nouns).labels
     return np.unique(np.array([plain_label(label) for label in labels])) if labels else np.empty(0)
 
 
+def tells_partly(y: object) -> bool:
+    """Whether the labels of samples, one for each, are partly known, or targets."""
+    return isinstance(y, SoftTargets) or (y is not None and is_partial(y))
+
+
 def seen_labels(y: Any, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> np.ndarray:
     """Return the sorted labels that y holds, known or partly known, however many; none where they cannot be sorted."""
-    y, rows = _in_sequences(y, lengths, nouns)
+    if isinstance(y, SoftTargets):
+        return np.unique(np.asarray(y.classes))
+    y, rows = in_sequences(y, lengths, nouns)
     if any(map(is_partial, y)):
         return named_labels(y, lengths if rows is None else rows, nouns)
     try:
@@ -255,7 +245,7 @@ def replace_unseen(y: Any, classes: np.ndarray, other: object) -> tuple[Any, lis
     def replaced(entry: Any, item: int, position: int) -> Any:
         begin, end, label = entry[:3] if isinstance(entry, list | tuple) else (position, position + 1, entry)
         label = plain_label(label)
-        if _is_partial_entry(label) or not isinstance(label, Hashable) or label in known:
+        if is_partial_entry(label) or not isinstance(label, Hashable) or label in known:
             return entry
         found.extend((position, 0, label) if single else (item, row, label) for row in range(begin, end))
         return (begin, end, other) if isinstance(entry, list | tuple) else other
@@ -265,13 +255,6 @@ def replace_unseen(y: Any, classes: np.ndarray, other: object) -> tuple[Any, lis
         for item, own in enumerate([y] if single else y)
     ]
     return (items[0] if single else items) if found else y, found
-
-
-def is_unknown(label: object) -> bool:
-    """Whether an entry stands for an unknown label: None, NaN or pandas.NA."""
-    if label is None or type(label).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(label, float | np.floating) and bool(np.isnan(label))
 
 
 def informative(partial: LabelWeights) -> np.ndarray:
@@ -357,11 +340,11 @@ def known_labels(
 
     A position has one if one label alone is named. ValueError if none has.
     """
-    y, lengths = _in_sequences(y, lengths, nouns)
-    entries = _partial_entries(y, lengths, nouns)
-    if entries is None:
+    y, lengths = in_sequences(y, lengths, nouns)
+    if not holds_partial(y):
         labels, _ = encode_labels(y, classes, lengths, nouns, unknown_allowed=True)
         return labels, np.ones(len(labels), dtype=bool)
+    entries = _Entries(list(y), lengths, nouns)
     known = np.bincount(entries.rows, minlength=entries.n_positions) == 1
     if not known.any():
         raise ValueError(f"no label of y is known: there is no {nouns.part} to compare predictions with")
@@ -385,7 +368,7 @@ def share_right(
     """
     weights = np.repeat(check_sample_weight(sample_weight, len(lengths), nouns), lengths)
     if isinstance(y, SoftTargets):
-        targets = cast(SoftRows, read_labels(y, classes, lengths, nouns)[1])
+        targets = cast(SoftRows, y.read(classes, in_sequences(y, lengths, nouns)[1], nouns)[1])
         right = targets.node[np.arange(len(weights)), _numbers(predict(), classes)]
         return float(np.average(right, weights=weights))
     labels, known = known_labels(y, classes, lengths, nouns)
@@ -398,13 +381,6 @@ def _numbers(predicted: Sequence[ArrayLike] | np.ndarray, classes: np.ndarray) -
     """Return predicted labels as numbers of classes, (N,): of samples they come as one array."""
     flat = predicted if isinstance(predicted, np.ndarray) else np.concatenate(predicted)
     return np.searchsorted(classes, flat)
-
-
-def _partial_entries(y: object, lengths: np.ndarray | None, nouns: ItemNames) -> _Entries | None:
-    """Return the entries of y if some of them are no labels; None where every label is known, or y is no list."""
-    if not is_sequence(y) or n_dimensions(y) == 0 or not any(map(is_partial, y)):
-        return None
-    return _Entries(list(y), lengths, nouns)
 
 
 class _Entries:
@@ -513,26 +489,3 @@ class _Entries:
                     f"the label {label!r:.60} ({type(label).__name__}) at {self._place(row)} cannot be used: labels "
                     "are strings, whole numbers or booleans; None, a set or a dict of weights mean a partly known one"
                 )
-
-
-def tells_partly(y: object) -> bool:
-    """Whether the labels of samples, one for each, are partly known, or targets."""
-    return isinstance(y, SoftTargets) or (y is not None and is_partial(y))
-
-
-def is_partial(item: object) -> bool:
-    """Whether the labels of a sequence, or a single entry, hold anything that is no label."""
-    if isinstance(item, np.ndarray) and item.dtype.kind != "O":
-        return item.dtype.kind == "f" and bool(np.isnan(item).any())
-    if has_array(item) and not isinstance(item, np.ndarray | np.generic) and not is_tensor(item):
-        array = np.asarray(item)
-        return is_partial(array) if array.dtype.kind != "O" else any(map(_is_partial_entry, array.ravel()))
-    if item is None:
-        return True
-    if not is_sequence(item) or _PLAIN.issuperset(map(type, item)):
-        return False
-    return any(map(_is_partial_entry, item))
-
-
-def _is_partial_entry(entry: object) -> bool:
-    return is_unknown(entry) or isinstance(entry, set | frozenset | Mapping)

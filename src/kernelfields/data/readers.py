@@ -1,51 +1,56 @@
 """Readers: the kind of inputs that a fit was given, so that prediction sees new ones in the same way.
 
-    ChainReader    lists of arrays (T, d), dense or CSR, of feature dicts or of feature strings    -> Chains
+    InputReader    lists of arrays (T, d), dense or CSR, of feature dicts or of feature strings    -> Chains
     GraphReader    graphs with features of nodes and of each type of factors                       -> Graphs
     TableReader    one table (n, d), dense or CSR, and what scikit-learn notes of it                -> rows
 
-Each learns by ``learn``, reads new inputs by ``read``, and is kept in a model file by ``describe`` and ``rebuild``.
+Items are read by ``learn_items`` and ``read_items``, labels and weights by ``learn`` and ``read``, alike for all;
+``describe`` and ``rebuild`` are for model files.
 Fails: ValueError or TypeError that names what differs from the data of the fit.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from kernelfields.data.chains import Chains
+from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.chunks import is_collection, is_feature_position
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.column_names import check_columns, shared_columns
-from kernelfields.data.dicts import FeatureDictEncoder, first_position
-from kernelfields.data.graph_reading import given_tables
+from kernelfields.data.column_names import check_columns, column_names, shared_columns
+from kernelfields.data.dicts import FeatureDictEncoder
+from kernelfields.data.graph_reading import GRAPHS, given_tables
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
 from kernelfields.data.neighbour_columns import with_neighbour_columns
-from kernelfields.data.partial_labels import read_labels
+from kernelfields.data.partial_labels import LabelWeights, SoftTargets, read_partial_labels
 from kernelfields.data.reading import (
+    SEQUENCES,
+    ItemNames,
     Matrix,
     check_sample_weight,
+    encode_labels,
     has_no_rows,
+    holds_partial,
+    in_sequences,
     is_empty,
+    is_feature_sequences,
     is_listing,
     listed,
     pack_inputs,
-    refuse_containers,
-    refuse_tensor,
 )
 from kernelfields.data.scaling import Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
-from kernelfields.numerics.containers import n_dimensions
+from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
 from kernelfields.numerics.window_statistics import window_names, with_window_columns
 
 # Inputs of so many columns of which less than this share is not zero are taken for features of words and the like.
@@ -54,19 +59,31 @@ _WIDE, _MOSTLY_ZERO = 100, 0.1
 _MOST_VALUES = 2**27
 # What scikit-learn's validate_data takes for a call without y; None is an error where y is needed.
 _NO_TARGETS = "no_validation"
-Labelled = TypeVar("Labelled", Chains, Graphs, LabelledInstances)
-Data = TypeVar("Data", Chains, Graphs, LabelledInstances, Factors)
+Data = TypeVar("Data", bound=Packed | Factors)
 
 
-def is_feature_sequences(X: object) -> bool:
-    """Whether X looks like sequences of feature dicts or of lists of feature strings."""
-    found = first_position(X) if is_listing(X) else None
-    return found is not None and is_feature_position(found[2])
+def read_labels(
+    y: object, classes: Iterable | None = None, lengths: np.ndarray | None = None, nouns: ItemNames = SEQUENCES
+) -> tuple[np.ndarray, LabelWeights | None, np.ndarray]:
+    """Return labels (N,), log-weights (N, L) or None where every label is known, and the sorted classes (L,).
+
+    Where a label is not known, the one in ``labels`` is the most frequent of those that are possible. ``classes=None``
+    learns them from all labels that are named, alone, in sets or with weights. ``lengths`` holds the rows of every
+    sequence, which are the length of one that is None. Of samples, which have one label each, y is their list, and
+    ``lengths`` holds a one for each.
+    """
+    if isinstance(y, SoftTargets):
+        return y.read(classes, in_sequences(y, lengths, nouns)[1], nouns)
+    y, lengths = in_sequences(y, lengths, nouns)
+    if holds_partial(y):
+        return read_partial_labels(y, classes, lengths, nouns)
+    labels, known = encode_labels(y, classes, lengths, nouns)
+    return labels, None, known
 
 
 @dataclass(eq=False)
 class InputReader:
-    """Base of readers: width of a table of inputs, whether it is sparse, names and scales of its columns."""
+    """Reader of sequences, and what all readers know: width, kind, names and scales of the columns of inputs."""
 
     n_features: int = 0
     sparse: bool = False
@@ -76,11 +93,25 @@ class InputReader:
     scaling: Scaling | None = None
     #: Columns of named features, where the inputs were feature dicts or lists of feature strings.
     encoder: FeatureDictEncoder | None = None
-    #: Whether to warn of inputs without any known feature, as positions that come one by one may be.
+    #: Whether to warn of inputs without any known feature, as positions that come one by one may be, and of names that
+    #: the inputs of the fit did not have.
     warns: bool = True
+    #: Whether NaN and infinity are errors.
+    finite: bool = True
+    #: Which labels positions may have, a rule such as a FittedDictionary.
+    allowed: FittedRule | None = None
+    #: Whether columns of numbers are joined with statistics of windows around each position.
+    windows: bool = False
 
-    #: What messages call a row.
-    part: ClassVar[str] = "position"
+    #: What items are packed as, and what messages call them.
+    packs: ClassVar[type[Any]] = Chains
+    nouns: ClassVar[ItemNames] = SEQUENCES
+
+    @classmethod
+    def of_names(cls, names: Iterable[str] | None, n_features: int, **settings: Any) -> Self:
+        """Return a reader of inputs of a width or, with names, of feature dicts whose columns these are."""
+        encoder = None if names is None else FeatureDictEncoder.from_spec(names)
+        return cls(n_features, encoder=encoder, **settings)
 
     @property
     def names(self) -> list[str] | None:
@@ -101,24 +132,131 @@ class InputReader:
         """Whether columns were brought to one scale."""
         return self.scaling is not None
 
+    @property
+    def by_position(self) -> bool:
+        """Whether the labels that a position may have depend on that position alone."""
+        return self.allowed is None or self.allowed.by_position
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that are read, with those of windows."""
+        return len(self.joined_names([""] * self.n_features))
+
     def joined_names(self, names: Sequence[str]) -> Sequence[str]:
         """Return the names of all columns that are read, given those of the inputs."""
-        return names
+        return window_names(names) if self.windows else names
+
+    def joined(self, data: Any) -> Any:
+        """Return sequences whose positions have the columns of windows, too, if this reader joins them."""
+        if not self.windows:
+            return data
+        if not isinstance(data.inputs, np.ndarray):
+            raise TypeError("window='statistics' is for columns of numbers: X holds features that are there or not")
+        return replace(data, inputs=with_window_columns(data.inputs, data.offsets))
 
     def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
         """Return the reader of a field that has more labels; old label i is now ``places[i]``."""
-        return self
+        return self if self.allowed is None else replace(self, allowed=self.allowed.with_labels(places, n_labels))
+
+    def with_rule(
+        self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray, *, further: bool = False
+    ) -> Self:
+        """Return a reader of the same inputs whose rule of allowed labels is learnt from other labelled data.
+
+        With ``further`` the rule that is there learns from these as well.
+        """
+        reader = replace(self, allowed=None)
+        if rule is not None:
+            chains = reader.unscaled().read(X, y, None, classes)
+            reader.allowed = rule.learn_more(self.allowed, X, chains) if further else rule.learn(X, chains, classes)
+        return reader
 
     @staticmethod
     def is_empty(X: object) -> bool:
         """Whether X holds no sequence or graph, so that there is nothing to answer."""
         return is_empty(X)
 
-    def learn_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
-        """Learn the kind of X; return its rows (N, d) and the offsets of the items (S + 1,)."""
-        raise NotImplementedError(f"{type(self).__name__} must define learn_inputs(X)")
+    def learn(
+        self,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        *,
+        keep_zeros: bool = False,
+        classes: np.ndarray | None = None,
+        allowed: AllowedLabelsRule | None = None,
+    ) -> tuple[Any, np.ndarray]:
+        """Learn the kind of X; return labelled data and the sorted classes, ``classes`` where they are known.
 
-    def learn_kind(self, inputs: Matrix) -> None:
+        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
+        """
+        X = X if allowed is None else readable_again(X)
+        items = self.joined(self.learn_items(X, keep_zeros=keep_zeros))
+        data, known = self._labelled(items, y, sample_weight, classes)
+        if allowed is None:
+            return data, known
+        self.allowed = allowed.learn(X, data, known)
+        return replace(data, allowed=self.allowed.lists(X, data)).for_fit(), known
+
+    def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
+        """Return data of new inputs; labelled ones if y is given, with labels among ``classes``."""
+        X = X if self.allowed is None else readable_again(X)
+        data: Any = self.joined(self.read_items(X))
+        if y is not None:
+            data, _ = self._labelled(data, y, sample_weight, classes)
+        data = data if self.allowed is None else replace(data, allowed=self.allowed.lists(X, data))
+        return self.scaled(data)
+
+    def _labelled(
+        self, data: Packed, y: object, sample_weight: object, classes: np.ndarray | None
+    ) -> tuple[Any, np.ndarray]:
+        labels, partial, classes = read_labels(y, classes, data.lengths, self.nouns)
+        weights = check_sample_weight(sample_weight, len(data.lengths), self.nouns)
+        return replace(data, labels=labels, weights=weights, partial=partial), classes
+
+    def learn_items(self, X: Any, *, keep_zeros: bool = False) -> Packed:
+        """Learn the kind of X; return its items without labels."""
+        return self.packs(*self.learn_inputs(X, keep_zeros=keep_zeros))
+
+    def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Matrix, np.ndarray]:
+        """Learn the kind of X; return the rows (N, d) of sequences and their offsets (S + 1,)."""
+        refuse_containers(X, "X")
+        if not is_feature_sequences(X):
+            return self.learn_arrays(X)
+        self.encoder = FeatureDictEncoder(keep_zeros=keep_zeros)
+        inputs, offsets = self.encoder.fit_transform(X)
+        self._learn_kind(inputs)
+        return inputs, offsets
+
+    def learn_arrays(self, X: Any) -> tuple[Matrix, np.ndarray]:
+        """Learn the kind of X as :meth:`learn_inputs` does, where it may not be feature dicts or strings."""
+        inputs, offsets = pack_inputs(X, finite=self.finite)
+        self.columns = None if _are_plain(X) else shared_columns(X, "sequence")
+        self._learn_kind(inputs)
+        return inputs, offsets
+
+    def read_items(self, X: Any) -> Packed:
+        """Return new items without labels, dense or sparse as in the fit, but not on its scale."""
+        inputs, offsets = self.read_inputs(X)
+        return self.packs(same_kind(inputs, self.sparse), offsets)
+
+    def read_inputs(self, X: Any) -> tuple[Matrix, np.ndarray]:
+        """Return the rows (N, d) of new sequences and their offsets (S + 1,); dense or sparse as they come."""
+        refuse_containers(X, "X")
+        if self.encoder is not None:
+            return self._encoded(X)
+        if is_feature_sequences(X):
+            raise ValueError(
+                "X holds feature dicts, but this model was fitted on numeric arrays; pass arrays of "
+                f"{self.n_features} columns"
+            )
+        inputs, offsets = pack_inputs(X, finite=self.finite, width=self.n_features)
+        if self.columns is not None or (self.warns and not _are_plain(X)):
+            check_columns([x for x in X if not has_no_rows(x)], self.columns, "sequence")
+        self._check_width(inputs)
+        return inputs, offsets
+
+    def _learn_kind(self, inputs: Matrix) -> None:
         """Learn the width of inputs and whether they are sparse."""
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
 
@@ -138,7 +276,7 @@ class InputReader:
         self.sparse = sparse
         return replace(data, inputs=same_kind(inputs, sparse))
 
-    def encoded(self, sequences: object) -> tuple[Matrix, np.ndarray]:
+    def _encoded(self, sequences: object) -> tuple[Matrix, np.ndarray]:
         """Return new sequences of named features as rows and offsets; warn where none of them is known."""
         assert self.encoder is not None
         try:
@@ -153,16 +291,15 @@ class InputReader:
             )
         return inputs, offsets
 
-    def as_fitted(self, inputs: Matrix) -> Matrix:
-        """Return inputs dense or sparse as those of the fit were; ValueError if they have another width."""
+    def _check_width(self, inputs: Matrix) -> None:
+        """Raise ValueError if inputs have another width than those of the fit."""
         if inputs.shape[1] != self.n_features:
             raise ValueError(
-                f"X has {inputs.shape[1]} features per {self.part}, but this model was fitted with {self.n_features}; "
-                "pass the same features in the same order"
+                f"X has {inputs.shape[1]} features per {self.nouns.part}, but this model was fitted with "
+                f"{self.n_features}; pass the same features in the same order"
             )
-        return same_kind(inputs, self.sparse)
 
-    def scaling_columns(self, data: Labelled, always: bool) -> Self | None:
+    def scaling_columns(self, data: Packed, always: bool) -> Self | None:
         """Return a copy that brings the columns to one scale, learnt from data; None where none needs it."""
         weights = data.position_weights if not isinstance(data, LabelledInstances) else data.weights
         scaling = learn_scaling(data.inputs, weights, always=always)
@@ -191,16 +328,24 @@ class InputReader:
         """Return a copy that leaves columns on the scale they come in."""
         return replace(self, scaling=None)
 
+    def with_features(self, kept: np.ndarray) -> Self:
+        """Return a copy that knows the named features marked in ``kept`` alone, in the same order."""
+        assert self.encoder is not None
+        return replace(self, n_features=int(np.count_nonzero(kept)), encoder=self.encoder.keep(kept))
+
     def width(self, clique: CliqueSet) -> int | None:
         """Return how many columns the cliques of a set see; None for factors without features."""
-        return clique.width(self.n_features)
+        return clique.width(self.n_columns)
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
         scaling = None if self.scaling is None else self.scaling.describe()
         size = {"n_features": int(self.n_features), "sparse": bool(self.sparse)}
         named = None if self.encoder is None else self.encoder.spec()
-        return {**size, "columns": self.columns, "scaling": scaling, "feature_names": named}
+        described: dict[str, object] = {**size, "columns": self.columns, "scaling": scaling, "feature_names": named}
+        if self.windows:
+            described["windows"] = True
+        return described if self.allowed is None else {**described, "allowed": self.allowed.describe()}
 
     @classmethod
     def rebuild(cls, described: Mapping) -> Self:
@@ -208,11 +353,19 @@ class InputReader:
         n_features, columns = int(described["n_features"]), described.get("columns")
         if columns is not None and (len(columns) != n_features or not all(isinstance(name, str) for name in columns)):
             raise ValueError("the names of columns do not match the number of features")
-        scaling, named = Scaling.rebuild(described.get("scaling"), n_features), described.get("feature_names")
+        named, windows = described.get("feature_names"), bool(described.get("windows", False))
         if named is not None and len(named) != n_features:
             raise ValueError("the feature names do not match the number of features")
         encoder = None if named is None else FeatureDictEncoder.from_spec(named)
-        return cls(n_features, bool(described["sparse"]), None if columns is None else list(columns), scaling, encoder)
+        names, rule = None if columns is None else list(columns), rebuild_rule(described.get("allowed"))
+        made = cls(n_features, bool(described["sparse"]), names, None, encoder, allowed=rule, windows=windows)
+        made.scaling = Scaling.rebuild(described.get("scaling"), made.n_columns)
+        return made
+
+
+def _are_plain(tables: Any) -> bool:
+    """Whether tables are arrays, whose columns have no names."""
+    return all(type(table) is np.ndarray for table in tables)
 
 
 def same_kind(inputs: Matrix, sparse: bool) -> Matrix:
@@ -220,138 +373,6 @@ def same_kind(inputs: Matrix, sparse: bool) -> Matrix:
     if isinstance(inputs, np.ndarray):
         return scipy.sparse.csr_array(inputs) if sparse else inputs
     return inputs if sparse else inputs.toarray()
-
-
-@dataclass(eq=False)
-class ChainReader(InputReader):
-    """Kind of inputs of sequences (dense, sparse, feature dicts) and their width, learnt by ``learn``."""
-
-    #: What sequences are packed as.
-    packs: ClassVar[type[Chains]] = Chains
-
-    allowed: FittedRule | None = None  # which labels positions may have, a rule such as a FittedDictionary
-    #: Whether columns of numbers are joined with statistics of windows around each position.
-    windows: bool = False
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns that are read, with those of windows."""
-        return len(self.joined_names([""] * self.n_features))
-
-    def joined_names(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the names of all columns that are read, given those of the inputs."""
-        return window_names(names) if self.windows else names
-
-    def joined(self, chains: Chains) -> Chains:
-        """Return chains whose positions have the columns of windows, too, if this reader joins them."""
-        if not self.windows:
-            return chains
-        if not isinstance(chains.inputs, np.ndarray):
-            raise TypeError("window='statistics' is for columns of numbers: X holds features that are there or not")
-        return replace(chains, inputs=with_window_columns(chains.inputs, chains.offsets))
-
-    def width(self, clique: CliqueSet) -> int | None:
-        """Return how many columns the cliques of a set see."""
-        return clique.width(self.n_columns)
-
-    def learn(
-        self,
-        X: object,
-        y: object,
-        sample_weight: object = None,
-        *,
-        keep_zeros: bool = False,
-        classes: np.ndarray | None = None,
-        allowed: AllowedLabelsRule | None = None,
-    ) -> tuple[Chains, np.ndarray]:
-        """Learn the kind of X; return labelled chains and the sorted classes, ``classes`` where they are known.
-
-        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
-        """
-        X = X if allowed is None else readable_again(X)
-        chains, known = self._labelled(*self.learn_inputs(X, keep_zeros=keep_zeros), y, sample_weight, classes)
-        chains = self.joined(chains)
-        if allowed is None:
-            return chains, known
-        self.allowed = allowed.learn(X, chains, known)
-        return replace(chains, allowed=self.allowed.lists(X, chains)).for_fit(), known
-
-    def learn_inputs(self, X: object, *, keep_zeros: bool = False) -> tuple[Matrix, np.ndarray]:
-        """Learn the kind of X; return its rows (N, d) and the offsets of the sequences (S + 1,)."""
-        refuse_containers(X, "X")
-        if is_feature_sequences(X):
-            self.encoder = FeatureDictEncoder(keep_zeros=keep_zeros)
-            inputs, offsets = self.encoder.fit_transform(X)
-        else:
-            inputs, offsets = pack_inputs(X)
-            self.columns = shared_columns(X, "sequence")  # type: ignore[arg-type]  # it was packed as sequences
-        self.learn_kind(inputs)
-        return inputs, offsets
-
-    def read(
-        self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None
-    ) -> Chains:
-        """Return chains of new inputs; labelled ones if y is given, with labels among ``classes``."""
-        X = X if self.allowed is None else readable_again(X)
-        inputs, offsets = self.read_inputs(X)
-        if y is None:
-            chains = self.packs(inputs, offsets)
-        else:
-            chains, _ = self._labelled(inputs, offsets, y, sample_weight, classes)
-        chains = chains if self.allowed is None else replace(chains, allowed=self.allowed.lists(X, chains))
-        return self.scaled(self.joined(chains))
-
-    def _labelled(
-        self, inputs: Matrix, offsets: np.ndarray, y: object, sample_weight: object, classes: np.ndarray | None
-    ) -> tuple[Chains, np.ndarray]:
-        labels, partial, classes = read_labels(y, classes, np.diff(offsets))
-        weights = check_sample_weight(sample_weight, len(offsets) - 1)
-        return self.packs(inputs, offsets, labels, weights, partial), classes
-
-    def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
-        """Return the reader of a field that has more labels, with its rule of allowed ones."""
-        return self if self.allowed is None else replace(self, allowed=self.allowed.with_labels(places, n_labels))
-
-    def with_rule(
-        self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray, *, further: bool = False
-    ) -> ChainReader:
-        """Return a reader of the same inputs whose rule of allowed labels is learnt from other labelled data.
-
-        With ``further`` the rule that is there learns from these as well.
-        """
-        reader = replace(self, allowed=None)
-        if rule is not None:
-            chains = reader.unscaled().read(X, y, None, classes)
-            reader.allowed = rule.learn_more(self.allowed, X, chains) if further else rule.learn(X, chains, classes)
-        return reader
-
-    def read_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
-        """Return the rows (N, d) of new inputs and the offsets of the sequences (S + 1,)."""
-        refuse_containers(X, "X")
-        if self.encoder is not None:
-            return self.encoded(X)
-        if is_feature_sequences(X):
-            raise ValueError(
-                "X holds feature dicts, but this model was fitted on numeric arrays; pass arrays of "
-                f"{self.n_features} columns"
-            )
-        inputs, offsets = pack_inputs(X, width=self.n_features)
-        check_columns([x for x in X if not has_no_rows(x)], self.columns, "sequence")  # type: ignore[attr-defined]
-        return self.as_fitted(inputs), offsets
-
-    def describe(self) -> dict[str, object]:
-        """Return plain values and arrays for a model file."""
-        described = super().describe() | ({"windows": True} if self.windows else {})
-        return described if self.allowed is None else {**described, "allowed": self.allowed.describe()}
-
-    @classmethod
-    def rebuild(cls, described: Mapping) -> Self:
-        """Return the reader that was described; ValueError if names and number of features differ."""
-        reader = super().rebuild({**described, "scaling": None})
-        reader.windows = bool(described.get("windows", False))
-        reader.scaling = Scaling.rebuild(described.get("scaling"), reader.n_columns)
-        reader.allowed = rebuild_rule(described.get("allowed"))
-        return reader
 
 
 @dataclass(eq=False)
@@ -365,10 +386,10 @@ class FactorReader(InputReader):
         """Learn the kind of the factors of a fit; ``tables`` are their inputs as they were passed."""
         reader = cls(columns=shared_columns(tables or (), "graph"), n_nodes=factors.labels_per_clique)
         if factors.inputs is not None:
-            reader.learn_kind(factors.inputs)
+            reader._learn_kind(factors.inputs)
         return reader
 
-    def read(self, factors: Factors) -> Factors:
+    def read_factors(self, factors: Factors) -> Factors:
         """Return factors with inputs of the kind of the fit; ValueError if they have other features."""
         came, expected = 0 if factors.inputs is None else factors.inputs.shape[1], self.n_features
         if came != expected and factors.n_factors > 0:
@@ -396,7 +417,7 @@ class GraphReader(InputReader):
     node_types: tuple[str, ...] | None = None
     neighbours: bool = False
 
-    part = "node"
+    packs, nouns = Graphs, GRAPHS
 
     @property
     def is_scaled(self) -> bool:
@@ -444,45 +465,29 @@ class GraphReader(InputReader):
         """Return a copy that leaves columns of nodes and of factors on the scale they come in."""
         return replace(super().unscaled(), factors={name: kind.unscaled() for name, kind in self.factors.items()})
 
-    def learn(
-        self, X: object, y: object, sample_weight: object = None, classes: np.ndarray | None = None
-    ) -> tuple[Graphs, np.ndarray]:
-        """Learn the kind of X; return labelled graphs and the sorted classes, ``classes`` where they are known."""
-        if y is None:
-            raise ValueError("GraphCRF requires y to be passed, but the target y is None: give an array for each graph")
-        graphs, known = Graphs.from_graphs(X, y, sample_weight, classes)
-        assert known is not None
-        self._learn_types(X, graphs)
-        return self.joined(graphs), known
-
-    def learn_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
-        """Learn the kind of X; return the rows (N, d) of its nodes and the offsets of the graphs (S + 1,)."""
-        graphs, _ = Graphs.from_graphs(X)
-        self._learn_types(X, graphs)
-        return graphs.inputs, graphs.offsets
-
-    def _learn_types(self, X: object, graphs: Graphs) -> None:
-        """Learn the kind of inputs, and the types of nodes and factors."""
-        self.learn_kind(graphs.inputs)
+    def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:
+        """Learn the kind of inputs, and the types of nodes and factors; return graphs without labels."""
+        graphs = Graphs.from_graphs(X)
+        self._learn_kind(graphs.inputs)
         self.node_types = None if graphs.node_types is None else graphs.node_types.names
         tables = given_tables(X)
         self.columns = shared_columns(tables.get(None, ()), "graph")
         self.factors = {kind.name: FactorReader.of(kind, tables.get(kind.name)) for kind in graphs.factors}
+        return self.joined(graphs)
 
-    def read(
-        self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None
-    ) -> Graphs:
-        """Return graphs of new inputs; labelled ones if y is given, with labels among ``classes``."""
+    def read_items(self, X: object) -> Graphs:
+        """Return new graphs without labels, dense or sparse as in the fit, but not on its scale."""
         types = {name: reader.n_nodes for name, reader in self.factors.items()}
-        graphs, _ = Graphs.from_graphs(X, y, sample_weight, classes, types=types, node_types=self.node_types)
+        graphs = Graphs.from_graphs(X, types, self.node_types)
         if (graphs.node_types is None) != (self.node_types is None):
             came, before = ("no types", "them") if graphs.node_types is None else ("types", "none")
             raise ValueError(f"the nodes of X have {came}, but this model was fitted to graphs with {before}")
         for kind, tables in given_tables(X).items():
             check_columns(tables, self.columns_of(kind), "graph")
-        inputs = self.as_fitted(graphs.inputs)
-        factors = tuple(self.factors[kind.name].read(kind) for kind in graphs.factors)
-        return self.scaled(self.joined(replace(graphs, inputs=inputs, factors=factors)))
+        self._check_width(graphs.inputs)
+        inputs = same_kind(graphs.inputs, self.sparse)
+        factors = tuple(self.factors[kind.name].read_factors(kind) for kind in graphs.factors)
+        return self.joined(replace(graphs, inputs=inputs, factors=factors))
 
     def width(self, clique: CliqueSet) -> int | None:
         """Return how many columns the cliques of a set see; None for factors without features."""
@@ -518,23 +523,22 @@ class TableReader(InputReader):
         """Never: scikit-learn's estimators refuse tables without rows."""
         return False
 
-    def learn(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
+    def learn_rows(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
         """Return X (n, d) and y (n,), if it is given, checked by scikit-learn; learn the kind of X.
 
         ``estimator`` gets the attributes ``n_features_in_`` and, for data frames, ``feature_names_in_``.
         """
         inputs, targets = _validated(estimator, X, y, reset=True)
-        self.learn_kind(inputs)
-        names = getattr(estimator, "feature_names_in_", None)
-        self.columns = None if names is None else [str(name) for name in names]
+        self._learn_kind(inputs)
+        self.columns = column_names(X)
         return inputs, targets
 
-    def learn_inputs(self, X: object) -> tuple[Matrix, np.ndarray]:
-        """Learn the kind of X; return its rows (n, d) and the offsets of the samples (n + 1,)."""
-        inputs, _ = self.learn(BaseEstimator(), X)
-        return inputs, np.arange(inputs.shape[0] + 1)
+    def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:
+        """Learn the kind of X; return its rows as graphs of one node each."""
+        inputs, _ = self.learn_rows(BaseEstimator(), X)
+        return Graphs(inputs, np.arange(inputs.shape[0] + 1))
 
-    def read(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
+    def read_rows(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
         """Return new X (n, d) of the kind and scale of the fit, and y (n,), if it is given, checked."""
         inputs, targets = _validated(estimator, X, y, reset=False)
         inputs = same_kind(inputs, self.sparse)

@@ -23,15 +23,28 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Number
-from typing import Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.numerics.containers import column_types, has_array, n_dimensions, n_rows_of, shape_of
+from kernelfields.data.chunks import is_collection, is_feature_position
+from kernelfields.numerics.containers import (
+    column_types,
+    has_array,
+    is_tensor,
+    n_dimensions,
+    n_rows_of,
+    refuse_containers,
+    refuse_tensor,
+    shape_of,
+)
 from kernelfields.numerics.parameters import is_real, is_sequence
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.threads import Workers
+
+if TYPE_CHECKING:
+    pass
 
 #: Rows of inputs: a dense array or CSR.
 Matrix: TypeAlias = np.ndarray | sp.csr_array
@@ -40,10 +53,10 @@ _SEVERAL = (
     "If it holds several sequences end to end, use kernelfields.features.split_lengths(X, lengths), and FrameCRF for "
     "a table with a column of sequence ids."
 )
-# Types of numbers of PyTorch that NumPy lacks begin so.
-_UNKNOWN_NUMBERS = ("torch.bfloat16", "torch.float8", "torch.float4")
 # Types of the columns of data frames that hold numbers begin so.
 _NUMBERS = ("bool", "int", "uint", "float", "double", "halffloat")
+# Types whose values are labels, never partial ones.
+_LABEL_TYPES = {str, int, bool, np.str_, np.int64, np.bool_}
 # Messages list so many of the names that are known.
 _SHOWN = 10
 
@@ -141,6 +154,21 @@ def is_listing(values: object) -> TypeGuard[Any]:
     if type(values) is np.ndarray:  # as most are, and there may be millions
         return values.dtype.kind == "O"
     return is_sequence(values) and getattr(values, "dtype", np.dtype(object)) == np.dtype(object)
+
+
+def first_position(sequences: Iterable) -> tuple[int, int, object] | None:
+    """Return number of sequence, number and content of the first position that is no empty collection, if any."""
+    for index, sequence in enumerate(sequences):
+        for number, position in enumerate(sequence if is_listing(sequence) else ()):
+            if not is_collection(position) or len(position):
+                return index, number, position
+    return None
+
+
+def is_feature_sequences(X: object) -> bool:
+    """Whether X looks like sequences of feature dicts or of lists of feature strings."""
+    found = first_position(X) if is_listing(X) else None
+    return found is not None and is_feature_position(found[2])
 
 
 def pack_inputs(X: object, *, finite: bool = True, width: int | None = None) -> tuple[Matrix, np.ndarray]:
@@ -366,6 +394,44 @@ def _check_finite(inputs: Matrix, offsets: np.ndarray, name: Callable[[int], str
     )
 
 
+def in_sequences(y: Any, lengths: np.ndarray | None, nouns: ItemNames) -> tuple[Any, np.ndarray | None]:
+    """Return the labels of samples as those of one sequence, and its length; what is in sequences as it is."""
+    if not isinstance(nouns, SampleNames):
+        return y, lengths
+    return [y], np.array([len(y if lengths is None else lengths)])
+
+
+def holds_partial(y: object) -> TypeGuard[Any]:
+    """Whether some labels of sequences are partly known."""
+    return is_sequence(y) and n_dimensions(y) > 0 and any(map(is_partial, y))
+
+
+def is_partial(item: object) -> bool:
+    """Whether the labels of a sequence, or a single entry, hold anything that is no label."""
+    if isinstance(item, np.ndarray) and item.dtype.kind != "O":
+        return item.dtype.kind == "f" and bool(np.isnan(item).any())
+    if has_array(item) and not isinstance(item, np.ndarray | np.generic) and not is_tensor(item):
+        array = np.asarray(item)
+        return is_partial(array) if array.dtype.kind != "O" else any(map(is_partial_entry, array.ravel()))
+    if item is None:
+        return True
+    if not is_sequence(item) or _LABEL_TYPES.issuperset(map(type, item)):
+        return False
+    return any(map(is_partial_entry, item))
+
+
+def is_partial_entry(entry: object) -> bool:
+    """Whether an entry of labels is no label, but what is known of one."""
+    return is_unknown(entry) or isinstance(entry, set | frozenset | Mapping)
+
+
+def is_unknown(label: object) -> bool:
+    """Whether an entry stands for an unknown label: None, NaN or pandas.NA."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(label, float | np.floating) and bool(np.isnan(label))
+
+
 def encode_labels(
     y: object,
     classes: Iterable | None = None,
@@ -565,56 +631,3 @@ def balanced_weights(totals: np.ndarray) -> np.ndarray:
     """Return the weights "balanced" gives to classes that weigh ``totals`` (L,) in all; zero where that is nothing."""
     present = totals > 0
     return np.divide(totals.sum(), present.sum() * totals, out=np.zeros(len(totals)), where=present)
-
-
-# What users of pandas and PyTorch pass for arrays although it is none. Neither package is imported: objects
-# are recognised by the name of their class and a few attributes.
-
-
-def refuse_containers(values: object, name: str) -> None:
-    """Raise if ``values`` hold sequences in a form of another package that is no list of them."""
-    kind = type(values).__name__
-    if kind.endswith("GroupBy"):
-        raise TypeError(
-            f"{name} is a {kind} of {type(values).__module__.partition('.')[0]}: pass a list with one table for each "
-            "sequence, or the table itself to kernelfields.FrameCRF or features.read_frame"
-        )
-    if kind == "PackedSequence":
-        raise TypeError(f"{name} is a {kind} of torch: pass the list torch.nn.utils.rnn.unpack_sequence(packed)")
-    if is_tensor(values) and values.is_nested:
-        raise TypeError(f"{name} is a nested tensor: pass the list of its parts, list(x.unbind())")
-
-
-def refuse_tensor(item: object, where: str) -> None:
-    """Raise if ``item`` is a tensor of PyTorch that NumPy cannot read."""
-    refuse_containers(item, where)
-    if not is_tensor(item):
-        return
-    dtype = str(item.dtype)
-    if str(item.layout) != "torch.strided":
-        raise TypeError(
-            f"{where} is a sparse tensor: pass x.to_dense(), or a matrix of scipy.sparse, for example "
-            "scipy.sparse.csr_array(x.to_dense().numpy())"
-        )
-    if type(item).__name__ == "MaskedTensor":
-        raise TypeError(f"{where} is a masked tensor: fill or drop the masked rows first, x.to_tensor(0.0)")
-    if item.is_conj() or item.is_neg():
-        raise TypeError(f"{where} is a view that PyTorch has yet to compute: pass x.resolve_conj().resolve_neg()")
-    if item.is_quantized:
-        raise TypeError(f"{where} is a quantised tensor: pass x.dequantize()")
-    if item.requires_grad:
-        raise TypeError(f"{where} is a tensor that requires its gradient, which fields do not pass on: x.detach()")
-    if item.device.type != "cpu":
-        raise TypeError(
-            f"{where} is a tensor on the device {str(item.device)!r}: pass x.cpu(). The engine of an estimator "
-            "sets where it is fitted."
-        )
-    if dtype.startswith(_UNKNOWN_NUMBERS):
-        raise TypeError(f"{where} is a tensor of {dtype}, which NumPy does not have: pass x.float()")
-
-
-def is_tensor(item: object) -> TypeGuard[Any]:
-    """Whether an object is a tensor of PyTorch, of a class of its own or a derived one."""
-    return hasattr(item, "is_nested") and any(
-        each.__module__.partition(".")[0] == "torch" for each in type(item).__mro__
-    )

@@ -104,12 +104,6 @@ class SegmentedChains(Chains):
 
     row_fields: ClassVar[tuple[str, ...]] = (*Chains.row_fields, "begins")
 
-    @classmethod
-    def of(cls, chains: Chains, begins: np.ndarray | None) -> SegmentedChains:
-        """Return chains with the places where their segments begin."""
-        own = (chains.inputs, chains.offsets, chains.labels, chains.weights, chains.partial, chains.allowed)
-        return cls(*own, begins=begins)
-
     @property
     def labelling(self) -> Segmentation | None:
         """The labels of positions and where segments begin; runs of equal labels if that is not given."""

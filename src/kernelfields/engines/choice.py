@@ -12,9 +12,10 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial, wraps
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -98,8 +99,18 @@ def _device_pays(n_values: int) -> bool:
     return cuda_is_there()
 
 
+@dataclass(frozen=True)
+class Partitions:
+    """The partitions of a collection that a process has: their numbers, and what they hold."""
+
+    numbers: list[int]
+    values: list[Any]
+
+
 def is_collection(X: object) -> bool:
-    """Whether X is a Dask collection, or a list of Delayed or of futures; loads nothing."""
+    """Whether X is a Dask collection, a list of Delayed or of futures, or some of its partitions; loads nothing."""
+    if isinstance(X, Partitions):
+        return True
     items = X if isinstance(X, list | tuple) else [X]
     return len(items) > 0 and all(map(_is_lazy, items))
 

@@ -31,6 +31,7 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, kernel_quadratic_form
+from kernelfields.objective.group import ALONE, Group
 from kernelfields.objective.term import Data, Term
 
 #: Packed sequences, graphs or instances, with their labels where these are known.
@@ -43,8 +44,8 @@ class SampleSettings:
 
     ``dtype`` is the precision of features, None where the engine may choose it for a fit to the relative gap
     ``tol``. ``n_terms`` terms with features share the memory with those of data of ``beside`` more positions; data
-    that are only looked at, such as a development set, are not ``solved``. With ``every_column``, sparse features keep
-    the columns that no row here has: others elsewhere may have them.
+    that are only looked at, such as a development set, are not ``solved``. ``group`` are the processes of which each
+    has a part of the data.
     """
 
     dtype: np.dtype | None = None
@@ -53,7 +54,7 @@ class SampleSettings:
     n_terms: int = 1
     beside: int = 0
     solved: bool = True
-    every_column: bool = False
+    group: Group = ALONE
 
 
 class View(Protocol):
@@ -77,6 +78,7 @@ class Sample(Protocol):
     """Labelled data in a place."""
 
     spec: FamilySpec
+    settings: SampleSettings
     n_positions: int
 
     def check_basis(self, name: str, basis: Basis) -> None:
@@ -96,6 +98,9 @@ class Sample(Protocol):
 
     def single_labels(self) -> Any | None:
         """Return the same data without what labels meet in: no factors, no constraints; None where there are none."""
+
+    def on_host(self) -> Sample:
+        """Return the same data with all features in the memory of the host; ValueError where they cannot be."""
 
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
@@ -124,6 +129,10 @@ class Engine(BaseEstimator):
     def check_scoring(self) -> None:
         """Raise if new data cannot be scored here."""
         self.check()
+
+    def same_random(self, random: np.random.Generator) -> np.random.Generator:
+        """Return a generator of random numbers that draws the same ones in all processes of a fit."""
+        return random
 
     def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> Sample:
         """Return labelled data in this place."""

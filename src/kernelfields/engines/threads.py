@@ -7,34 +7,37 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.selection import Basis
+from kernelfields.basis.selection import AllPoints, Basis, Gradient
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
+from kernelfields.engines.together.view import SharedView, agreed_subspace, shared_support
+from kernelfields.engines.view import LocalView
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily
-from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
+from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.registry import SETTINGS
-from kernelfields.numerics.sparse_rows import Rows, entries_of
+from kernelfields.numerics.sparse_rows import Rows, entries_of, is_sparse
 from kernelfields.objective.datafit import Datafit
-from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
-from kernelfields.objective.designs.memory import (
+from kernelfields.objective.designs.budget import (
     FeaturePlan,
-    check_features_fit,
-    feature_dtype,
     parse_memory,
     plan_features,
     potential_bytes,
     solver_bytes,
 )
+from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
+from kernelfields.objective.designs.memory import check_features_fit, feature_dtype
 from kernelfields.objective.designs.pairs import Support, listed_support, observed_support
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
@@ -46,7 +49,7 @@ class Threads(Engine):
 
     ``memory``, a number of bytes or text such as "8GB", is what a fit may add to the memory of the process, inputs
     aside; features that do not fit are kept in a file in ``folder`` (None: that of temporary files), see
-    objective/designs/memory.py. None leaves them in memory.
+    objective/designs/budget.py. None leaves them in memory.
     """
 
     name = "threads"
@@ -57,14 +60,18 @@ class Threads(Engine):
 
     def check(self) -> None:
         """Raise if the budget cannot be read."""
-        parse_memory(self.memory)
+        self.budget()
+
+    def budget(self) -> int | None:
+        """Return the bytes that a fit may add to the memory of the process; None for no limit."""
+        return None if self.memory is None else parse_memory(self.memory)
 
     def check_scoring(self) -> None:
         """New data can always be scored here; the budget is for fits."""
 
     def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
         """Return labelled data in this process."""
-        return LocalSample(data, spec, settings, parse_memory(self.memory), self.folder)
+        return LocalSample(data, spec, settings, self.budget(), self.folder)
 
 
 class LocalSample:
@@ -79,25 +86,42 @@ class LocalSample:
         folder: str | PathLike[str] | None = None,
     ):
         self.data = data
-        self.n_positions = data.n_positions
+        self.n_positions = settings.group.total(data.n_positions)
         self.spec = spec
         self.settings = settings
+        #: All data, where these are a part of them; None where no process has all.
+        self.everywhere: LocalSample | None = None
+        #: Rows of a view in all processes; None where they are all here.
+        self.rows_of_all: int | None = None
         self._budget = budget
         self._folder = folder
         # Terms of one subspace share its features for as long as someone holds them.
         self._designs: WeakValueDictionary[int, LocalDesign] = WeakValueDictionary()
 
     def check_basis(self, name: str, basis: Basis) -> None:
-        """Every basis can be had here."""
+        """Raise where pivots would need kernel values between the inputs of several processes."""
+        if self._is_part and isinstance(basis, Gradient | AllPoints):
+            kind = "all" if isinstance(basis, AllPoints) else "gradient"
+            raise ValueError(
+                f"basis={kind!r} of clique set {name!r} needs kernel values between all inputs, which workers do not "
+                "bring together: use basis='random-cholesky', or engine='threads'"
+            )
+
+    @property
+    def _is_part(self) -> bool:
+        return self.settings.group.size > 1
 
     def view(self, name: str, clique: CliqueSet) -> LocalView:
         """Return what the cliques of a set see."""
-        return LocalView(self, name, clique)
+        if not self._is_part or not clique.sees_data:
+            return LocalView(self, name, clique)
+        return SharedView(self, name, clique)
 
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
         local = LocalSample.inferred_here(self, designs)
-        return Datafit(likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned), local)
+        likelihood = likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned)
+        return Datafit(likelihood, local, self.settings.group)
 
     def share(self, designs: Sequence[Design], stride: int) -> tuple[LocalSample, list[LocalDesign]] | None:
         """Return every ``stride``-th sequence, of so many times the weight, with features that are there already.
@@ -122,7 +146,8 @@ class LocalSample:
     def single_labels(self) -> LocalSample:
         """Return the same data without what labels meet in: no factors, no constraints."""
         other = copy.copy(self)
-        other.__dict__.pop("_planned", None)
+        other.everywhere = None
+        vars(other).pop("_planned", None)
         other.spec = replace(self.spec, masks=None)
         if isinstance(self.data, Graphs):
             other.data = replace(self.data, factors=())
@@ -130,7 +155,11 @@ class LocalSample:
 
     def on_host(self) -> LocalSample:
         """Return the same data with features in the memory of the host."""
-        return self
+        if not self._is_part:
+            return self
+        if self.everywhere is None:
+            raise ValueError("features of all data must be in one memory, and the workers have parts: pass lists")
+        return self.everywhere
 
     def inferred_here(self, designs: Sequence[Design]) -> list[LocalDesign]:
         """Return designs whose scores are arrays of this process, wherever their features are."""
@@ -151,6 +180,8 @@ class LocalSample:
         if term.tied_everywhere:
             term = replace(term, support=self._support(term, None))
             return LocalDesign.of_features(term, None, n_labels, positions=positions)
+        if self._is_part:
+            return self._part_of_design(term, view, chosen_here=panel is not None)
         features: Rows
         if panel is not None:
             features = self._features_of(panel)
@@ -158,10 +189,41 @@ class LocalSample:
         else:
             features, origin = self._features(term, term.clique.view(self.data) if view is None else view.inputs)
         term = replace(term, support=self._support(term, features))
-        every = self.settings.every_column
+        design = LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
+        self._designs[id(term.subspace)] = design
+        return design
+
+    def _part_of_design(self, term: Term, view: Any, *, chosen_here: bool) -> LocalDesign:
+        """Return the same of the rows of this process, with sizes and columns that are those of all of them.
+
+        Pivots that were ``chosen_here`` are among the rows.
+        """
+        group = self.settings.group
+        view = view or self.view(term.name, term.clique)
+        self.rows_of_all, occupied = view.n_rows, None
+        if term.has_pivots:
+            term = replace(term, subspace=agreed_subspace(group, term.span))
+        features, origin = self._features(term, view.inputs)
+        if origin is not None and chosen_here and term.clique.sees_data:
+            origin.residual_diagonal[view.own_rows(term.span.indices)] = 0.0
+        term, n_columns = replace(term, support=self._support(term, features)), features.shape[1]
+        if is_sparse(features) and term.support is None:
+            # A feature that no training input has keeps the coefficient zero: leave its column out.
+            present = group.total(np.bincount(features.indices, minlength=n_columns).astype(np.float64))
+            if not present.all():
+                occupied = np.flatnonzero(present)
+                features = csr_array(features)[:, occupied]
         design = LocalDesign.of_features(
-            term, features, n_labels, positions=positions, origin=origin, every_column=every
+            term,
+            features,
+            self.spec.n_labels,
+            positions=term.clique.positions(self.data),
+            origin=origin,
+            every_column=True,
         )
+        stored = group.total(design.stored_values) if term.clique.sees_data else design.stored_values
+        density = stored / max(1, view.n_rows * design.rank) if design.sparse else 1.0
+        design = replace(design, stored_values=stored, density=density, occupied=occupied, n_columns=n_columns)
         self._designs[id(term.subspace)] = design
         return design
 
@@ -175,7 +237,8 @@ class LocalSample:
 
     def precise(self, inputs: Matrix, rank: int) -> tuple[Matrix, np.dtype]:
         """Return inputs and the precision of their features; double precision needs kernel values of double inputs."""
-        precision = feature_dtype(self.settings.dtype, inputs.shape[0] * rank, self.settings.tol)
+        n_rows = inputs.shape[0] if self.rows_of_all is None else self.rows_of_all
+        precision = feature_dtype(self.settings.dtype, n_rows * rank, self.settings.tol)
         return inputs.astype(np.float64, copy=False) if precision == np.float64 else inputs, precision
 
     def _features(self, term: Term, inputs: Matrix) -> tuple[Rows, FeatureOrigin | None]:
@@ -197,6 +260,10 @@ class LocalSample:
         rows, labellings = clique.observed(self.data, n_labels)
         if rows is not None and features is not None:
             features = features[rows]
+        if self._is_part:
+            n_outcomes, listed = clique.n_configurations(n_labels), clique.lists_labellings
+            group, features = self.settings.group, None if listed else features
+            return shared_support(group, features, labellings, n_outcomes, clique.least_weight, listed=listed)
         if clique.lists_labellings:
             return listed_support(labellings, clique.n_configurations(n_labels), clique.least_weight)
         return observed_support(features, labellings, clique.n_configurations(n_labels), clique.least_weight)
@@ -237,30 +304,3 @@ class LocalSample:
             known=known,
             folder=self._folder,
         )
-
-
-class LocalView:
-    """Rows of inputs (n, d) that the cliques of a set see, and their weights (n,), None where all are one."""
-
-    def __init__(self, sample: LocalSample, name: str, clique: CliqueSet):
-        self._sample, self._name, self._clique = sample, name, clique
-        self.inputs = clique.view(sample.data)
-        self.n_rows = self.inputs.shape[0]
-        self.first_row = self.inputs[:1]
-
-    def resolved(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with rules that read the data turned into numbers."""
-        data, clique = self._sample.data, self._clique
-        labels = data.known_labels if clique.labels_per_clique == 1 else None
-        # Sets at some positions only, and those of segments, see other rows than labels have.
-        if labels is not None and len(labels) != self.n_rows:
-            labels = None
-        return kernel.resolve(self.inputs, clique.weights(data), labels)
-
-    def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
-        """Raise if the kernel is not positive semi-definite on a random sample of rows."""
-        check_positive_semidefinite(kernel, self.inputs, random)
-
-    def panel(self, kernel: Kernel, capacity: int) -> PanelCholesky:
-        """Return an empty panel for the columns of a basis; MemoryError if it cannot fit."""
-        return self._sample.panel(self._name, self._clique, kernel, self.inputs, capacity)

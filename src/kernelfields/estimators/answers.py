@@ -27,6 +27,7 @@ from kernelfields.data.reading import (
 from kernelfields.engines.choice import answers_collections, scoring_engine
 from kernelfields.estimators.kept_field import KeptField
 from kernelfields.estimators.questions import ByItem, Data, Reader, Seed
+from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
     check_choice,
     check_count,
@@ -106,7 +107,7 @@ class AnsweringField(KeptField[Data, Reader]):
             label of each position, which maximises the expected share of right labels. None means ``decode`` of the
             estimator.
         known : what is known of the labels, in the form of a ``y`` of :meth:`fit`
-            Labels, None, sets of allowed ones, dicts of weights. Answers, here and below, are given that it is so.
+            Labels, None, sets of possible ones, dicts of weights. Answers, here and below, are given that it is so.
         """
         self.decodes_labellings(decode)
         labels = self.label_names()
@@ -269,7 +270,7 @@ class AnsweringField(KeptField[Data, Reader]):
         """Return, for one sequence, graph or instance, what moved the label of each position, and away from which.
 
         The contributions at a position add up to log p(y | x) - log p(y with the other label there | x); labels that
-        meet it are named by their positions. A labelling that constraints or ``allowed`` forbid has probability zero:
+        meet it are named by their positions. A labelling that the field forbids has probability zero:
         each rule that it breaks contributes infinity.
 
         Parameters
@@ -373,7 +374,7 @@ class AnsweringField(KeptField[Data, Reader]):
         Parameters
         ----------
         x : one sequence, in the form the model was fitted on
-        y : its true labels, to mark those that are wrong; labels that were not in the fit are allowed
+        y : its true labels, to mark those that are wrong; they may be labels that were not in the fit
         tokens : what to show for each position, such as its word; None for a time line
         """
         from kernelfields.estimators.inspecting.explanations import check_one_sequence
@@ -425,9 +426,7 @@ class AnsweringField(KeptField[Data, Reader]):
         It is proved by the gradient at the fitted field alone; ``certificate_`` combines points and may be tighter.
         """
         fitted = self._field()
-        self._partial_settings().refuse_expectations(
-            "certify", "certificate_ and stationarity_ show how near the fit is to a minimum"
-        )
+        self._refuse_expectations("certify", "certificate_ and stationarity_ show how near the fit is to a minimum")
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         data = self._read_fitted(X, y, sample_weight)
@@ -437,6 +436,7 @@ class AnsweringField(KeptField[Data, Reader]):
 
     # ---- uncertainty
 
+    @runs_on_workers
     def laplace(
         self,
         X: object,
@@ -462,7 +462,7 @@ class AnsweringField(KeptField[Data, Reader]):
         for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
             check_count(number, name)
         terms = self._field().terms
-        self._partial_settings().refuse_expectations("laplace", "fit without them for a posterior")
+        self._refuse_expectations("laplace", "fit without them for a posterior")
         data = self._read_fitted(X, y, sample_weight)
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)

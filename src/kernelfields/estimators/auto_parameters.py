@@ -172,10 +172,11 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     chosen = copy.copy(estimator)
     # What is taken where the data are too few to judge by.
     fallbacks = {"prior_variance": FALLBACK, "rank": USUAL_RANK, "support": "all", "l1": 0.0}
-    left = [name for name in estimator._chosen_by_data if is_auto(getattr(estimator, name))]
+    given = estimator.get_params(deep=False)
+    left = [name for name in estimator._chosen_by_data if is_auto(given[name])]
     if estimator._continues:
         clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
-        chosen._set_chosen({name: getattr(clique, name) for name in left})
+        chosen._set_chosen({name: clique.get_params(deep=False)[name] for name in left})
         training.choices = estimator.choices_
         return chosen
     described = not estimator._names_cliques() and training.optimize is None
@@ -198,7 +199,9 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         with blas_threads(estimator.for_pilot().blas_limit(MOST_POSITIONS)):
             choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
         for name, with_columns in ((("neighbours", True), with_neighbours), (("window", STATISTICS), with_windows)):
-            if name in choices.chosen.items() and (joined := with_columns(estimator, training)) is not None:
+            if name in choices.chosen.items():
+                joined = with_columns(estimator, training)
+                assert joined is not None, "the columns were among the candidates"
                 training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
     chosen._set_chosen(choices.chosen)
     training.choices = choices
@@ -229,7 +232,7 @@ def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_
         found = [_Scene(drawn, pilot_folds(drawn.data, most, drawn.groups), {}, scale_candidates(training))]
         if described and (seen := with_windows(estimator, drawn)) is not None:
             folds = pilot_folds(seen.data, most, seen.groups)
-            scale: list[dict[str, object]] = [{"scale": True}] if seen.scaling else [{}]
+            scale: list[dict[str, object]] = [{"scale": True} if seen.scaling else {}]
             found = [replace(found[0], joins={"window": 1}), _Scene(seen, folds, {"window": STATISTICS}, scale)]
         return found
     if not described or training.spec.kind != "graph" or training.data.node_types is not None:
@@ -364,5 +367,5 @@ def warn_of_uneven_columns(estimator: Estimator, data: PackedData) -> None:
             f"columns have very different spreads, {uneven[0]:.3g} is usual and {uneven[1]:.3g} the largest, and "
             f"{estimator.kernel!r} takes a difference of one to mean as much in each: scale=True brings them to one "
             "scale, scale=False confirms that this is meant",
-            stacklevel=5,
+            stacklevel=6,
         )

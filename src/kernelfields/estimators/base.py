@@ -13,7 +13,6 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -21,14 +20,13 @@ from numpy.typing import ArrayLike
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.label_dictionary import refuse_elsewhere
-from kernelfields.data.partial_labels import label_shares, read_labels, seen_labels
-from kernelfields.data.reading import (
-    random_generator,
-)
+from kernelfields.data.partial_labels import label_shares, seen_labels
+from kernelfields.data.readers import read_labels
+from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.answers import AnsweringField
 from kernelfields.estimators.questions import Data, Reader
+from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
     check_callbacks,
     is_auto,
@@ -42,10 +40,11 @@ if TYPE_CHECKING:
     from kernelfields.models.build import NamedCliques
     from kernelfields.models.callbacks import Checkpoint
     from kernelfields.models.field import Field
-    from kernelfields.models.fit import FieldKeeper, FitOptions, FittedField
+    from kernelfields.models.fit import FieldKeeper, FittedField
     from kernelfields.models.pilot_fit import Choices, Settings
     from kernelfields.objective.designs.design import Design
     from kernelfields.reports.progress import FitProgress
+    from kernelfields.solvers.choice import FitOptions
     from kernelfields.solvers.loop import Iteration
 
 #: Terms on a sample, and the coefficients to start from, None for zero.
@@ -97,6 +96,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Return the prior variance of each term, in the order of ``_designs``."""
         return [clique.prior_variance for _, clique in self.clique_sets(training)]
 
+    @runs_on_workers
     def _fit(
         self,
         X: object,
@@ -118,7 +118,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         if search is not None:
             if self.ties is not None:
                 raise ValueError("optimize moves kernels and pivots of labels that share no weights: leave out ties")
-            self._partial_settings().refuse_expectations("optimize", "choose prior variances by cross-validation")
+            self._refuse_expectations("optimize", "choose prior variances by cross-validation")
         with self._checkpoints() as checkpoints, self._progress() as progress:
             training = self.fit_state(X, y, sample_weight, progress)
             training.optimize = search
@@ -130,7 +130,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             keeper: FieldKeeper | None = keep if checkpoints else None
             with blas_threads(self.blas_limit(training.data.n_positions)):
                 training.held_out, training.groups = held_out, self._checked_groups(groups, training.data)
+                progress.choosing()
                 chosen = with_chosen_parameters(self, training)
+                progress.fitting()
                 training.cliques = chosen.clique_sets(training)
                 beside = self._place_development(training)
                 sample = training.place(training.data, training.cliques, beside)
@@ -138,8 +140,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                 options = self._final_options(training, designs)
                 fitted = fit_field(designs, sample, options, start=start, development=training.development, keep=keeper)
             self.set_fitted(training, fitted)
-        warn_of_fit(fitted, self.relative_tolerance, stacklevel=3)
-        warn_of_inference(fitted.warnings, stacklevel=4)
+        warn_of_fit(fitted, self.relative_tolerance, stacklevel=4)
+        warn_of_inference(fitted.warnings, stacklevel=5)
         return self
 
     def _checked_groups(self, groups: ArrayLike | None, data: Data) -> np.ndarray | None:
@@ -176,27 +178,30 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         from kernelfields.estimators.auto_parameters import warn_of_uneven_columns
         from kernelfields.estimators.fit_state import FitState
 
-        random = random_generator(self.random_state)
         if is_collection(X) or is_collection(y):
             reader, data, classes = self._learn_collection(X, y, sample_weight)
         else:
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
             if is_auto(self.kernel) and not self._continues and not self._names_cliques():
-                data = reader.in_own_kind(data)  # type: ignore[type-var]
+                data = reader.in_own_kind(data)
         spec, engine = self._family_spec(classes, data), self._engine(data)
-        partial = self._partial_settings()
-        criteria = partial.criteria(data, reader, classes)
+        random = engine.same_random(random_generator(self.random_state))
         scaling: Reader | None = None
         if self._scales(data):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
             if not self._continues:
-                scaling = reader.scaling_columns(data, self.scale is True)  # type: ignore[arg-type, assignment, type-var]
+                scaling = reader.scaling_columns(data, self.scale is True)
                 if scaling is not None and self.ties is not None:
-                    scaling = scaling.scaling_alike(self.ties)  # type: ignore[assignment]
+                    scaling = scaling.scaling_alike(self.ties)
         else:
             warn_of_uneven_columns(self, data)
-        options = replace(self._fit_options(data, progress, random), partial=partial, criteria=criteria)
+        options, partial = self._fit_options(data, progress, random), self._partial_settings()
+        if partial is not None or (data.lie_with is None and data.partial is not None):
+            from kernelfields.models.partial import PartialLabels
+
+            partial = PartialLabels() if partial is None else partial
+            options.criteria, options.completion = partial.criteria(data, reader, classes), partial.completion
         settings = self._sample_settings()
         training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, scaling=scaling)
         if self.scale is True:
@@ -204,18 +209,19 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return training
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
-        """Return what :meth:`_learn` does, of Dask collections: data in shards, which have what a fit uses of data."""
-        refuse_elsewhere(self.allowed)
-        from kernelfields.engines.dask.data import read_collection
-        from kernelfields.engines.dask.engine import connected_client
+        """Return what :meth:`_learn` does, of the partitions of a collection that this process has in a fit of all."""
+        from kernelfields.engines.dask.engine import running
+        from kernelfields.engines.together.reading import read_parts
 
-        client = connected_client(getattr(self.engine, "client", None))
-        return read_collection(client, self._travelling(), X, y, sample_weight)  # type: ignore[return-value]
+        group = running()
+        if group is None:
+            raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={self.engine!r}")
+        return read_parts(group, self, X, y, sample_weight)  # type: ignore[arg-type, return-value]
 
     def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the sorted labels that y names, however many, and what the positions of each weigh."""
         y = self._position_labels(self.training_labels(y, warn=True))
-        named: Any = self._partial_settings().classes
+        named: Any = self._declared_classes
         if named is None:
             # Given as known, so that a part of the data may hold one class only.
             named = seen_labels(y, lengths, self.item_names)
@@ -248,8 +254,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _fit_options(self, data: Data, progress: FitProgress | NoProgress, random: np.random.Generator) -> FitOptions:
         """Return how data are fitted: the solver, when it ends, and who sees its iterations."""
-        from kernelfields.models.fit import FitOptions
-        from kernelfields.models.partial import NATS_PER_POSITION
+        from kernelfields.solvers.choice import NATS_PER_POSITION, FitOptions
 
         enough = 0.0
         if isinstance(self.tol, str):
@@ -275,7 +280,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _watcher(self, progress: FitProgress | NoProgress) -> Callable[[Iteration], bool]:
         """Return a function that shows every iteration to the callbacks and to what shows progress."""
-        watchers = [*check_callbacks(self.callbacks), progress]
+        watchers = [*(each for each in check_callbacks(self.callbacks) if each is not progress), progress]
         # A list, not a generator: every watcher sees every iteration, whatever the others return.
         return lambda iteration: True in [watcher(iteration) for watcher in watchers]
 

@@ -11,15 +11,16 @@ import numpy as np
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.data.constraints import Constraints, find_scheme, guess_scheme, resolve_constraints
+from kernelfields.data.constraints import ConstraintMasks, Constraints, find_scheme, guess_scheme, resolve_constraints
 from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
 from kernelfields.data.partial_labels import SoftTargets, informative
-from kernelfields.data.readers import ChainReader
+from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import is_sequence
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
+from kernelfields.estimators.rare_labels import above_thresholds, judged_labels, rare_thresholds
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.numerics.parameters import (
     attribute,
@@ -38,6 +39,7 @@ from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
     from kernelfields.estimators.fit_state import FitState
+    from kernelfields.inference.answers import Answers
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.build import NamedCliques
     from kernelfields.models.field import Field
@@ -48,18 +50,20 @@ if TYPE_CHECKING:
     from kernelfields.models.structure import StructurePath, StructureSearch
 
 
-ChainTraining: TypeAlias = "FitState[Chains, ChainReader]"
+ChainTraining: TypeAlias = "FitState[Chains, InputReader]"
 # The l1 penalty that is tried beside none: CRFsuite's usual c1 in tutorials.
 _USUAL_L1 = 0.1
+#: Labels by thresholds of probability, chosen by the F1 of rare ones.
+BY_THRESHOLDS = "f1"
 # Labels that break the constraints have to be right more often by this share of positions.
 _WORTH_BREAKING_RULES = 0.01
 
 
 @declares_parameters
-class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQuestions):
+class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQuestions):
     """A field on sequences: the parameters and hooks that ChainCRF and SegmentCRF share."""
 
-    _reads = ChainReader
+    _reads = InputReader
 
     kernel: KernelLike = parameter("auto", first=True)
     window: int | tuple[int, int] | str = parameter("auto", window_of_sequences)
@@ -75,7 +79,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
         """The window of clique sets: one position where columns have statistics of windows, or it is open."""
         return 1 if isinstance(self.window, str) else self.window
 
-    def _new_reader(self) -> ChainReader:
+    def _new_reader(self) -> InputReader:
         """Return the reader of a fit that begins."""
         return self._reads(windows=self.window == STATISTICS)
 
@@ -95,7 +99,13 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
             self._edges.filled(prior_variance=self._first_variance, **shared),
         ]
 
+    def _masks(self, classes: np.ndarray) -> ConstraintMasks | None:
+        """Return the penalties of what the constraints forbid; None without constraints."""
+        return None if self.constraints is None else resolve_constraints(self.constraints, classes)
+
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
+        if self.constraints is None:
+            return y
         constraints = Constraints.of(self.constraints)
         if constraints.scheme is None or constraints.strict:
             return y
@@ -117,6 +127,11 @@ class SequenceField(EdgeParameters, LabelledField[Chains, ChainReader], SpanQues
                 stacklevel=2,
             )
         return mended
+
+    def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[InputReader, Chains, np.ndarray]:
+        if self.allowed is not None:
+            raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
+        return super()._learn_collection(X, y, sample_weight)
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
         from kernelfields.inference.checks import check_labels
@@ -193,11 +208,13 @@ class ChainCRF(SequenceField):
         A string names a scheme of entity labels: "bio", "iob1", "bioes" or "bilou". Labels of training data that break
         it are mended with a warning, an I-X that begins an entity read as B-X; ``Constraints(scheme="bio",
         strict=True)``, or a dict, makes them an error.
-    decode : "auto", "viterbi" or "posterior", default "auto"
+    decode : "auto", "viterbi", "posterior" or "f1", default "auto"
         Which labels :meth:`predict` and :meth:`score` take: those of the most probable labelling as a whole, or the
-        most probable at each position, which are right more often one by one but may not fit together. "auto" is
-        "viterbi" where labels have to fit, under constraints and for entity labels such as B-PER, else "posterior".
-        Where short fits choose other parameters, constraints give way too if one position in a hundred more is right.
+        most probable at each position, which are right more often one by one but may not fit together. "f1": labels of
+        fewer than one position in twenty wherever their probability exceeds that of ``thresholds_``, chosen by the F1
+        of held-out positions, else the most probable; docs/rare_events.md. "auto" is "viterbi" where labels have to
+        fit, under constraints and for entity labels such as B-PER, else "posterior". Where short fits choose
+        other parameters, constraints give way too if one position in a hundred more is right.
     dtype : "auto", "float32" or "float64"
         Precision of the stored features; inference is always float64. "auto" keeps the inputs' precision for
         explicit features, and otherwise takes float32 for large problems unless ``tol`` is below 1e-5.
@@ -214,7 +231,7 @@ class ChainCRF(SequenceField):
         Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
         solver settings may change from fit to fit, the clique sets may not.
     partial_labels : PartialLabels or None
-        How to fit where labels in y are partly known: None for unknown, a set of allowed ones, a dict of weights.
+        How to fit where labels in y are partly known: None for unknown, a set of possible ones, a dict of weights.
     allowed : LabelDictionary, PrunedBy or None
         Which labels positions may have, in training and prediction; inference skips the others. docs/many_labels.md.
     ties : LabelSymmetry, list of them, or None
@@ -239,6 +256,7 @@ class ChainCRF(SequenceField):
     _family_kind = "chain"
     _chosen_by_data = (*SequenceField._chosen_by_data, "support", "l1")
 
+    decode: str = parameter("auto", one_of(*DECODINGS, BY_THRESHOLDS))
     support: str | float = parameter("auto", or_auto(check_support))
     l1: float | str = parameter("auto", or_auto(check_penalty))
     cliques: Sequence[CliqueSet] | StructureSearch | None = parameter(None)
@@ -253,6 +271,10 @@ class ChainCRF(SequenceField):
         if self.ties is not None and self._learns_cliques:
             raise ValueError(
                 "a StructureSearch judges sets whose labels share no weights: leave out ties, or name the sets"
+            )
+        if self.decode == BY_THRESHOLDS and self._names_cliques():
+            raise ValueError(
+                "decode='f1' chooses thresholds by short fits of the field that parameters describe: leave out cliques"
             )
         super().check_parameters()
         name_cliques(self._described_cliques())
@@ -278,14 +300,13 @@ class ChainCRF(SequenceField):
         return chosen and not any(clique.needs_threads for clique in self._described_cliques())
 
     def _learn_again(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
-    ) -> tuple[ChainReader, Chains, np.ndarray]:
+        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
+    ) -> tuple[InputReader, Chains, np.ndarray]:
         return self._learn(X, y, sample_weight)
 
     def _learn(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
-    ) -> tuple[ChainReader, Chains, np.ndarray]:
-        from kernelfields.inference.checks import check_labels
+        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
+    ) -> tuple[InputReader, Chains, np.ndarray]:
         from kernelfields.models.build import name_cliques
 
         y = self.training_labels(y, warn=part_of is None)
@@ -296,16 +317,21 @@ class ChainCRF(SequenceField):
         else:
             reader = self._new_reader()
             seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
-            known = self._partial_settings().classes if part_of is None else part_of[1]
+            known = self._declared_classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
-        check_labels(chains, self._family_spec(classes, chains), classes)
+        spec = self._family_spec(classes, chains)
+        if spec.base_measure(chains).forbids:
+            from kernelfields.inference.checks import check_labels
+
+            check_labels(chains, spec, classes)
         return reader, chains, classes
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
-        from kernelfields.inference.checks import check_lengths
-
         chains = self._reader.read(X, y, sample_weight, self.classes_)
-        check_lengths(chains.filled, self.field_.spec)
+        if self.field_.spec.base_measure(chains).forbids:
+            from kernelfields.inference.checks import check_lengths
+
+            check_lengths(chains.filled, self.field_.spec)
         return chains
 
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
@@ -327,7 +353,7 @@ class ChainCRF(SequenceField):
     def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
         from kernelfields.inference.choice import FamilySpec
 
-        return FamilySpec(self._family_kind, len(classes), resolve_constraints(self.constraints, classes))
+        return FamilySpec(self._family_kind, len(classes), self._masks(classes))
 
     def _read_beside(self, training: ChainTraining, X: object, y: object) -> Chains:
         return training.reader.read(X, y, None, training.classes).for_fit()
@@ -381,23 +407,54 @@ class ChainCRF(SequenceField):
         open_ones = [{name: value for name, value in pair.items() if value is not None} for pair in pairs]
         return [open_ones[-1], *open_ones[:-1]] if open_ones != [{}] else []
 
+    @property
+    def _learns_in_pilot(self) -> bool:
+        return self.decode == BY_THRESHOLDS
+
     def _learn_from_pilot(self, training: ChainTraining, field: Field, held_out: Chains) -> Choices:
         from kernelfields.models.pilot_fit import Choices, Trial
 
-        fits = guess_scheme(training.classes.tolist()) is not None
-        if fits or not is_auto(self.decode) or not training.spec.constrained:
-            return Choices()
         answers = field.answers(held_out, training.settings.workers, training.engine)
         labels, weights = held_out.required_labels, held_out.position_weights
         if held_out.partial is not None:
             weights = weights * informative(held_out.partial)
         if not weights.any():
             return Choices()
+        shares = np.bincount(training.data.required_labels, minlength=len(training.classes)) / training.data.n_positions
+        rare = judged_labels(shares, labels, weights)
+        if self.decode == BY_THRESHOLDS:
+            return Choices({"thresholds": rare_thresholds(answers.marginals, labels, weights, rare).tolist()})
+        fits = guess_scheme(training.classes.tolist()) is not None
+        if not is_auto(self.decode):
+            return Choices()
+        if fits or not training.spec.constrained:
+            predicted = answers.best_labels() if fits else answers.likeliest_labels()
+            _warn_of_rare_labels(training.classes[rare], shares[rare], np.isin(rare, predicted))
+            return Choices()
         decoded = {"viterbi": answers.best_labels(), "posterior": answers.likeliest_labels()}
-        shares = {name: float(np.average(found == labels, weights=weights)) for name, found in decoded.items()}
-        trials = tuple(Trial({"decode": name}, share) for name, share in shares.items())
-        pays = shares["posterior"] >= shares["viterbi"] + _WORTH_BREAKING_RULES
-        return Choices({"decode": "posterior" if pays else "viterbi"}, trials)
+        share_right = {name: float(np.average(found == labels, weights=weights)) for name, found in decoded.items()}
+        trials = tuple(Trial({"decode": name}, share) for name, share in share_right.items())
+        pays = share_right["posterior"] >= share_right["viterbi"] + _WORTH_BREAKING_RULES
+        chosen = "posterior" if pays else "viterbi"
+        _warn_of_rare_labels(training.classes[rare], shares[rare], np.isin(rare, decoded[chosen]))
+        return Choices({"decode": chosen}, trials)
+
+    @property
+    def thresholds_(self) -> dict[Any, float]:
+        """The probabilities above which rare labels are predicted with ``decode="f1"``."""
+        return {label: own for label, own in zip(self.classes_.tolist(), self._thresholds(), strict=True) if own < 1.0}
+
+    def _thresholds(self) -> np.ndarray:
+        return np.asarray(self.choices_.chosen.get("thresholds", np.ones(len(self.classes_))))
+
+    def decodes_labellings(self, decode: str | None) -> bool:
+        by_thresholds = decode is None and self.decode == BY_THRESHOLDS
+        return super().decodes_labellings("posterior" if by_thresholds else decode)
+
+    def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
+        if decode is None and self.decode == BY_THRESHOLDS:
+            return above_thresholds(answers.marginals, self._thresholds())
+        return super().decoded(answers, decode)
 
     def _decodes_jointly(self) -> bool:
         if (chosen := self.choices_.chosen.get("decode")) is not None:
@@ -413,9 +470,24 @@ class ChainCRF(SequenceField):
         """Return a LabelStream: ``push`` the positions of a sequence as they come, ``end`` it; see docs/streams.md."""
         from kernelfields.models.stream import LabelStream
 
+        if decode is None and self.decode == BY_THRESHOLDS:
+            raise ValueError("streams decode by 'viterbi' or 'posterior': name one of them, this field has decode='f1'")
         jointly = self.decodes_labellings(decode)
         return LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
 
     def _describe_spec(self) -> Document:
         # Readers of model files need not guess whether labels are those of entities.
         return {**super()._describe_spec(), "jointly": self._decodes_jointly()}
+
+
+def _warn_of_rare_labels(labels: np.ndarray, shares: np.ndarray, predicted: np.ndarray) -> None:
+    """Warn of rare labels that are never predicted for held-out data."""
+    if predicted.all():
+        return
+    left = zip(labels[~predicted].tolist(), shares[~predicted].tolist(), strict=True)
+    named = ", ".join(f"{label!r} ({share:.1%} of the positions)" for label, share in left)
+    warnings.warn(
+        f"never predicted for held-out data: {named}. decode='f1' predicts rare labels above thresholds of their own, "
+        "decode='posterior' or 'viterbi' confirms that the most probable labels are wanted (docs/rare_events.md)",
+        stacklevel=7,
+    )

@@ -14,13 +14,14 @@ from kernelfields.estimators.questions import Data, Reader
 from kernelfields.features.leakage import RepeatedLabels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques
-from kernelfields.models.fit import DevelopmentSet, FitOptions
+from kernelfields.models.fit import DevelopmentSet
 from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.pilot_folds import Parts
 from kernelfields.models.structure import StructurePath
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearch
+from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration
 
 
@@ -75,12 +76,12 @@ class FitState(Generic[Data, Reader]):
         if not scale or self.scaling is None:
             return parts
         # Each reader scales the kind of data that it reads.
-        return tuple(map(self.scaling.scaled, parts))  # type: ignore[arg-type, return-value]
+        return tuple(map(self.scaling.scaled, parts))  # type: ignore[return-value]
 
     def scale_columns(self, scale: bool) -> None:
         """Bring columns to one scale, or leave them as they are, where that is open."""
         if self.scaling is not None and scale:
-            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)  # type: ignore[arg-type, assignment]
+            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)
         self.scaling = None
 
 
@@ -94,4 +95,10 @@ class NoProgress(AbstractContextManager):
         """Show nothing."""
 
     def announce(self, text: str) -> None:
+        """Show nothing."""
+
+    def choosing(self) -> None:
+        """Show nothing."""
+
+    def fitting(self) -> None:
         """Show nothing."""

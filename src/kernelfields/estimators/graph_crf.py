@@ -132,8 +132,11 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
             reader, classes = part_of[0].unscaled(), part_of[1]
             graphs = reader.read(X, y, sample_weight, classes)
         else:
-            reader, declared = GraphReader(neighbours=self.neighbours is True), self._partial_settings().classes
-            graphs, classes = reader.learn(X, y, sample_weight, declared)
+            if y is None:
+                message = "GraphCRF requires y to be passed, but the target y is None: give an array for each graph"
+                raise ValueError(message)
+            reader, declared = GraphReader(neighbours=self.neighbours is True), self._declared_classes
+            graphs, classes = reader.learn(X, y, sample_weight, classes=declared)
         check_labels(graphs, self._family_spec(classes, graphs), classes)
         return reader, graphs, classes
 

@@ -23,13 +23,14 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.fingerprints import Fingerprint
-from kernelfields.data.readers import ChainReader, GraphReader, TableReader
+from kernelfields.data.readers import InputReader
 from kernelfields.data.ties import LabelSymmetry, read_ties
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
     attribute,
+    check_callbacks,
     check_count,
     check_declared,
     check_tolerance,
@@ -68,8 +69,6 @@ BasisLike: TypeAlias = "Basis | str"
 EngineLike: TypeAlias = "Engine | str"
 TiesLike: TypeAlias = LabelSymmetry | Sequence[LabelSymmetry]
 
-# The penalties of constraints that model files keep.
-_MASKS = ("edge", "start", "end", "label")
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
 
@@ -95,7 +94,7 @@ class FieldParameters(StoredEstimator):
     @property
     def relative_tolerance(self) -> float:
         """The relative gap at which a fit ends, at the latest where ``tol`` is "auto"."""
-        from kernelfields.models.partial import USUAL_TOLERANCE
+        from kernelfields.solvers.choice import USUAL_TOLERANCE
 
         return USUAL_TOLERANCE if isinstance(self.tol, str) else self.tol
 
@@ -118,7 +117,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     """A field with its parameters and what a fit has found; see the module for the hooks."""
 
     #: How data are read, and the kind of the family of labellings.
-    _reads: ClassVar[type[ChainReader | GraphReader | TableReader]]
+    _reads: ClassVar[type[InputReader]]
     _family_kind: ClassVar[str]
 
     classes_: np.ndarray = attribute()
@@ -151,8 +150,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     inference: object = attribute(None)
     decode: str = attribute("auto")
     partial_labels: PartialLabels | None = attribute(None)
-    #: Labels that positions may have, and those that share weights.
-    allowed: Any = attribute(None)
+    #: Labels that share weights.
     ties: TiesLike | None = attribute(None)
     #: Scores of neighbouring labels that do not depend on inputs, (L, L).
     transitions_: np.ndarray | None = attribute(None)
@@ -179,11 +177,25 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         if self.ties is not None:
             read_ties(self.ties)
 
-    def _partial_settings(self) -> PartialLabels:
-        """Return how to fit to labels that are partly known; raise if the settings cannot be used."""
-        from kernelfields.models.partial import resolve_partial_labels
+    def _partial_settings(self) -> PartialLabels | None:
+        """Return what is said of labels that are partly known, None for nothing; raise if it cannot be used."""
+        if self.partial_labels is None:
+            return None
+        from kernelfields.models.partial import check_partial_labels
 
-        return resolve_partial_labels(self.partial_labels)
+        return check_partial_labels(self.partial_labels)
+
+    @property
+    def _declared_classes(self) -> Any:
+        """All labels there are, where ``partial_labels`` names them."""
+        partial = self._partial_settings()
+        return None if partial is None else partial.classes
+
+    def _refuse_expectations(self, method: str, advice: str) -> None:
+        """Raise if a fit has expectations, which a method does not support."""
+        partial = self._partial_settings()
+        if partial is not None and partial.expects_shares:
+            raise ValueError(f"{method} takes labels only, and this field has expectations: {advice}")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -249,14 +261,17 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     # ---- where it is worked on
 
     def _progress(self) -> FitProgress | NoProgress:
-        """Return a context that shows the progress of a fit if ``verbose``."""
+        """Return a context that shows the progress of a fit: one of the callbacks, or its own if ``verbose``."""
         from kernelfields.estimators.fit_state import NoProgress
 
-        if not self.verbose:
+        if not (self.verbose or self.callbacks):
             return NoProgress()
         from kernelfields.reports.progress import FitProgress
 
-        return FitProgress(self.verbose, max_iter=self.max_iter)
+        for watcher in check_callbacks(self.callbacks):
+            if isinstance(watcher, FitProgress):
+                return watcher
+        return FitProgress(self.verbose, max_iter=self.max_iter) if self.verbose else NoProgress()
 
     def _n_values(self, data: Data) -> int:
         """Return about how many values the features of data have, where these may be anywhere."""
@@ -272,7 +287,8 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _engine(self, data: Data) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
-        local = self._partial_settings().expects_shares
+        partial = self._partial_settings()
+        local = partial is not None and partial.expects_shares
         return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
 
     def _travelling(self) -> Self:
@@ -299,13 +315,13 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         from kernelfields.models.documents import describe_parameters, describe_solution, describe_terms
 
         check_is_fitted(self, "field_")
-        certificates = self._certificates
+        certificates, (reader, terms) = self._certificates, self._without_idle_features()
         document = {
             "parameters": describe_parameters(self),
             "classes": self._described_classes(),
-            "inputs": self._reader.describe(),
+            "inputs": reader.describe(),
             "structure": self._describe_spec(),
-            **describe_terms(self.field_.terms),
+            **describe_terms(terms),
             "solution": describe_solution(self.solution_),
             "certificates": None if certificates is None else [asdict(certificate) for certificate in certificates],
         }
@@ -321,6 +337,21 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         if self.evidence_path_ is not None:
             document["evidence_path"] = [asdict(step) for step in self.evidence_path_.steps]
         return document
+
+    def _without_idle_features(self) -> tuple[Reader, Sequence[Term]]:
+        """Return the reader and the terms without named features that l1 has left no weight: answers stay the same."""
+        from kernelfields.models.documents import idle_features, without_features
+
+        reader, terms = self._reader, self.field_.terms
+        followed = self.laplace_ is not None or self.continuation_ is not None  # they hold numbers of all weights
+        if reader.encoder is None or followed or self.allowed is not None:
+            return reader, terms
+        idle = idle_features(terms, reader.n_features)
+        if idle is None:
+            return reader, terms
+        if idle.all():
+            idle[0] = False  # a reader without any name would not know what it reads
+        return reader.with_features(~idle), [without_features(term, idle) for term in terms]
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
@@ -382,7 +413,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     def _describe_spec(self) -> Document:
         """Return what is to be kept of which labels meet."""
         masks = self.field_.spec.masks
-        return {} if masks is None else {"masks": {name: getattr(masks, name) for name in _MASKS}}
+        return {} if masks is None else {"masks": masks.describe()}
 
     @classmethod
     def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:

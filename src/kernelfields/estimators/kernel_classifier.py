@@ -17,15 +17,15 @@ from sklearn.utils.validation import _check_sample_weight
 from kernelfields.data.chains import weigh_samples
 from kernelfields.data.cliques import GraphNodes
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.partial_labels import (
-    LabelWeights,
-    SoftTargets,
-    known_labels,
-    read_labels,
-    tells_partly,
+from kernelfields.data.partial_labels import LabelWeights, SoftTargets, known_labels, tells_partly
+from kernelfields.data.readers import TableReader, read_labels
+from kernelfields.data.reading import (
+    SAMPLES,
+    Matrix,
+    check_class_weight,
+    is_sequence,
+    warn_of_minus_one,
 )
-from kernelfields.data.readers import TableReader
-from kernelfields.data.reading import SAMPLES, Matrix, check_class_weight, is_sequence, warn_of_minus_one
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.fit_state import FitState
@@ -37,12 +37,13 @@ from kernelfields.inference.single import softmax
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.fit import FitOptions, FittedField
+from kernelfields.models.fit import FittedField
 from kernelfields.numerics.containers import shape_of
 from kernelfields.numerics.parameters import check_tolerance, declares_parameters, is_auto, parameter, variances_or_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.posterior.laplace.probit import probit_marginals
 from kernelfields.posterior.laplace.samples import label_variances
+from kernelfields.solvers.choice import FitOptions
 
 # Problems with this few feature values are solved as exactly as doubles allow: it takes hundredths of a second.
 _SMALL = 100_000
@@ -136,12 +137,12 @@ class KernelClassifier(TableField[Graphs]):
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
     ) -> tuple[TableReader, Graphs, np.ndarray]:
         reader = TableReader()
-        known = self._partial_settings().classes if part_of is None else part_of[1]
+        known = self._declared_classes if part_of is None else part_of[1]
         if tells_partly(y) or (y is not None and known is not None and part_of is None):
-            data, classes = partly_labelled(reader.learn(self, X)[0], y, sample_weight, known)
+            data, classes = partly_labelled(reader.learn_rows(self, X)[0], y, sample_weight, known)
         else:
             _refuse_rows(y)
-            inputs, targets = reader.learn(self, X, y)
+            inputs, targets = reader.learn_rows(self, X, y)
             check_classification_targets(targets)
             classes, labels = np.unique(targets, return_inverse=True)
             if len(classes) < 2:
@@ -163,10 +164,10 @@ class KernelClassifier(TableField[Graphs]):
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         if y is None:
-            return single_nodes(self._reader.read(self, X)[0])
+            return single_nodes(self._reader.read_rows(self, X)[0])
         if tells_partly(y):
-            return partly_labelled(self._reader.read(self, X)[0], y, sample_weight, self.classes_)[0]
-        inputs, targets = self._reader.read(self, X, y)
+            return partly_labelled(self._reader.read_rows(self, X)[0], y, sample_weight, self.classes_)[0]
+        inputs, targets = self._reader.read_rows(self, X, y)
         unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())
         if unknown:
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")

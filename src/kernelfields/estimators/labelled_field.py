@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.fingerprints import fingerprint
+from kernelfields.data.label_dictionary import is_rule
 from kernelfields.data.partial_labels import SoftRows, share_right
-from kernelfields.data.reading import (
-    random_generator,
-)
+from kernelfields.data.reading import random_generator
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.kept_field import EngineLike
 from kernelfields.estimators.questions import Data, Reader
+from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
     check_callbacks,
     declares_parameters,
@@ -75,7 +74,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
             are, see docs/dask.md.
         y : the labels of each position or node, of single inputs (n,), of several labels (n, K) of 0 and 1
             Segments may also be written as lists of (begin, end, label) for each sequence. Labels may be partly known:
-            None, or sets of allowed ones (NaN among 0 and 1); SegmentCRF then needs ``max_duration``.
+            None, or sets of possible ones (NaN among 0 and 1); SegmentCRF then needs ``max_duration``.
         sample_weight : one weight for each sequence, graph or single input
         X_dev, y_dev : a development set
             The fit stops when it has not improved for 5 iterations, and keeps what was best there.
@@ -135,11 +134,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
     def _described(self) -> dict[str, str]:
         """Return what must not change from batch to batch."""
         own = self.get_params(deep=False)
-        described = {name: repr(value) for name, value in own.items() if name not in _MAY_CHANGE}
-        if isinstance(allowed := own.get("allowed"), BaseEstimator):
-            # scikit-learn shortens the representation of a dictionary of many words.
-            described["allowed"] = f"{type(allowed).__name__}({allowed.get_params(deep=False)})"
-        return described
+        return {name: _described_value(value) for name, value in own.items() if name not in _MAY_CHANGE}
 
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
         from kernelfields.models.continuation import Continuation
@@ -182,7 +177,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         grown = with_labels(terms, places, len(classes))
         assert self.continuation_ is not None, "a batch was fitted before"
         self.continuation_ = self.continuation_.with_labels(grown, places, len(classes))
-        self._reader = self._reader.with_labels(places, len(classes))  # type: ignore[assignment]  # a reader of the kind
+        self._reader = self._reader.with_labels(places, len(classes))
         self.classes_ = classes
         self.field_ = Field(grown, self._spec_for(classes))
         self._set_views()
@@ -195,6 +190,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         """Return the data of one more batch, as the field reads those of a fit."""
         return self._read_fitted(X, y, sample_weight)
 
+    @runs_on_workers
     def _fit_next_batch(self, X: object, y: object, sample_weight: object) -> None:
         from kernelfields.models.continuation import fit_continued, with_pivots
         from kernelfields.models.field import Field
@@ -222,7 +218,14 @@ class LabelledField(FieldEstimator[Data, Reader]):
         if self._fitted_items is not None:
             self._fitted_items = self._fitted_items.joined(fingerprint(data))
         self._set_views()
-        warn_of_solution(solution, self.relative_tolerance, stacklevel=3)
+        warn_of_solution(solution, self.relative_tolerance, stacklevel=4)
+
+
+def _described_value(value: Any) -> str:
+    if not is_rule(value):
+        return repr(value)
+    # scikit-learn shortens the representation of a dictionary of many words.
+    return f"{type(value).__name__}({value.get_params(deep=False)})"  # type: ignore[attr-defined]  # an estimator
 
 
 def _refuse_unknown(data: PackedData) -> None:

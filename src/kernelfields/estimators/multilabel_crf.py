@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from kernelfields.data.cliques import EdgeCliques
-from kernelfields.data.indicators import INSTANCES, read_partial_indicator
+from kernelfields.data.indicators import INSTANCES, read_indicator
 from kernelfields.data.label_cliques import LabelCliques, LabelledInstances, LabelPairs
 from kernelfields.data.partial_labels import informative
 from kernelfields.data.readers import TableReader
@@ -27,11 +27,13 @@ from kernelfields.estimators.inspecting.explanations import Compared
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.kernel_classifier import TableField
 from kernelfields.estimators.questions import Tokens
+from kernelfields.estimators.rare_labels import half_largest_f1
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
-from kernelfields.models.build import Edge, InstanceTerms, NamedCliques, pair_names, split_sum
+from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.fit import FittedField
+from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.label_graph import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.models.model_file import Document
 from kernelfields.models.pilot_fit import Choices
@@ -63,7 +65,7 @@ def _check_edges(edges: object, name: str) -> None:
         return
     or_none(check_prior_variance)(edges.prior_variance, f"prior_variance of {name}")
     for setting, usual in (("window", None), ("support", None), ("label_kernel", "delta"), ("name", None)):
-        if repr(getattr(edges, setting)) != repr(usual):
+        if repr(edges.get_params(deep=False)[setting]) != repr(usual):
             raise ValueError(f"{name} of several labels have no {setting}: leave it out of {edges!r}")
 
 
@@ -145,8 +147,8 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
     ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
         reader = TableReader()
-        inputs, _ = reader.learn(self, X)
-        labels, partial, columns = read_partial_indicator(y, inputs.shape[0])
+        inputs, _ = reader.learn_rows(self, X)
+        labels, partial, columns = read_indicator(y, inputs.shape[0])
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         names: list = list(range(labels.shape[1])) if columns is None else columns
         if len(set(names)) < len(names):
@@ -154,9 +156,9 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         return reader, LabelledInstances.build(inputs, len(names), {}, labels, weights, partial), np.array(names)
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> LabelledInstances:
-        (inputs, _), labels, partial, weights = self._reader.read(self, X), None, None, None
+        (inputs, _), labels, partial, weights = self._reader.read_rows(self, X), None, None, None
         if y is not None:
-            labels, partial, _ = read_partial_indicator(y, inputs.shape[0], self.label_names_.tolist())
+            labels, partial, _ = read_indicator(y, inputs.shape[0], self.label_names_.tolist())
             weights = check_sample_weight(sample_weight, len(labels), INSTANCES)
         return LabelledInstances.build(inputs, self.n_labels_, {}, labels, weights, partial)
 
@@ -171,7 +173,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         return whole, self.label_names_[part].item(), None if tokens is None else tokens[whole]
 
     def _read_known(self, known: object, data: LabelledInstances) -> tuple[np.ndarray, np.ndarray | None]:
-        labels, partial, _ = read_partial_indicator(known, data.n_instances, self.label_names_.tolist())
+        labels, partial, _ = read_indicator(known, data.n_instances, self.label_names_.tolist())
         return labels.reshape(-1), partial
 
     def _learn_again(
@@ -185,7 +187,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         return reading
 
     def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        labels, _, columns = read_partial_indicator(y, len(lengths))
+        labels, _, columns = read_indicator(y, len(lengths))
         return np.array(range(labels.shape[1]) if columns is None else columns), None
 
     def _family_spec(self, classes: np.ndarray, data: LabelledInstances) -> FamilySpec:
@@ -227,7 +229,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         if not self._learns_in_pilot:
             return Choices()
         marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
-        learn = _half_largest_f1 if self.decision == "f1" else _lowest_without_loss
+        learn = half_largest_f1 if self.decision == "f1" else _lowest_without_loss
         weights = held_out.position_weights
         if held_out.partial is not None:
             weights = weights * informative(held_out.partial)
@@ -388,7 +390,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         Where labels are NaN, those count that are known; an instance of which none is does not count.
         """
         predicted = self.predict(X, decode)
-        labels, partial, _ = read_partial_indicator(y, len(predicted), self.label_names_.tolist())
+        labels, partial, _ = read_indicator(y, len(predicted), self.label_names_.tolist())
         known = np.ones(labels.shape, bool) if partial is None else informative(partial).reshape(labels.shape)
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES) * known.any(axis=1)
         if not weights.any():
@@ -468,13 +470,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         tags.target_tags.single_output = False
         tags.target_tags.two_d_labels = True
         return tags
-
-
-def _half_largest_f1(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
-    """Return half the largest F1, over all labels together, of those above some threshold; 1/2 without any label."""
-    order = np.argsort(-probabilities, kind="stable")
-    right = np.cumsum((weights * labels)[order])
-    return 0.5 if not right[-1] > 0 else float((right / (np.cumsum(weights[order]) + right[-1])).max())
 
 
 def _lowest_without_loss(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:

@@ -7,7 +7,7 @@ potentials of the labels:
     p(y | x, known)       exp(score(y) + sum_t log q_t(y_t)) / Z(u + log q)
     log p(known | x)      log Z(u + log q) - log Z(u)
 
-Weights count relative to the largest of their position, so that a label, or a set of allowed ones, has the weight one.
+Weights count relative to the largest of their position, so that a label, or a set of possible ones, has the weight one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeV
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.partial_labels import LabelWeights, as_log_weights, read_labels
+from kernelfields.data.partial_labels import LabelWeights, as_log_weights
 from kernelfields.data.ragged import Ragged, plain_strings
+from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import SEQUENCES, ItemNames, locate, plain_label, random_generator
 from kernelfields.engines.choice import answers_collections
 from kernelfields.numerics.parameters import check_count
 
 if TYPE_CHECKING:
-    from kernelfields.data.readers import ChainReader, GraphReader, TableReader
+    from kernelfields.data.readers import InputReader
     from kernelfields.engines.engine import PackedData
     from kernelfields.inference.answers import Answers
     from kernelfields.reports.tables import Table
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 #: Packed data of an estimator, and how it reads them.
 Data = TypeVar("Data", bound="PackedData")
-Reader = TypeVar("Reader", bound="ChainReader | GraphReader | TableReader")
+Reader = TypeVar("Reader", bound="InputReader")
 #: Seeds of random draws.
 Seed = int | np.random.Generator | np.random.RandomState | None
 #: Answers with one entry for each item: a list of arrays, or one array, as the estimator has it.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from kernelfields.data.cliques import EndCliques, StartCliques
-from kernelfields.data.readers import ChainReader
+from kernelfields.data.readers import InputReader
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.inference.ring import Rings
 from kernelfields.numerics.parameters import declares_parameters
 from kernelfields.numerics.windows import STATISTICS
 
 
-class RingReader(ChainReader):
-    """Reads sequences as :class:`ChainReader` does, and closes them."""
+class RingReader(InputReader):
+    """Reads sequences as :class:`InputReader` does, and closes them."""
 
     packs = Rings
 

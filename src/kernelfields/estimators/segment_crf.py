@@ -13,9 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.partial_labels import LabelWeights, as_log_weights
-from kernelfields.data.readers import ChainReader
+from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import plain_label, random_generator
 from kernelfields.data.segments import (
     DURATION,
@@ -50,6 +49,12 @@ from kernelfields.reports.sequences import LabelledSequence
 
 #: Begin, end and label of a segment.
 Bounded: TypeAlias = tuple[int, int, Any]
+
+
+class SegmentReader(InputReader):
+    """Reads sequences as :class:`InputReader` does, as those that are cut into segments."""
+
+    packs = SegmentedChains
 
 
 @declares_parameters
@@ -100,6 +105,7 @@ class SegmentCRF(SequenceField):
     """
 
     kind = "SegmentCRF"
+    _reads = SegmentReader
     _family_kind = "segments"
 
     durations: DurationCliques | str | None = parameter("auto", clique_set(DurationCliques, auto=True))
@@ -139,8 +145,9 @@ class SegmentCRF(SequenceField):
 
         Of labels that are partly known, one labelling stands for all, cut anyhow.
         """
+        assert isinstance(chains, SegmentedChains), "SegmentReader packs them so"
         if chains.labels is None:
-            return SegmentedChains.of(chains, None)
+            return chains
         if chains.partial is not None and begins is not None:
             raise ValueError(
                 "labels that are partly known are written position by position, not as segments (begin, end, label)"
@@ -148,15 +155,15 @@ class SegmentCRF(SequenceField):
         if begins is None:
             cut = self.repeats or chains.partial is not None
             begins = begins_of(chains.labels, chains.offsets, longest if cut else None)
-        return SegmentedChains.of(chains, begins)
+        return replace(chains, begins=begins)
 
     def _learn(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[ChainReader, np.ndarray] | None = None
-    ) -> tuple[ChainReader, SegmentedChains, np.ndarray]:
+        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
+    ) -> tuple[InputReader, SegmentedChains, np.ndarray]:
         y, begins = _plain_labels(self.training_labels(y, warn=part_of is None))
         reader = self._new_reader()
         known = None if part_of is None else part_of[1]
-        known = self._partial_settings().classes if known is None else known
+        known = self._declared_classes if known is None else known
         chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.allowed)
         if chains.partial is not None and self.max_duration is None:
             raise ValueError("some labels of y are not known, nor how long segments are: give max_duration")
@@ -184,12 +191,11 @@ class SegmentCRF(SequenceField):
                 raise ValueError("max_duration is read off segments of this process: give it for Dask collections")
             begins, ends, _ = data.segments
             longest = min(2 * int((ends - begins).max()), int(data.lengths.max()))
-        masks = resolve_constraints(self.constraints, classes)
-        return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=bool(self.repeats))
+        masks, repeats = self._masks(classes), bool(self.repeats)
+        return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=repeats)
 
     def _spec_for(self, classes: np.ndarray) -> FamilySpec:
-        masks = resolve_constraints(self.constraints, classes)
-        return replace(self.field_.spec, n_labels=len(classes), masks=masks)
+        return replace(self.field_.spec, n_labels=len(classes), masks=self._masks(classes))
 
     def _decodes_jointly(self) -> bool:
         return True
@@ -382,7 +388,7 @@ class SegmentCRF(SequenceField):
         return replace(super()._rebuilt_spec(described, classes), max_duration=longest, repeats=repeats)
 
     @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: ChainReader, spec: FamilySpec) -> None:
+    def _check_terms(cls, terms: Sequence[Term], reader: InputReader, spec: FamilySpec) -> None:
         for term in terms:
             if term.group == DURATION and term.clique.max_duration != spec.max_duration:
                 raise ValueError("the durations of a set are not those of the field")

@@ -27,18 +27,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.partial_labels import (
-    SoftTargets,
-    certain,
-    log_weights,
-    read_labels,
-    share_right,
-    tells_partly,
-)
-from kernelfields.data.readers import is_feature_sequences
+from kernelfields.data.partial_labels import SoftTargets, certain, log_weights, share_right, tells_partly
+from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import (
     SAMPLES,
     check_class_weight,
+    is_feature_sequences,
     is_sequence,
     warn_of_minus_one,
 )
@@ -63,12 +57,12 @@ from kernelfields.numerics.parameters import (
     attribute,
     check_count,
     check_prior_variance,
+    check_window,
     declares_parameters,
     is_auto,
     parameter,
 )
 from kernelfields.numerics.threads import Workers
-from kernelfields.numerics.windows import window_of_inputs
 from kernelfields.reports.inspection import (
     Explanation,
     ModelSummary,
@@ -129,7 +123,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
 
     kernel: KernelLike = parameter("auto", first=True)
     n_states: int = parameter(3, check_count)
-    window: int | tuple[int, int] = parameter(1, window_of_inputs)
+    window: int | tuple[int, int] = parameter(1, check_window)
     prior_variance: float = parameter(1.0, _check_variance)
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
@@ -197,7 +191,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
             ],
             constraints=apart,
             partial_labels=PartialLabels(classes=list(states)),
-            **{name: getattr(self, name) for name in _OF_THE_CHAIN},
+            **{name: value for name, value in self.get_params(deep=False).items() if name in _OF_THE_CHAIN},
         )
 
     # ---- what a search by cross-validation needs, as FieldEstimator has it

@@ -16,7 +16,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from kernelfields.data.partial_labels import is_partial, replace_unseen, single_labels
+from kernelfields.data.partial_labels import replace_unseen, single_labels
+from kernelfields.data.reading import is_partial
 from kernelfields.data.segments import are_segments, read_segments
 from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_places, refuse_annotators, taken
 from kernelfields.models.wrapped_field import field_inside

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.data.partial_labels import is_partial, single_labels
-from kernelfields.data.reading import is_sequence, locate, plain_label
+from kernelfields.data.partial_labels import single_labels
+from kernelfields.data.reading import is_partial, is_sequence, locate, plain_label
 from kernelfields.numerics.containers import entries_listed, n_dimensions, shape_of
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int

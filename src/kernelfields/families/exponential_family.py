@@ -161,7 +161,7 @@ class ExponentialFamily(ABC):
         return minimise(self.at, mean, start, precision, tol, max_iter)
 
     def check(self, vector: ArrayLike, name: str, forbidden: bool = False) -> np.ndarray:
-        """Return a vector as float64 of shape (d,), finite or, where allowed, minus infinity; else ValueError."""
+        """Return a vector as float64 of shape (d,), finite or, where it may be, minus infinity; else ValueError."""
         checked = np.ascontiguousarray(vector, dtype=np.float64)
         if checked.shape != (self.n_statistics,):
             raise ValueError(f"{name} must have shape ({self.n_statistics},), got {checked.shape}")

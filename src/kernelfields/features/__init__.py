@@ -6,14 +6,16 @@ Names load on first use: the reader of served models needs the rules of feature 
 from typing import TYPE_CHECKING
 
 from kernelfields.numerics.lazy import lazy_names
-from kernelfields.numerics.windows import check_window, window_view
+from kernelfields.numerics.parameters import check_window
+from kernelfields.numerics.windows import window_view
 
 if TYPE_CHECKING:
     from kernelfields.data.dicts import FeatureDictEncoder
     from kernelfields.data.frames import FrameSequences, read_frame, split_lengths
-    from kernelfields.data.readers import is_feature_sequences
+    from kernelfields.data.reading import is_feature_sequences
     from kernelfields.features.embeddings import Embeddings
     from kernelfields.features.out_of_fold import OutOfFold
+    from kernelfields.features.sequence_summaries import SequenceSummaries
     from kernelfields.features.sequencewise import SequenceUnion, Sequencewise
     from kernelfields.features.text import TextFeatures
     from kernelfields.features.tuned_encoder import TunedEncoder
@@ -24,6 +26,7 @@ __all__ = [
     "FeatureDictEncoder",
     "FrameSequences",
     "OutOfFold",
+    "SequenceSummaries",
     "SequenceUnion",
     "Sequencewise",
     "TextFeatures",
@@ -42,7 +45,8 @@ __getattr__, __dir__ = lazy_names(
         "embeddings": ["Embeddings"],
         "kernelfields.data.frames": ["FrameSequences", "read_frame", "split_lengths"],
         "out_of_fold": ["OutOfFold"],
-        "kernelfields.data.readers": ["is_feature_sequences"],
+        "kernelfields.data.reading": ["is_feature_sequences"],
+        "sequence_summaries": ["SequenceSummaries"],
         "sequencewise": ["SequenceUnion", "Sequencewise"],
         "text": ["TextFeatures"],
         "tuned_encoder": ["TunedEncoder"],

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
 
-from kernelfields.data.partial_labels import SoftRows, certain, read_labels
+from kernelfields.data.partial_labels import SoftRows, certain
+from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, check_number
 from kernelfields.numerics.parameters import is_sequence, is_whole
 

@@ -27,10 +27,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import GRAPHS, holds_graphs, read_graphs
-from kernelfields.data.readers import is_feature_sequences
-from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, pack_inputs
+from kernelfields.data.readers import InputReader
+from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, is_feature_sequences
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, labels_by_position
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
@@ -110,15 +109,15 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the estimator to all positions; ``fit_transform`` gives predictions out of fold as well."""
         self._check_fittable()
-        encoder = _encoder_of(X)
-        inputs = _rows_of(X, encoder)
-        return self._keep(inputs, encoder, self._fitted(inputs.rows, *inputs.labels(y), "the fit to all"))
+        reader = InputReader(finite=False, warns=False)
+        inputs = _rows_of(X, reader, reader.learn_inputs)
+        return self._keep(inputs, reader, self._fitted(inputs.rows, *inputs.labels(y), "the fit to all"))
 
     def fit_transform(self, X: Any, y: Any) -> Any:
         """Return predictions out of fold in the form of X, and fit the estimator to all positions."""
         self._check_fittable()
-        encoder = _encoder_of(X)
-        inputs = _rows_of(X, encoder)
+        reader = InputReader(finite=False, warns=False)
+        inputs = _rows_of(X, reader, reader.learn_inputs)
         rows, (labels, known) = inputs.rows, inputs.labels(y)
         folds = self._folds(X, inputs, labels)
         fold_of_row, n_folds = folds[inputs.units], int(folds.max()) + 1
@@ -133,7 +132,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         predictions = np.empty((len(fold_of_row), parts[0].shape[1]))
         for fold, own in parts.items():
             predictions[fold_of_row == fold] = own
-        self._keep(inputs, encoder, whole)
+        self._keep(inputs, reader, whole)
         self.folds_ = folds
         return inputs.form(predictions)
 
@@ -142,7 +141,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         check_is_fitted(self, "estimator_")
         if is_empty(X):
             return []
-        inputs, width = _rows_of(X, self._encoder), self.n_features_in_
+        inputs, width = _rows_of(X, self._reader, self._reader.read_inputs), self.n_features_in_
         if inputs.rows.shape[1] != width:
             raise ValueError(f"X has {inputs.rows.shape[1]} features, but the estimator was fitted with {width}")
         return inputs.form(self._predictions(self.estimator_, inputs.rows))
@@ -150,7 +149,8 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
     def describe(self) -> dict[str, object]:
         """Return the estimator as arrays, and how inputs come to it; TypeError for an estimator that is no data."""
         check_is_fitted(self, "estimator_")
-        names = None if self._encoder is None else self._encoder.spec()
+        encoder = self._reader.encoder
+        names = None if encoder is None else encoder.spec()
         model = store_classifier(self.estimator_)
         return {"clip": self.clip, "n_features": self.n_features_in_, "names": names, "estimator": model}
 
@@ -160,10 +160,9 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         model = StoredClassifier(described["estimator"])
         made = cls(model, clip=described["clip"])
         made._check_parameters()
-        names = described["names"]
-        made._encoder = None if names is None else FeatureDictEncoder.from_spec(names)
         made.estimator_, made.classes_ = model, model.classes_
         made.n_features_in_ = int(described["n_features"])
+        made._reader = InputReader.of_names(described["names"], made.n_features_in_, finite=False, warns=False)
         return made
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -210,8 +209,8 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
             made = wide
         return np.log(np.maximum(made, self.clip))
 
-    def _keep(self, inputs: _Inputs, encoder: FeatureDictEncoder | None, model: Any) -> Self:
-        self.estimator_, self._encoder, self.n_features_in_ = model, encoder, inputs.rows.shape[1]
+    def _keep(self, inputs: _Inputs, reader: InputReader, model: Any) -> Self:
+        self.estimator_, self._reader, self.n_features_in_ = model, reader, inputs.rows.shape[1]
         self.classes_ = model.classes_
         return self
 
@@ -225,23 +224,16 @@ def _named(what: str, estimator: object) -> Iterator[None]:
         raise ValueError(f"{what}: {type(estimator).__name__} failed: {error}") from error
 
 
-def _encoder_of(X: Any) -> FeatureDictEncoder | None:
-    """Return an encoder of the feature dicts or strings of X; None where X holds numbers."""
-    return FeatureDictEncoder().fit(X) if is_feature_sequences(X) else None
-
-
-def _rows_of(X: Any, encoder: FeatureDictEncoder | None) -> _Inputs:
-    """Return sequences, graphs or a table as rows."""
-    if encoder is not None:
-        rows, offsets = encoder.transform(X)
-        return _Inputs(rows, offsets, SEQUENCES, lambda made: _cut(made, offsets))
-    if n_dimensions(X) == 2:
+def _rows_of(X: Any, reader: InputReader, read: Callable[[Any], tuple[Matrix, np.ndarray]]) -> _Inputs:
+    """Return sequences, graphs or a table as rows; ``read`` is how the reader learns or reads sequences."""
+    numbers = reader.encoder is None and not is_feature_sequences(X)
+    if numbers and n_dimensions(X) == 2:
         rows = check_array(X, accept_sparse="csr", ensure_all_finite=False)
         return _Inputs(rows, np.arange(rows.shape[0] + 1), SAMPLES, lambda made: made)
-    if holds_graphs(X):
+    if numbers and holds_graphs(X):
         rows, offsets, *_ = read_graphs(X)
         return _Inputs(rows, offsets, GRAPHS, lambda made: [*map(_with_nodes, X, _cut(made, offsets))])
-    rows, offsets = pack_inputs(X, finite=False)
+    rows, offsets = read(X)
     return _Inputs(rows, offsets, SEQUENCES, lambda made: _cut(made, offsets))
 
 

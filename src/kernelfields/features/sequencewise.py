@@ -27,10 +27,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.column_names import check_columns, shared_columns
-from kernelfields.data.dicts import FeatureDictEncoder
-from kernelfields.data.readers import is_feature_sequences
-from kernelfields.data.reading import Matrix, has_no_rows, is_empty, pack_inputs
+from kernelfields.data.readers import InputReader
+from kernelfields.data.reading import Matrix, is_empty
 from kernelfields.features.folds import known_labels, labels_by_position
 from kernelfields.features.stored_transformers import rebuild_transformer_of, store_transformer
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
@@ -52,27 +50,21 @@ class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
     """Base of transformers of sequences whose columns are those of the fit, by number and, for frames, by name."""
 
     n_features_in_: int
-    _columns: list[str] | None
+    _reader: InputReader
 
-    def _learn_columns(self, width: int, names: list[str] | None) -> None:
-        self.n_features_in_, self._columns = width, names
+    def _read_by(self, reader: InputReader) -> None:
+        """Take the reader of the sequences of a fit."""
+        self._reader, self.n_features_in_ = reader, reader.n_features
         self.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        if reader.columns is not None:
+            self.feature_names_in_ = np.array(reader.columns, dtype=object)
 
-    def _read(self, X: Any, finite: bool = True) -> tuple[Matrix, np.ndarray]:
+    def _read(self, X: Any) -> tuple[Matrix, np.ndarray]:
         """Return the rows of sequences and where each begins; ValueError where columns are not those of the fit."""
         check_is_fitted(self, "n_features_in_")
         if is_empty(X):
             return np.zeros((0, self.n_features_in_)), np.zeros(1, dtype=np.int64)
-        rows, offsets = pack_inputs(X, finite=finite, width=self.n_features_in_)
-        if rows.shape[0]:
-            check_columns([x for x in X if not has_no_rows(x)], self._columns, "sequence")
-        if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} columns, but {type(self).__name__} was fitted with {self.n_features_in_}"
-            )
-        return rows, offsets
+        return self._reader.read_inputs(X)
 
 
 @TRANSFORMERS.register("sequencewise")
@@ -102,14 +94,15 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
 
     def transform(self, X: Any) -> list:
         """Return the transformed sequences as a list."""
-        stacked, offsets = self._read(X, finite=False)
+        stacked, offsets = self._read(X)
         return self._split(self.transformer_.transform(stacked), offsets) if stacked.shape[0] else list(X)
 
     @available_if(_names_its_columns)
     def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> np.ndarray:
         """Return the transformer's names for its output columns."""
         check_is_fitted(self, "transformer_")
-        return self.transformer_.get_feature_names_out(self._columns if input_features is None else input_features)
+        names = self._reader.columns if input_features is None else input_features
+        return self.transformer_.get_feature_names_out(names)
 
     @available_if(_sets_its_output)
     def set_output(self, *, transform: str | None = None) -> Sequencewise:
@@ -122,8 +115,8 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
     def describe(self) -> dict[str, object]:
         """Return the fitted transformer as arrays, and its columns; TypeError for one that is no data."""
         check_is_fitted(self, "transformer_")
-        names = None if self._columns is None else list(self._columns)
-        return {"transformer": store_transformer(self.transformer_), "n_features": self.n_features_in_, "names": names}
+        columns = {"n_features": self.n_features_in_, "names": self._reader.columns}
+        return {"transformer": store_transformer(self.transformer_), **columns}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
@@ -132,17 +125,17 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
         fitted = rebuild_transformer_of(described["transformer"], width)
         made = cls(clone(fitted))
         made.transformer_ = fitted
-        made._learn_columns(width, described["names"])
+        made._read_by(InputReader(width, columns=described["names"], finite=False))
         return made
 
     def _stack_for_fit(self, X: object, y: object) -> tuple[Matrix, np.ndarray | None, np.ndarray]:
-        stacked, offsets = pack_inputs(X, finite=False)
-        labels = None
+        reader, labels = InputReader(finite=False), None
+        stacked, offsets = reader.learn_arrays(X)
         if y is not None:
             every, known = known_labels(labels_by_position(y, np.diff(offsets)), np.diff(offsets))
             labels = every if known.all() else None
         self.transformer_ = clone(self.transformer)
-        self._learn_columns(stacked.shape[1], shared_columns(X, "sequence"))  # type: ignore[arg-type]  # it was packed
+        self._read_by(reader)
         return stacked, labels, offsets
 
     def _split(self, rows: Any, offsets: np.ndarray) -> list:
@@ -151,7 +144,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
                 f"the transformer made {rows.shape[0]} rows of {offsets[-1]} positions: it must keep each row"
             )
         rows = rows.tocsr() if sp.issparse(rows) else rows
-        if hasattr(rows, "columns") and self._columns is not None and _names_its_columns(self):
+        if hasattr(rows, "columns") and self._reader.columns is not None and _names_its_columns(self):
             # The transformer has seen an array, whose columns have no names.
             rows.columns = list(self.get_feature_names_out())
         parts = [rows[first:last] for first, last in pairwise(offsets.tolist())]
@@ -180,16 +173,12 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """Fit every transformer; return the joined sequences."""
         self._check_parameters()
         self.transformers_ = {name: part if part == _PASSTHROUGH else clone(part) for name, part in self.transformers}
-        self._encoders: dict[str, FeatureDictEncoder] = {}
+        self._readers = {name: InputReader(warns=False) for name in self.transformers_}
         parts = {}
         for name, transformer in self.transformers_.items():
             made = X if isinstance(transformer, str) else transformer.fit_transform(X, y)
-            if is_feature_sequences(made):
-                self._encoders[name] = FeatureDictEncoder()
-                parts[name] = self._encoders[name].fit_transform(made)
-            else:
-                parts[name] = pack_inputs(made)
-        ends = np.cumsum([0, *(rows.shape[1] for rows, _ in parts.values())]).tolist()
+            parts[name] = self._readers[name].learn_inputs(made)
+        ends = np.cumsum([0, *(reader.n_features for reader in self._readers.values())]).tolist()
         self.columns_ = dict(zip(parts, pairwise(ends), strict=True))
         return self._joined(parts)
 
@@ -199,13 +188,10 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         parts = {}
         for name, transformer in self.transformers_.items():
             made = X if isinstance(transformer, str) else transformer.transform(X)
-            first, last = self.columns_[name]
-            if name in self._encoders:
-                parts[name] = self._encoders[name].transform(made)
-            else:
-                parts[name] = pack_inputs(made, width=last - first)
-            if (width := parts[name][0].shape[1]) != last - first:
-                raise ValueError(f"{name!r} made {width} columns, but {last - first} when it was fitted")
+            try:
+                parts[name] = self._readers[name].read_inputs(made)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"what {name!r} made of X: {error}") from error
         return self._joined(parts)
 
     def describe(self) -> dict[str, object]:
@@ -214,7 +200,8 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         parts = []
         for name, transformer in self.transformers_.items():
             made = transformer if isinstance(transformer, str) else describe_transformer(transformer)
-            names = self._encoders[name].spec() if name in self._encoders else None
+            encoder = self._readers[name].encoder
+            names = None if encoder is None else encoder.spec()
             parts.append({"name": name, "transformer": made, "names": names, "columns": list(self.columns_[name])})
         return {"parts": parts}
 
@@ -230,8 +217,10 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         union.columns_ = {
             name: (int(first), int(last)) for name, part in parts.items() for first, last in [part["columns"]]
         }
-        named = {name: part["names"] for name, part in parts.items() if part["names"] is not None}
-        union._encoders = {name: FeatureDictEncoder.from_spec(names) for name, names in named.items()}
+        union._readers = {
+            name: InputReader.of_names(part["names"], last - first, warns=False)
+            for (name, part), (first, last) in zip(parts.items(), union.columns_.values(), strict=True)
+        }
         return union
 
     def _check_parameters(self) -> None:

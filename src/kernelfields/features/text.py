@@ -186,7 +186,8 @@ class TextFeatures(WordTransformer):
     def transform(self, X: object) -> list[list[list[str]]]:
         """Return the feature strings of every position of every sequence."""
         read = self.columns_of(X)
-        options = {name: getattr(self, name) for name in (*_BOUNDS, "shapes", "flags", "bigrams")}
+        given = self.get_params(deep=False)
+        options: dict[str, Any] = {name: given[name] for name in (*_BOUNDS, "shapes", "flags", "bigrams")}
         expand = Expansion(text_patterns(0, range(1, 1 + _n_tags(read)), **options))
         return [expand.of_columns(columns) if columns[0] else [] for columns in read]
 
@@ -201,8 +202,8 @@ class TextFeatures(WordTransformer):
         n_tags = described["n_tags"]
         rebuilt = cls(**{name: value for name, value in described.items() if name != "n_tags"})
         for name in ("shapes", "flags", "bigrams"):
-            if not isinstance(getattr(rebuilt, name), bool):
-                raise ValueError(f"{name} must be True or False, got {getattr(rebuilt, name)!r:.60}")
+            if not isinstance(described[name], bool):
+                raise ValueError(f"{name} must be True or False, got {described[name]!r:.60}")
         rebuilt.transform([])
         if n_tags is not None:
             if not is_whole(n_tags) or n_tags < 0:
@@ -212,8 +213,9 @@ class TextFeatures(WordTransformer):
 
     def columns_of(self, X: object) -> list[list[list[str]]]:
         """Return for every sequence the column of its words and those of its tags."""
+        given = self.get_params(deep=False)
         for name, (least, most) in _BOUNDS.items():
-            value = getattr(self, name)
+            value = given[name]
             if not is_whole(value) or not least <= value <= most:
                 raise ValueError(f"{name} must be a whole number from {least} to {most}, got {value!r}")
         if not is_sequence(self.tag_columns) and self.tag_columns != "rest":

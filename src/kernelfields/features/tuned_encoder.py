@@ -217,12 +217,10 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def _check_parameters(self) -> None:
         if not isinstance(self.model, str | os.PathLike):
             raise TypeError(f"model must be the path of a model folder or its name, got {type(self.model).__name__}")
-        for name in ("epochs", "batch_size"):
-            check_count(getattr(self, name), name)
-        bounds: Mapping[str, tuple[float, float]] = {"learning_rate": (0, 1), "dropout": (-1e-9, 1)}
-        for name, (low, high) in bounds.items():
-            value = getattr(self, name)
-            if not is_real(value) or not low < value < high:
+        check_count(self.epochs, "epochs")
+        check_count(self.batch_size, "batch_size")
+        for name, value, low in (("learning_rate", self.learning_rate, 0), ("dropout", self.dropout, -1e-9)):
+            if not is_real(value) or not low < value < 1:
                 raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}")
 
     def _words(self, X: Any) -> list[list[str]]:

@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.column_names import shared_columns
 from kernelfields.data.graph_reading import holds_graphs
-from kernelfields.data.reading import Matrix, pack_inputs
+from kernelfields.data.readers import InputReader
+from kernelfields.data.reading import Matrix
 from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.features.text import TRANSFORMERS
 from kernelfields.numerics.parameters import is_sequence, is_whole
@@ -45,8 +45,9 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         self._checked()
         if holds_graphs(X):
             raise TypeError("X holds graphs, whose nodes have no order: windows are for sequences")
-        rows = _dense(pack_inputs(X)[0])
-        self._learn_columns(rows.shape[1], shared_columns(X, "sequence"))
+        reader = InputReader()
+        _dense(reader.learn_arrays(X)[0])
+        self._read_by(reader)
         return self
 
     def transform(self, X: Any) -> list[np.ndarray]:
@@ -59,7 +60,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column, such as "mean 15 of temperature"."""
         check_is_fitted(self, "n_features_in_")
-        given = self._columns if input_features is None else list(input_features)
+        given = self._reader.columns if input_features is None else list(input_features)
         names = [f"x{column}" for column in range(self.n_features_in_)] if given is None else [*map(str, given)]
         widths, statistics = self._checked()
         return np.array(window_names(names, widths, statistics), dtype=object)
@@ -68,15 +69,15 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         """Return the parameters, and the number and the names of columns."""
         check_is_fitted(self, "n_features_in_")
         widths, statistics = self._checked()
-        names = None if self._columns is None else list(self._columns)
-        return {"widths": widths, "statistics": statistics, "n_features": self.n_features_in_, "names": names}
+        columns = {"n_features": self.n_features_in_, "names": self._reader.columns}
+        return {"widths": widths, "statistics": statistics, **columns}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
         """Return the transformer that was described."""
         made = cls(widths=described["widths"], statistics=described["statistics"])
         made._checked()
-        made._learn_columns(int(described["n_features"]), described["names"])
+        made._read_by(InputReader(int(described["n_features"]), columns=described["names"]))
         return made
 
     def _checked(self) -> tuple[list[int], list[str]]:

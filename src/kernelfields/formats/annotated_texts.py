@@ -321,6 +321,8 @@ def extras(document: Document, own: str, *, held: Iterable[str], as_labels: bool
     if labelled or as_labels or document.scheme != "bio":
         parts["scheme"] = document.scheme
     parts["labels"] = labelled and not as_labels
+    partial = [partial_entries(document, labelling) for labelling in labellings]
+    parts["partial"] = [] if as_labels or not any(partial) else partial
     parts["spans"] = as_labels and bool(labellings) and not labelled
     parts["unlabelled"] = not labellings
     if labellings and not labellings[0].is_plain:
@@ -334,6 +336,15 @@ def extras(document: Document, own: str, *, held: Iterable[str], as_labels: bool
     return found
 
 
+def partial_entries(document: Document, labelling: Labelling) -> dict[str, list[str] | None]:
+    """Return what spans do not say of labels: by number of a token None, or the labels of which one is right."""
+    return {
+        str(index): None if label is None else sorted(label)
+        for index, label in enumerate(labelling.labels or ())
+        if (label is None and document.scheme != NO_SCHEME) or isinstance(label, frozenset)
+    }
+
+
 def with_extras(document: Document, found: Mapping[str, Any]) -> Document:
     """Return the document with the parts that :func:`extras` has put aside.
 
@@ -341,7 +352,9 @@ def with_extras(document: Document, found: Mapping[str, Any]) -> Document:
     """
     simple = {key: found[key] for key in ("id", "metadata", "text", "scheme") if key in found}
     simple["kept"] = {**document.kept, **found.get("kept", {})}
-    if "tokens" in found:
+    # Labels that were written into rows since then need the words that they stand beside.
+    bound = any(own.labels is not None for own in document.labellings) and not found.get("spans")
+    if "tokens" in found and not (found["tokens"] is None and bound):
         simple["tokens"] = None if found["tokens"] is None else [tuple(token) for token in found["tokens"]]
     if "duration" in found:
         simple["duration"] = tuple(found["duration"])
@@ -356,20 +369,28 @@ def with_extras(document: Document, found: Mapping[str, Any]) -> Document:
         labellings = [replace(labelling, **own) for labelling in labellings]
     document = replace(document, labellings=labellings)
     if found.get("labels"):
-        return with_labels(document)
+        return with_labels(document, found.get("partial", ()))
     if found.get("spans") and all(len(own.labels or ()) == len(tokens_of(document)) for own in labellings):
         plain = [replace(own, spans=spans_of(document, own, strict=False), labels=None) for own in labellings]
         return replace(document, labellings=plain)
     return document
 
 
-def with_labels(document: Document) -> Document:
-    """Return the document with labels of tokens in the place of spans, or as it is where these cannot hold them."""
+def with_labels(document: Document, partial: Sequence[Mapping[str, Any]] = ()) -> Document:
+    """Return the document with labels of tokens in the place of spans, or as it is where these cannot hold them.
+
+    ``partial`` holds the entries of :func:`partial_entries` of each labelling; where a span is now, they are over.
+    """
     by_token = []
-    for own in document.labellings:
+    for number, own in enumerate(document.labellings):
         spans = own.spans or []
         find = token_finder(document)
         if any(span.probability is not None or find(span)[2] for span in spans) or any(overlapping(spans)):
             return document
-        by_token.append(replace(own, spans=None, labels=labels_of(document, own)))
+        labels = list(labels_of(document, own))
+        entries = partial[number] if number < len(partial) else {}
+        for index, entry in ((int(index), entry) for index, entry in entries.items()):
+            if index < len(labels) and labels[index] in (None, OUTSIDE):
+                labels[index] = None if entry is None else frozenset(entry)
+        by_token.append(replace(own, spans=None, labels=labels))
     return replace(document, labellings=by_token)

@@ -1,12 +1,12 @@
 """Files of annotated texts and time lines in every format, and what each of them cannot hold.
 
     format        by the end of the name      what it cannot hold
-    doccano       .jsonl                      several annotators, probabilities, partial labels
-    labelstudio   .json                       partial labels
+    doccano       .jsonl                      several annotators, probabilities, weights of labels
+    labelstudio   .json                       weights of labels
     conllu        .conllu                     several annotators, spans that overlap or cut a word, weights of labels,
     columns       .conll .tsv .iob .bio       probabilities
-    brat          a folder, .ann              several annotators, probabilities, partial labels; ids other than T1
-    spacy         .spacy                      several annotators, sets and weights of labels, gaps and ids of spans
+    brat          a folder, .ann              several annotators, probabilities, weights of labels; ids other than T1
+    spacy         .spacy                      several annotators, weights of labels, gaps and ids of spans
     textgrid      a folder, .TextGrid         spans that overlap in a tier, probabilities, metadata, ids of spans
     elan          a folder, .eaf              spans that overlap in a tier, probabilities, times below a millisecond
     text          by its name alone           labels; texts of several lines: each line is a document
@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 from kernelfields.formats.annotated_texts import (
     NO_SCHEME,
+    OUTSIDE,
     Document,
     LabelledSpan,
     Labelling,
@@ -53,7 +54,7 @@ from kernelfields.formats.spacy_docs import read_spacy, write_spacy
 from kernelfields.formats.time_lines import read_elan, read_textgrid, write_elan, write_textgrid
 from kernelfields.formats.tokens import Tokenizer, tokenize
 
-#: What may be lost, and what is written in its place where losses are allowed.
+#: What may be lost, and what is written in its place where losses are accepted.
 _LOSSES = {
     "labels": "labels",
     "annotators": "labels of more than one annotator or model; those of the first annotator stay",
@@ -116,7 +117,7 @@ def write_plain_text(path: PathName, documents: Sequence[Document]) -> None:
 
 
 _EVERYTHING = frozenset(_LOSSES) - {"ids"}
-_PARTIAL = {"unknown", "sets", "weights", "scheme"}
+_PARTIAL = {"weights", "scheme"}
 _TOKENS = _EVERYTHING - {"annotators", "probabilities", "sets", "weights", "overlap", "fragments", "words"}
 #: Formats by name.
 ANNOTATION_FORMATS = {
@@ -156,7 +157,7 @@ ANNOTATION_FORMATS = {
         read_spacy,
         write_spacy,
         (".spacy",),
-        _EVERYTHING - {"annotators", "sets", "weights", "scheme", "fragments"},
+        _EVERYTHING - {"annotators", "weights", "scheme", "fragments"},
     ),
     "textgrid": AnnotationFormat(
         read_textgrid,
@@ -322,9 +323,10 @@ def _found_in_labels(document: Document, own: Labelling, kind: AnnotationFormat)
     for index, label in enumerate(labels, start=1):
         if (name := names.get(type(label), "weights")) and (partial or label is not None):
             yield name, f"token {index}"
-    if labels and not kind.as_labels and all(isinstance(label, str) for label in labels):
+    if labels and not kind.as_labels:
+        nothing = None if document.scheme == NO_SCHEME else OUTSIDE
         try:
-            spans_of(document, own)
+            spans_of(document, replace(own, labels=[one if isinstance(one, str) else nothing for one in labels]))
         except ValueError as error:
             yield "scheme", str(error).partition(": ")[2]
 

@@ -113,6 +113,14 @@ def _rows(width: int | None = None) -> Check:
     return check
 
 
+def _partial(value: Any) -> bool:
+    """Check what is known of single tokens, by their numbers."""
+    entry = lambda own: own is None or (_list_of(_is(str))(own) and bool(own))  # noqa: E731
+    return isinstance(value, dict) and all(
+        re.fullmatch(r"[0-9]{1,9}", key) and entry(own) for key, own in value.items()
+    )
+
+
 _KEPT = _dict_of(
     columns=_rows(),
     conllu=_rows(_COLUMNS_OF_CONLLU),
@@ -132,5 +140,6 @@ _FORMS: dict[str, Check] = {
     "labelling": _labelling,
     "tiers": lambda value: isinstance(value, dict) and all(map(_labelling, value.values())),
     "place": _is(str),
+    "partial": _list_of(_partial),
     **dict.fromkeys(("labels", "spans", "unlabelled", "made_ids", "bare"), _is(bool)),
 }

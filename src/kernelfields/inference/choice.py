@@ -351,10 +351,10 @@ def labels_fit(
     if method not in ("auto", "junction") or (method == "auto" and n_names <= _MOST_LABELS[tied]):
         return True
     from kernelfields.inference.junction.elimination import TooWide
-    from kernelfields.inference.junction.plan import available_memory, plan_junction
+    from kernelfields.inference.junction.plan import plan_junction, usual_table_memory
 
     try:
-        plan_junction(np.array([0, n_names]), members, 2, min(each, available_memory() / n_instances))
+        plan_junction(np.array([0, n_names]), members, 2, min(each, usual_table_memory() / n_instances))
     except TooWide:
         return False
     return True

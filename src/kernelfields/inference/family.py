@@ -415,6 +415,10 @@ class LabelFamily(ABC):
         """Return an array, such as the weights of items (S,) that :meth:`at` takes, where the family keeps its own."""
         return array
 
+    def read_back(self, array: Array) -> np.ndarray:
+        """Return an array of the family, such as marginals or a part of potentials, as one of this process."""
+        return array
+
     # ---- labellings
 
     def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
@@ -472,7 +476,7 @@ class LabelFamily(ABC):
 
         With ``keep=False`` nothing beyond g and the mean is kept; other questions infer again.
         """
-        return self._infer(self.with_base(potentials), weights, workers or Workers(1), keep)
+        return self._infer(self.with_base(potentials), weights, workers or Workers(1))
 
     def with_base(self, potentials: Potentials) -> Potentials:
         """Return potentials plus the logarithm of the base measure."""
@@ -519,7 +523,7 @@ class LabelFamily(ABC):
         return self._sample(self.with_base(potentials), n_samples, generator, workers or Workers(1))
 
     @abstractmethod
-    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> Member:
+    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> Member:
         """Return the distribution at potentials that include the base measure."""
 
     @abstractmethod

@@ -221,7 +221,7 @@ class GraphFamily(LabelFamily):
             found[name] = Observed(np.arange(len(members)), labellings, self.factor_items(group))
         return found
 
-    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> GraphMember:
+    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> GraphMember:
         return self._member(self.check_potentials(potentials, weights), workers)
 
     def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.reading import Matrix
 from kernelfields.inference.choice import FamilySpec, builds, junction_of_chains
 from kernelfields.inference.family import LabelFamily, Placed
-from kernelfields.numerics.windows import check_window
+from kernelfields.numerics.parameters import check_window
 
 
 class Rings(Chains):

@@ -75,7 +75,7 @@ class SingleFamily(LabelFamily):
     def __init__(self, n_items: int, n_labels: int, base: BaseMeasure | None = None):
         super().__init__(np.arange(n_items + 1), n_labels, (), base)
 
-    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> SingleMember:
+    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> SingleMember:
         return SingleMember(self, potentials, weights)
 
     def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,7 @@
-"""Labels that may be wrong, and what to label next."""
+"""Labels that may be wrong, what to label next, how far annotators agree."""
 
+from kernelfields.labelling.agreement import agreement
 from kernelfields.labelling.label_errors import find_label_errors
 from kernelfields.labelling.ranking import rank_for_labelling
 
-__all__ = ["find_label_errors", "rank_for_labelling"]
+__all__ = ["agreement", "find_label_errors", "rank_for_labelling"]

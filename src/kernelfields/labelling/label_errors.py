@@ -19,8 +19,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Chains
-from kernelfields.data.partial_labels import SoftTargets, as_log_weights, certain, is_unknown, replace_unseen
-from kernelfields.data.reading import listed, plain_label, random_generator
+from kernelfields.data.partial_labels import SoftTargets, as_log_weights, certain, replace_unseen
+from kernelfields.data.reading import is_unknown, listed, plain_label, random_generator
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
 from kernelfields.inference.answers import Answers
 from kernelfields.labelling.hypotheses import (

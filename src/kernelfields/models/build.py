@@ -13,24 +13,12 @@ variance per part every part becomes a set.
 The coefficients of a term belong to its subspace, so a fit can go on from them (a warm start) only while kernel,
 view, label kernel and basis stay what they were. The prior variances may change: that is how a path of
 regularisation is followed.
-
-The terms of a multi-label field are functions of the inputs for labels and for pairs of them, on shared bases:
-
-    log odds of label k         f_k(x) + b_k,      table  -1/2, +1/2  times it
-    log odds ratio of a pair    w_jk (+ g_jk(x)),  table  +1/4, -1/4, -1/4, +1/4  times it
-
-    p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum_jk w_jk s_j s_k ),       s = y - 1/2
-
-Neither the order of the labels nor which of their values is called 1 matters to the prior. Given the other
-labels, w_jk is the log odds ratio of labels j and k. All f_k share one basis and one matrix of features, and so do
-all g_jk.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -39,21 +27,23 @@ from sklearn.base import clone
 from kernelfields.basis.orbits import closed_subspace
 from kernelfields.basis.selection import Gradient, resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, Subspace
-from kernelfields.data.cliques import CliqueSet, GraphFactors, check_window
-from kernelfields.data.label_cliques import LABEL_CONTRAST, PAIR_CONTRAST, LabelCliques, LabelPairs
+from kernelfields.data.cliques import CliqueSet, GraphFactors
 from kernelfields.data.ties import Permutations, TiedColumns, column_permutations, label_permutations
 from kernelfields.engines.engine import Sample
 from kernelfields.kernels.kernel import Constant, Kernel, Sum
 from kernelfields.kernels.labels import CentredDelta, Delta, resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.numerics.parameters import check_count, check_penalty, check_prior_variance, check_support
+from kernelfields.numerics.parameters import (
+    check_count,
+    check_penalty,
+    check_prior_variance,
+    check_support,
+    check_window,
+)
 from kernelfields.numerics.wording import counted
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term, label_factor
-from kernelfields.objective.ties import ties_of
 
-#: Two labels of an instance that meet, by their numbers.
-Edge = tuple[int, int]
 #: Clique sets with names of their own.
 NamedCliques = Sequence[tuple[str, CliqueSet]]
 #: Columns of the inputs, under None, and of the features of types of factors.
@@ -198,9 +188,10 @@ def build_designs(
 
 def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random.Generator) -> Design:
     """Choose a basis for one clique set, as ``resolved_clique`` returns it, and put its term on the sample."""
-    factor = label_factor(clique, sample.spec.n_labels)
+    n_labels = sample.spec.n_labels
+    factor = label_factor(clique, n_labels)
     if clique.kernel is None:
-        return sample.design(_term(clique, name, ConstantSubspace(Constant(1.0)), factor, sample))
+        return sample.design(Term.of(clique, name, ConstantSubspace(Constant(1.0)), n_labels, factor))
     basis = resolve_basis(clique.basis)
     if not resolve_kernel(clique.kernel).has_feature_map:
         sample.check_basis(name, basis)
@@ -213,7 +204,8 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     kernel = view.resolved(resolve_kernel(clique.kernel))
     explicit = kernel.feature_map(view.first_row)
     if explicit is not None:
-        return sample.design(_term(clique, name, ExplicitSubspace(kernel, explicit.shape[1]), factor, sample), view)
+        subspace: Subspace = ExplicitSubspace(kernel, explicit.shape[1])
+        return sample.design(Term.of(clique, name, subspace, n_labels, factor), view)
     check_pivots_allowed(name, clique)
     view.check_kernel(kernel, random)
     most = clique.most_pivots
@@ -224,14 +216,10 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     warn_of_no_pivots(panel.rank, kernel, f"clique set {name!r}")
     if clique.ties is not None:
         subspace = closed_subspace(panel.subspace(), clique.ties.elements[1], clique.most_pivots)
-        return sample.design(_term(clique, name, subspace, factor, sample), view)
+        return sample.design(Term.of(clique, name, subspace, n_labels, factor), view)
     design = sample.design(Term(clique, name, panel.subspace(), factor), view, panel)
     # Columns that will not grow may be kept in another form: let go of this one.
     return replace(design, panel=panel) if isinstance(basis, Gradient) else design
-
-
-def _term(clique: CliqueSet, name: str, subspace: Subspace, factor: np.ndarray | None, sample: Sample) -> Term:
-    return Term(clique, name, subspace, factor, ties=ties_of(clique, subspace, sample.spec.n_labels))
 
 
 def tied_cliques(named: NamedCliques, ties: object, classes: np.ndarray, columns: ColumnsOf) -> NamedCliques:
@@ -307,62 +295,3 @@ def _changed(how: str) -> ValueError:
         f"warm_start=True continues the fitted field, but its clique sets have changed: {how}. "
         "Clone the estimator or set warm_start=False to start afresh."
     )
-
-
-@dataclass
-class InstanceTerms:
-    """Makes designs on a sample of instances whose labels are called ``names``.
-
-    ``labels`` and ``pairs`` describe what every label and every pair of labels has: clique sets, each with the name
-    of its kind. A search for edges begins with ``label_designs()`` and judges ``pair_designs([edge])``.
-    """
-
-    sample: Sample
-    names: Sequence[object]
-    labels: Sequence[tuple[str, LabelCliques]]
-    pairs: Sequence[tuple[str, LabelPairs]]
-    random: np.random.Generator
-    _pair_parts: dict[str, Design] = field(default_factory=dict)
-
-    def designs(self, edges: Sequence[Edge]) -> list[Design]:
-        """Return all terms of a field whose labels meet along some edges."""
-        return [*self.label_designs(), *self.pair_designs(edges)]
-
-    def label_designs(self) -> list[Design]:
-        """Return the terms of single labels: biases, and functions of the inputs on one basis."""
-        designs = []
-        for kind, clique in self.labels:
-            for name, part in split_sum(kind, clique):
-                first = self._built(name, part, LABEL_CONTRAST)
-                for number, label in enumerate(self.names):
-                    designs.append(self._for(first, f"{name} {label}", label=number))
-        return designs
-
-    def pair_designs(self, edges: Sequence[Edge]) -> list[Design]:
-        """Return the terms of pairs of labels: a table each, with an edge kernel functions too."""
-        names = pair_names(edges, self.names)
-        designs = []
-        for kind, clique in self.pairs if names else ():
-            for name, part in split_sum(kind, clique):
-                if name not in self._pair_parts:
-                    self._pair_parts[name] = self._built(name, part, PAIR_CONTRAST)
-                tables = part.kernel is None
-                designs += [
-                    self._for(self._pair_parts[name], pair if tables else f"{pair} {name}", group=pair)
-                    for pair in names
-                ]
-        return designs
-
-    def _built(self, name: str, clique: CliqueSet, contrast: np.ndarray) -> Design:
-        design = build_design(name, resolved_clique(clique), self.sample, self.random)
-        return replace(design, term=replace(design.term, label_factor=contrast))
-
-    def _for(self, design: Design, name: str, **own: object) -> Design:
-        """Return the same features for one label or one pair."""
-        clique = copy.copy(design.term.clique).set_params(name=name, **own)
-        return self.sample.shared(design, replace(design.term, clique=clique, name=name))
-
-
-def pair_names(edges: Sequence[Edge], names: Sequence[object]) -> dict[str, Edge]:
-    """Return edges by the names that their pairs of labels have."""
-    return {f"pair {names[j]} ~ {names[k]}": (j, k) for j, k in edges}

@@ -38,20 +38,13 @@ class Storable(Protocol):
 class Checkpoint:
     """A callback of ChainCRF that writes the model to ``path`` every so many ``seconds``, and when the fit ends.
 
-    ``write(path, estimator)`` may write the file in place of ``estimator.save(path)``. With a development set the
-    model is the one that was best there. A basis that grows by the gradient cannot have checkpoints.
+    With a development set the model is the one that was best there. A basis that grows by the gradient cannot have
+    checkpoints.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike,
-        seconds: float = 60.0,
-        *,
-        write: Callable[..., None] | None = None,
-    ):
+    def __init__(self, path: str | os.PathLike, seconds: float = 60.0):
         self.path = path
         self.seconds = seconds
-        self.write = write
         self._due = 0.0
 
     def __call__(self, iteration: Iteration) -> None:
@@ -75,10 +68,7 @@ class Checkpoint:
     def end(self, estimator: Storable) -> None:
         """Write the estimator; warn if the file cannot be written."""
         try:
-            if self.write is None:
-                estimator.save(self.path)
-            else:
-                self.write(self.path, estimator)
+            estimator.save(self.path)
         except OSError as error:
             # The fit is worth more than its checkpoint.
             warnings.warn(f"no checkpoint was written, the fit goes on: {error}", RuntimeWarning, stacklevel=2)

@@ -10,9 +10,14 @@ M are the coefficients so far, K_c the prior precision and the curvature of all 
 
 so curvature between cliques, and between labels, is left out. In coordinates phi = C^T V with K = C C^T this is an
 ordinary fit: z' = C^-1 z = (R C)^-1 k(B, x) are the features of the same pivots with the factor R C, the prior variance
-is one, and its mean is C^T M (objective/posterior.py). Pivots are added, while the rank allows, where the squared
-distance of an input to the span is more than a share of k(x, x); their coefficients are zero and have the first prior.
-New labels have scores of zero and the first prior, too.
+is one, and its mean is mu = C^T M. Pivots are added, while the rank allows, where the squared distance of an input to
+the span is more than a share of k(x, x); their coefficients are zero and have the first prior. New labels have scores
+of zero and the first prior, too.
+
+    P(phi) = sum_i weight_i (log Z_i - score_i(y^i)) + 1/2 ||phi - mu||^2                 (:class:`ContinuedPosterior`)
+
+The square of phi is the prior that solvers and bounds use; the rest, - mu . phi + ||mu||^2 / 2, is linear, so that the
+likelihood with it is as convex as before: Lemma 9 and the bounds of several points hold as they stand.
 
 Cost of a batch of n: its fit, O(n r^2 + r^3) for the curvature, r^2 numbers for each term to keep.
 Fails: ValueError for terms with explicit features, which have no small K, and for l1.
@@ -31,16 +36,18 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.data.partial_labels import SoftTargets, is_partial
-from kernelfields.data.reading import Matrix
+from kernelfields.data.partial_labels import SoftTargets
+from kernelfields.data.reading import Matrix, is_partial
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.models.field import Field
-from kernelfields.models.fit import FitOptions
 from kernelfields.models.model_file import Document
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.vectors import dot
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
-from kernelfields.objective.posterior import ContinuedPosterior
+from kernelfields.objective.posterior import Direction, Line, LogPosterior, Point, Trial
 from kernelfields.objective.term import Term, label_factor
+from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Solution
 
 # The share of k(x, x) that may be left outside of the span before an input becomes a pivot.
@@ -195,6 +202,36 @@ def _extended(term: Term, inputs: Matrix, chosen: list[int]) -> Term:
     subspace = PivotSubspace(old.kernel, pivots, factor, np.append(old.indices, np.full(len(chosen), -1)))
     padded = np.vstack([term.known, np.zeros((len(chosen), term.known.shape[1]))])
     return replace(term, subspace=subspace, coefficients=padded)
+
+
+class ContinuedPosterior(LogPosterior):
+    """P in the coordinates phi; the terms of the datafit have prior variances of one."""
+
+    def __init__(self, datafit: Datafit, mean: np.ndarray):
+        super().__init__(datafit)
+        self.mean = mean
+
+    def penalty(self, theta: np.ndarray) -> float:
+        """Return ||theta - mu||^2 / 2."""
+        return 0.5 * dot(theta - self.mean, theta - self.mean)
+
+    def complete(self, trial: Trial) -> Point:
+        """Return a trial with its gradient: half a pass."""
+        point = super().complete(trial)
+        point.gradient -= self.mean
+        return point
+
+    def along(self, point: Point, direction: Direction) -> Line:
+        """Return the objective on a line: half a pass unless the direction's potentials are known."""
+        return _ContinuedLine(self, point, direction)
+
+
+class _ContinuedLine(Line):
+    def __init__(self, posterior: ContinuedPosterior, point: Point, direction: Direction):
+        super().__init__(posterior, point, direction)
+        constant, linear, quadratic = self.prior
+        mean = posterior.mean
+        self.prior = constant + dot(mean, 0.5 * mean - point.theta), linear - dot(mean, direction.theta), quadratic
 
 
 def fit_continued(

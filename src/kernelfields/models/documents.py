@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +28,7 @@ from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.choice import check_engine
 from kernelfields.kernels.callables import CallableKernel
+from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec
@@ -40,7 +41,6 @@ from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.term import Term
-from kernelfields.objective.ties import ties_of
 from kernelfields.solvers.loop import REASONS, Iteration, Solution
 
 #: The form of documents that this version writes.
@@ -260,6 +260,41 @@ def describe_terms(terms: Sequence[Term]) -> Document:
     return {"subspaces": [describe_subspace(subspace) for subspace in subspaces], "terms": described}
 
 
+def idle_features(terms: Sequence[Term], n_features: int) -> np.ndarray | None:
+    """Return which input features have no weight in any term, (n_features,); None where terms may not lose features.
+
+    They may where each of them has a penalty on absolute weights and one weight for each pair of feature and label.
+    """
+    idle = np.ones(n_features, dtype=bool)
+    explicit = [term for term in terms if not term.tied_everywhere]
+    for term in explicit:
+        plain = isinstance(term.subspace, ExplicitSubspace) and isinstance(term.subspace.kernel, Linear)
+        if not (plain and term.l1 > 0.0 and not term.shares_coefficients and term.label_factor is None):
+            return None
+        if term.subspace.rank != n_features:  # a window shows features of neighbours as well
+            return None
+        idle &= _weights(term).count_nonzero(axis=1) == 0
+    return idle if explicit else None
+
+
+def without_features(term: Term, idle: np.ndarray) -> Term:
+    """Return a term of :func:`idle_features` without these features, with the weights that are not zero alone."""
+    if term.tied_everywhere:
+        return term
+    weights = _weights(term)[~idle]
+    weights.eliminate_zeros()
+    support = Support(weights.indptr.astype(np.int32), weights.indices.astype(np.int32), weights.shape[1])
+    subspace = ExplicitSubspace(term.subspace.kernel, weights.shape[0])
+    return replace(term, subspace=subspace, support=support, coefficients=weights.data[:, None])
+
+
+def _weights(term: Term) -> scipy.sparse.csr_array:
+    """Return the weights of pairs of features and labellings, a copy in sorted order."""
+    weights = scipy.sparse.csr_array(term.label_coefficients)
+    weights.sort_indices()
+    return weights
+
+
 def rebuild_terms(described: Mapping[str, Any], n_labels: int, functions: Functions) -> list[Term]:
     """Return the terms that were described; errors of any kind if they are not sound."""
     subspaces = [rebuild_subspace(subspace, functions) for subspace in described["subspaces"]]
@@ -288,7 +323,7 @@ def _rebuild_term(entry: Document, subspaces: Sequence[Subspace], n_labels: int,
         subspace = subspaces[whole_number(place, f"the basis of set {name!r}")]
     if (clique.kernel is None) != (place is None):
         raise ValueError(f"set {name!r} has a kernel without a basis, or a basis without a kernel")
-    term = Term(clique, name, subspace, factor, support, coefficients, ties_of(clique, subspace, n_labels))
+    term = Term.of(clique, name, subspace, n_labels, factor, support, coefficients)
     if support is not None and factor is not None:
         raise ValueError(f"set {name!r} has both pairs of features and labels and a label factor")
     if term.label_coefficients.shape != (subspace.rank, n_outcomes):

@@ -30,7 +30,6 @@ from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.posterior import penalty, penalty_gap
 from kernelfields.objective.term import Expansions, Scorer, Term
-from kernelfields.objective.ties import tied_quadratic_form
 
 # Positions of sequences in a batch, and bytes of their scores of single labels and of steps.
 _POSITIONS = 200_000
@@ -200,9 +199,9 @@ class Field:
                 parts[term.name] = 0.5 * variance * max(gradient, 0.0)
             else:
                 slope = term.slope(data, residuals, likelihood.workers)
-                value += penalty(term.known, variance, term.l1)
+                value += penalty(term, term.known)
                 known, slope = term.free_coefficients(term.known), term.free_coefficients(slope)
-                parts[term.name] = penalty_gap(known, slope, variance, term.l1)
+                parts[term.name] = penalty_gap(term, known, slope)
         # The objective is never negative: all that is known where a prior is missing and the parts are infinite.
         return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts, completed)
 
@@ -225,8 +224,5 @@ def _rkhs_norm_and_gradient(term: Term, data: PackedData, residuals: np.ndarray,
     dual = subspace.dual_coefficients(coefficients)
     norm = float(np.vdot(dual, subspace.kernel(subspace.pivots) @ dual))
     cross = float(np.vdot(subspace.apply(inputs, coefficients), residuals))
-    if term.ties is None:
-        quadratic = place.quadratic_form(subspace.kernel, inputs, residuals)
-    else:
-        quadratic = tied_quadratic_form(subspace.kernel, inputs, residuals, term.clique)
+    quadratic = term.quadratic_form(inputs, residuals, place.quadratic_form)
     return norm, norm / variance**2 + 2.0 * cross / variance + quadratic

@@ -24,17 +24,15 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.family import LabelFamily
-from kernelfields.kernels.arrays import on_host
-from kernelfields.models.partial import FitOptions, PartialLabels, needs_hessian
 from kernelfields.numerics.wording import counted
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
-from kernelfields.solvers.choice import choose
+from kernelfields.solvers.choice import FitOptions, choose, needs_hessian
 from kernelfields.solvers.lbfgs import LBFGS
-from kernelfields.solvers.loop import Iteration, Solution, counted_on, ends, watched_on
+from kernelfields.solvers.loop import Iteration, Solution, counted_on, ending_gap, ends, watched_on
 
 # The RKHS gap is at least the span gap at the last point, which is a few times the gap of the bundle.
 _INNER_TOLERANCE = 0.1
@@ -127,7 +125,7 @@ def predicted_marginals(datafit: Datafit, coefficients: Sequence[np.ndarray]) ->
     """Return the probabilities of the labels of all positions, (N, L), for coefficients over all features."""
     parts = [design.compress(full) for design, full in zip(datafit.designs, coefficients, strict=True)]
     member = datafit.family.at(datafit.potentials(parts), workers=datafit.likelihood.workers)
-    return on_host(member.marginals())
+    return datafit.family.read_back(member.marginals())
 
 
 def fit_field(
@@ -159,14 +157,14 @@ def fit_field(
         round_options = options.tightened(
             _INNER_TOLERANCE if growing else 1.0,
             max_iter=options.max_iter - (0 if before is None else before.iteration),
-            watch=watched_on(before, options.watch, rounds=growing),
+            watch=watched_on(before, options.watch, proved if growing else None),
         )
         if options.criteria is not None:
             posterior, start, round_options = _with_criteria(posterior, sample, start, round_options, options.criteria)
         solution = _solve(posterior, sample, round_options, start, development, keep)
         # The first entry of a later round is the point that the round before ended in.
         new = solution.history if before is None else solution.history[1:]
-        history += [counted_on(before, iteration) for iteration in new]
+        history += [counted_on(before, iteration, proved if growing else None) for iteration in new]
         start = posterior.expanded(solution.theta)
         try:
             residual, fitted = _assess(posterior, solution, start)
@@ -183,6 +181,9 @@ def fit_field(
             proved = max(proved, exact.lower_bound) if posterior.convex else exact.lower_bound
             rkhs = replace(exact, lower_bound=proved, completed=not posterior.convex)
             fitted = replace(fitted, rkhs=rkhs)
+            if posterior.convex:
+                tol = ending_gap(rkhs.value, options.tol, options.enough)
+                history[-1] = replace(history[-1], lower_bound=proved, working_gap=None, tol=tol)
             if ends(rkhs, options.tol, options.enough):
                 solution = replace(solution, reason="gap")
                 break
@@ -194,7 +195,7 @@ def fit_field(
                 break
             designs = grown
             rank = sum(design.term.subspace.rank for design in designs if design.panel is not None)
-            options.report(f"the basis grows to {rank} functions; bounds and gaps are those of its span")
+            options.report(f"the basis grows to {rank} functions")
         except KeyboardInterrupt:
             solution = replace(solution, reason="interrupted")
             break
@@ -227,7 +228,7 @@ def _with_criteria(
     if not criteria.labelled:
         return whole, whole.expanded(np.zeros(whole.size)), options
     options.report("fitting to the labels alone, then to the expected shares as well")
-    supervised = _solve(posterior, sample, replace(options, partial=PartialLabels()), None, None, None)
+    supervised = _solve(posterior, sample, replace(options, completion=None), None, None, None)
     if supervised.reason in ("interrupted", "callback"):
         options = replace(options, watch=_interrupt if supervised.reason == "interrupted" else _stop)
     return whole, posterior.expanded(supervised.theta), options
@@ -270,9 +271,9 @@ def _solve(
             found = _start_without_ngrams(posterior, sample, options) or _start_on_share(posterior, sample, options)
             if found is not None:
                 return found
-    if posterior.convex:
-        return options.minimize(posterior, theta, monitor, keeper)
-    return options.partial.minimize(posterior, options, theta, monitor, keeper)
+    if options.completion is not None and not posterior.convex:
+        return options.completion.minimize(posterior, options, theta, monitor, keeper)
+    return options.minimize(posterior, theta, monitor, keeper)
 
 
 def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution | None:
@@ -360,7 +361,7 @@ def _minimize_from(
 ) -> Solution:
     """Go on from coefficients that a simpler objective has led to, at the price of so many passes."""
     before = replace(found.history[-1], iteration=0, passes=passes)
-    watch = _interrupt if found.reason == "interrupted" else watched_on(before, options.watch, rounds=False)
+    watch = _interrupt if found.reason == "interrupted" else watched_on(before, options.watch)
     solution = replace(options, watch=watch).minimize(posterior, theta)
     history = [counted_on(before, iteration) for iteration in solution.history]
     return replace(solution, history=history, passes=history[-1].passes, seconds=history[-1].seconds)

@@ -25,12 +25,12 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.partial_labels import informative
 from kernelfields.inference.choice import FamilySpec, labels_fit
-from kernelfields.models.build import Edge, InstanceTerms, pair_names
-from kernelfields.models.fit import FitOptions
+from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.structure import StructurePath, StructureSearch, learn_structure, log_likelihood
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
+from kernelfields.solvers.choice import FitOptions
 
 GRAPHS = ("auto", "none", "tree", "full", "learn")
 #: Labels up to which "auto" joins all pairs: 65,536 labellings of an instance.

@@ -5,8 +5,12 @@ JSON is strict, so what it lacks is spelled with reserved keys, undone on readin
     {"$array": name}                    a numeric array, kept bit for bit as a tensor
     {"$strings": [...], "shape": [...]} an array of str
     {"$float": "nan" | "inf" | "-inf"}  a float that is not finite
-    {"$json": name}                     a long list of str, its JSON text kept as a tensor of bytes
+    {"$json": bytes}                    a long list of str, its JSON text kept as bytes
+    {"$array": bytes, "dtype", "shape"} a long array of whole numbers, kept as bytes
+    {"$deflated": name, "size": n}      n bytes, kept deflated (zlib) in a tensor; a name alone: as they are
     {"$dict": [[key, value], ...]}      a dict with a key that begins with "$"
+
+Names of features and numbers of their pairs are most of a model of words, and deflate to a third of their size.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import zlib
 from typing import Any
 
 import numpy as np
@@ -27,6 +32,9 @@ PIPELINE = "Pipeline"
 COMMAND_NOTES = "command"
 _KINDS, _WIDEST = "biuf", 8  # bool, signed, unsigned and float, up to 8 bytes each
 _LONG_LIST = 1000
+# Numbers of so many bytes are deflated. What is so many times as long as its deflated bytes is kept as it is, and
+# refused in a file: a small file must not fill the memory.
+_LONG_ARRAY, _MOST_DEFLATED = 4096, 100
 
 
 def encoded(value: object, place: str, arrays: dict[str, np.ndarray]) -> object:
@@ -43,7 +51,7 @@ def encoded(value: object, place: str, arrays: dict[str, np.ndarray]) -> object:
         return _encode_dict(value, place, arrays)
     if isinstance(value, list | tuple):
         if len(value) >= _LONG_LIST and all(isinstance(item, str) for item in value):
-            return {"$json": _keep(np.frombuffer(json.dumps(value).encode(), np.uint8), place, arrays)}
+            return {"$json": _keep_bytes(json.dumps(value, separators=(",", ":")).encode(), place, arrays)}
         return [encoded(item, f"{place}.{index}", arrays) for index, item in enumerate(value)]
     raise TypeError(
         f"{place} is {type(value).__name__}, which a model file cannot hold: use None, str, bool, int, "
@@ -65,7 +73,35 @@ def _encode_array(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) 
         return {"$strings": encoded(value.ravel().tolist(), place, arrays), "shape": list(value.shape)}
     if value.dtype.kind not in _KINDS or value.dtype.itemsize > _WIDEST:
         raise TypeError(f"{place} is an array of {value.dtype}, which a model file cannot hold: convert it first")
+    if value.dtype.kind in "iu" and value.nbytes >= _LONG_ARRAY:
+        little = value.astype(value.dtype.newbyteorder("<"), copy=False)
+        described = {"dtype": value.dtype.name, "shape": list(value.shape)}
+        return {"$array": _keep_bytes(little.tobytes(), place, arrays), **described}
     return {"$array": _keep(value, place, arrays)}
+
+
+def _keep_bytes(content: bytes, place: str, arrays: dict[str, np.ndarray]) -> object:
+    deflated = zlib.compress(content)
+    if len(content) > _MOST_DEFLATED * len(deflated):
+        return _keep(np.frombuffer(content, np.uint8), place, arrays)
+    return {"$deflated": _keep(np.frombuffer(deflated, np.uint8), place, arrays), "size": len(content)}
+
+
+def _kept_bytes(described: Any, arrays: dict[str, np.ndarray]) -> bytes:
+    """Return the bytes that were kept; ValueError if they are not sound."""
+    if isinstance(described, str):
+        return arrays[described].tobytes()
+    deflated, size = arrays[described["$deflated"]].tobytes(), described["size"]
+    if not isinstance(size, int) or not 0 <= size <= _MOST_DEFLATED * len(deflated):
+        raise ValueError(f"{len(deflated)} deflated bytes of the size {size!r:.40}")
+    stream = zlib.decompressobj()
+    try:
+        content = stream.decompress(deflated, size + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if len(content) != size or not stream.eof or stream.unused_data:
+        raise ValueError("deflated bytes of another size")
+    return content
 
 
 def _keep(value: np.ndarray, place: str, arrays: dict[str, np.ndarray]) -> str:
@@ -84,13 +120,19 @@ def decoded(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if not isinstance(value, dict):
         return value
     if "$array" in value:
-        return arrays[value["$array"]]
+        if "dtype" not in value:
+            return arrays[value["$array"]]
+        dtype = np.dtype(value["dtype"]).newbyteorder("<")
+        if dtype.kind not in "iu":
+            raise ValueError(f"whole numbers of the type {dtype.name}")
+        # A bytearray may be written to: compiled code would have a second form for arrays that may not.
+        return np.frombuffer(bytearray(_kept_bytes(value["$array"], arrays)), dtype).reshape(value["shape"])
     if "$strings" in value:
         return _string_array(decoded(value["$strings"], arrays), value["shape"])
     if "$float" in value:
         return float(value["$float"])
     if "$json" in value:
-        return json.loads(arrays[value["$json"]].tobytes())
+        return json.loads(_kept_bytes(value["$json"], arrays))
     pairs = value["$dict"] if "$dict" in value else value.items()
     return {key: decoded(inner, arrays) for key, inner in pairs}
 

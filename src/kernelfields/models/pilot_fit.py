@@ -29,12 +29,13 @@ import numpy as np
 
 from kernelfields.data.partial_labels import log_weights
 from kernelfields.engines.engine import PackedData, Sample
-from kernelfields.models.fit import FitOptions, FittedField, fit_field, predicted_marginals
+from kernelfields.models.fit import FittedField, fit_field, predicted_marginals
 from kernelfields.models.position_loss import PositionLoss, position_loss
 from kernelfields.models.stored_values import record
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
+from kernelfields.solvers.choice import FitOptions
 
 #: The variance where it cannot be chosen, and that at which candidates are compared first.
 FALLBACK, FIRST = 1.0, 0.1
@@ -308,7 +309,7 @@ class Pilot:
             kept = {_kind(candidates[index]) for index in followed}
             self._stages = {kind: stages for kind, stages in self._stages.items() if kind in kept}
             for index in followed:
-                candidates[index] = self.along_variances(candidates[index])
+                candidates[index] = dict(self.along_variances(candidates[index]))
         return self._first_best(candidates)
 
     def _first_best(self, candidates: Sequence[Settings]) -> Settings:

@@ -32,15 +32,15 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import EndCliques
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.ragged import plain_strings
-from kernelfields.data.readers import ChainReader
+from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import Matrix
 from kernelfields.inference.chain.streaming import ChainStream
 from kernelfields.inference.family import Potentials
 from kernelfields.models.field import Field
 from kernelfields.numerics.containers import n_rows_of, shape_of
-from kernelfields.numerics.parameters import check_count, is_real, is_whole
+from kernelfields.numerics.parameters import check_count, check_window, is_real, is_whole
 from kernelfields.numerics.threads import Workers
-from kernelfields.numerics.windows import check_window, window_view
+from kernelfields.numerics.windows import window_view
 from kernelfields.objective.term import Term
 
 
@@ -57,7 +57,7 @@ class LabelStream:
     def __init__(
         self,
         field: Field,
-        reader: ChainReader,
+        reader: InputReader,
         classes: np.ndarray,
         lag: float,
         every: int = 1,
@@ -76,10 +76,10 @@ class LabelStream:
                 "a stream sees one position after the other, and this field sees means and ranges over 45 positions: "
                 "predict whole sequences, or fit with window=1"
             )
-        if reader.allowed is not None and not reader.allowed.by_position:
+        if not reader.by_position:
             raise ValueError(
                 "a stream sees one position after the other, and what this field allows depends on whole sequences "
-                "(PrunedBy): predict whole sequences, or fit with allowed=LabelDictionary(...)"
+                "(PrunedBy): predict whole sequences, or fit with a LabelDictionary"
             )
         masks = field.spec.masks
         self._masks = resolve_constraints(None, classes) if masks is None else masks
@@ -95,7 +95,7 @@ class LabelStream:
             edge = sum((term.tied_scores.reshape(n_labels, -1) for term in tables), np.array(self._masks.edge))
         self._chain = ChainStream(len(classes), edge, lag=lag - self._after, every=int(every), jointly=jointly)
         #: Inputs that are still seen: ``_seen`` rows before the first that has no scores yet, and those from it on; and
-        #: the penalties of labels that are not allowed there, (n, L), None where all are.
+        #: the penalties of labels that these may not have, (n, L), None where all are.
         self._inputs: Matrix | None = None
         self._barred: np.ndarray | None = None
         self._seen = 0
@@ -117,7 +117,7 @@ class LabelStream:
         if chains is None:
             return self._named(np.empty(0, np.int64), np.empty((0, len(self._classes))))
         joined = chains.inputs if self._inputs is None else _stacked(self._inputs, chains.inputs)
-        barred = None if chains.allowed is None else chains.allowed.penalties()
+        barred = chains.penalties
         if barred is not None and self._barred is not None:
             barred = np.concatenate([self._barred, barred])
         end = max(self._seen, joined.shape[0] - self._after)

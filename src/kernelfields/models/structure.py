@@ -31,12 +31,13 @@ from kernelfields.engines.engine import Sample
 from kernelfields.inference.choice import FamilySpec, refuse_approximate
 from kernelfields.models.build import NamedCliques, build_designs, name_cliques
 from kernelfields.models.field import Field
-from kernelfields.models.fit import FitOptions, FittedField, fit_field
+from kernelfields.models.fit import FittedField, fit_field
 from kernelfields.numerics.parameters import check_count, check_declared, declares_parameters, or_none, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import penalty_gap
+from kernelfields.solvers.choice import FitOptions
 
 #: Whether some designs can be part of one field, or be judged by one pass of inference.
 Predicate = Callable[[Sequence[Design]], bool]
@@ -165,7 +166,7 @@ def improvement_bounds(
         for index, design in enumerate(batch, start=len(present)):
             (slope,) = datafit.pull_back(evaluation.residual, [index])
             term = design.term
-            bounds[design.name] = float(penalty_gap(np.zeros_like(slope), slope, term.prior_variance, term.l1))
+            bounds[design.name] = penalty_gap(term, np.zeros_like(slope), slope)
     return {candidate.name: bounds[candidate.name] for candidate in candidates}
 
 

@@ -24,14 +24,14 @@ from dataclasses import replace
 import numpy as np
 
 from kernelfields.engines.engine import Sample
-from kernelfields.models.partial import FitOptions
 from kernelfields.objective.bounds import MixedBound
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior, Point
-from kernelfields.solvers.loop import Iteration, Solution, Watcher, counted_on, ends, has_settled
+from kernelfields.solvers.choice import FitOptions
+from kernelfields.solvers.loop import Iteration, Solution, counted_on, ending_gap, ends, has_settled, watched_on
 
 # From so many coefficients on, rounds are worth their bookkeeping.
 _MANY = 100_000
@@ -42,7 +42,9 @@ _FIRST, _FINER, _FINEST = 30.0, 0.3, 0.03
 def has_working_sets(posterior: LogPosterior) -> bool:
     """Whether an objective has many sparse weights with an l1 penalty."""
     datafit = posterior.datafit
-    if not posterior.has_l1 or type(datafit) is not Datafit or not isinstance(datafit.likelihood, Likelihood):
+    if not posterior.has_l1 or type(datafit) is not Datafit or datafit.group.size > 1:
+        return False
+    if not isinstance(datafit.likelihood, Likelihood):
         return False
     return sum(design.shape[0] * design.shape[1] for design in datafit.designs if _is_sparse(design)) >= _MANY
 
@@ -68,11 +70,13 @@ def minimize_in_working_sets(
         round_options = options.tightened(
             factor,
             max_iter=options.max_iter - (0 if before is None else before.iteration),
-            watch=_watched_in_round(before, bound.value, options.watch),
+            watch=watched_on(before, options.watch, bound.value),
         )
         first = None if before is None and start is None else point.theta[kept]
+        del point  # vectors over all pairs may be most of the memory of a fit
         found = round_options.minimize(reduced, first, bound=inner)
-        history += [_in_round(before, bound.value, own) for own in found.history[before is not None :]]
+        del reduced
+        history += [counted_on(before, own, bound.value) for own in found.history[before is not None :]]
         theta, passes = _whole(found.theta, kept), posterior.passes
         assert inner.mean is not None
         try:
@@ -86,6 +90,7 @@ def minimize_in_working_sets(
             value=point.value,
             lower_bound=bound.add(point),
             working_gap=None,
+            tol=ending_gap(point.value, options.tol, options.enough),
             passes=history[-1].passes + posterior.passes - passes,
             seconds=time.perf_counter() - begin,
         )
@@ -101,20 +106,6 @@ def minimize_in_working_sets(
             return _outcome(point, found, history, "callback")
         kept |= wanted
         factor = min(1.0, factor) if found.reason == "settled" else max(_FINER * min(1.0, factor), _FINEST)
-
-
-def _in_round(before: Iteration | None, lower_bound: float, iteration: Iteration) -> Iteration:
-    """Return an iteration of a round with a bound of the whole objective; its own is one of the working set alone."""
-    own = replace(iteration, lower_bound=lower_bound, working_gap=iteration.relative_gap, tol=None)
-    return counted_on(before, own)
-
-
-def _watched_in_round(before: Iteration | None, lower_bound: float, watch: Watcher | None) -> Watcher | None:
-    """Return a watcher of the iterations of a round; the first of a later one is where the round before ended."""
-    if watch is None:
-        return None
-    first_new = 0 if before is None else 1
-    return lambda own: own.iteration >= first_new and watch(_in_round(before, lower_bound, own))
 
 
 def _whole(theta: np.ndarray, kept: np.ndarray) -> np.ndarray:

@@ -1,15 +1,19 @@
 """What users pass for arrays: the shape, the columns and the entries of objects whose packages are not imported.
 
 Arrays, sparse matrices, tensors and tables of pandas, polars and pyarrow differ in their methods; these functions are
-the one place that asks an object which of them it has.
+the one place that asks an object which of them it has. Packages are recognised by the name of a class and a few
+attributes. Fails: TypeError for containers and tensors that NumPy cannot read, with the call that makes them readable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
+
+# Types of numbers of PyTorch that NumPy lacks begin so.
+_UNKNOWN_NUMBERS = ("torch.bfloat16", "torch.float8", "torch.float4")
 
 
 def shape_of(values: object) -> tuple[int, ...] | None:
@@ -54,3 +58,52 @@ def has_array(values: object) -> bool:
 def entries_listed(values: Iterable[Any]) -> list:
     """Return the entries of a list, an array or a column as Python has them."""
     return np.asarray(values, dtype=object).tolist() if has_array(values) else list(values)
+
+
+def refuse_containers(values: object, name: str) -> None:
+    """Raise if ``values`` hold sequences in a form of another package that is no list of them."""
+    kind = type(values).__name__
+    if kind.endswith("GroupBy"):
+        raise TypeError(
+            f"{name} is a {kind} of {type(values).__module__.partition('.')[0]}: pass a list with one table for each "
+            "sequence, or the table itself to kernelfields.FrameCRF or features.read_frame"
+        )
+    if kind == "PackedSequence":
+        raise TypeError(f"{name} is a {kind} of torch: pass the list torch.nn.utils.rnn.unpack_sequence(packed)")
+    if is_tensor(values) and values.is_nested:
+        raise TypeError(f"{name} is a nested tensor: pass the list of its parts, list(x.unbind())")
+
+
+def refuse_tensor(item: object, where: str) -> None:
+    """Raise if ``item`` is a tensor of PyTorch that NumPy cannot read."""
+    refuse_containers(item, where)
+    if not is_tensor(item):
+        return
+    dtype = str(item.dtype)
+    if str(item.layout) != "torch.strided":
+        raise TypeError(
+            f"{where} is a sparse tensor: pass x.to_dense(), or a matrix of scipy.sparse, for example "
+            "scipy.sparse.csr_array(x.to_dense().numpy())"
+        )
+    if type(item).__name__ == "MaskedTensor":
+        raise TypeError(f"{where} is a masked tensor: fill or drop the masked rows first, x.to_tensor(0.0)")
+    if item.is_conj() or item.is_neg():
+        raise TypeError(f"{where} is a view that PyTorch has yet to compute: pass x.resolve_conj().resolve_neg()")
+    if item.is_quantized:
+        raise TypeError(f"{where} is a quantised tensor: pass x.dequantize()")
+    if item.requires_grad:
+        raise TypeError(f"{where} is a tensor that requires its gradient, which fields do not pass on: x.detach()")
+    if item.device.type != "cpu":
+        raise TypeError(
+            f"{where} is a tensor on the device {str(item.device)!r}: pass x.cpu(). The engine of an estimator "
+            "sets where it is fitted."
+        )
+    if dtype.startswith(_UNKNOWN_NUMBERS):
+        raise TypeError(f"{where} is a tensor of {dtype}, which NumPy does not have: pass x.float()")
+
+
+def is_tensor(item: object) -> TypeGuard[Any]:
+    """Whether an object is a tensor of PyTorch, of a class of its own or a derived one."""
+    return hasattr(item, "is_nested") and any(
+        each.__module__.partition(".")[0] == "torch" for each in type(item).__mro__
+    )

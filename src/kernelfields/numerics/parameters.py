@@ -106,6 +106,22 @@ def check_support(value: object, name: str) -> None:
         )
 
 
+def check_window(window: object, name: str = "window") -> tuple[int, int]:
+    """Return the numbers of neighbours (before, after) that a window of inputs names; ValueError if it is none."""
+    expected = f"{name} must be an odd positive whole number or a pair (before, after)"
+    if is_whole(window):
+        if window < 1 or window % 2 == 0:
+            advice = f"; for {window} positions use ({window // 2}, {window // 2 - 1})" if window > 0 else ""
+            raise ValueError(f"{expected}, got {window}{advice}")
+        return int(window) // 2, int(window) // 2
+    if not isinstance(window, tuple | list) or len(window) != 2 or not all(map(is_whole, window)):
+        raise ValueError(f"{expected}, got {window!r}")
+    before, after = window
+    if before < 0 or after < 0:
+        raise ValueError(f"{expected} of counts that are not negative, got {window!r}")
+    return int(before), int(after)
+
+
 def check_count(value: object, name: str, otherwise: str = "", *, least: int = 1) -> None:
     """Raise unless ``value`` is a whole number of at least ``least``; ``otherwise`` names what else is allowed."""
     if not is_whole(value) or value < least:

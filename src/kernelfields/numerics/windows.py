@@ -11,27 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, entries_of, is_sparse
 
 #: The window of sequences whose columns are joined with statistics of windows, see window_statistics.py.
 STATISTICS = "statistics"
-_EXPECTED = "window must be an odd positive whole number or a pair (before, after)"
-
-
-def check_window(window: object) -> tuple[int, int]:
-    """Return the numbers of neighbours (before, after) that a window names."""
-    if is_whole(window):
-        if window < 1 or window % 2 == 0:
-            advice = f"; for {window} positions use ({window // 2}, {window // 2 - 1})" if window > 0 else ""
-            raise ValueError(f"{_EXPECTED}, got {window}{advice}")
-        return int(window) // 2, int(window) // 2
-    if not isinstance(window, tuple | list) or len(window) != 2 or not all(map(is_whole, window)):
-        raise ValueError(f"{_EXPECTED}, got {window!r}")
-    before, after = window
-    if before < 0 or after < 0:
-        raise ValueError(f"{_EXPECTED} of counts that are not negative, got {window!r}")
-    return int(before), int(after)
 
 
 def window_view(inputs: Rows, offsets: np.ndarray, window: object) -> Rows:
@@ -75,11 +59,6 @@ def _sparse(inputs: SparseRows, offsets: np.ndarray, shifts: np.ndarray) -> Spar
     index = np.int32 if max(indptr[-1], *shape) <= np.iinfo(np.int32).max else np.int64
     # The kind of the input stays: csr_array gives csr_array, csr_matrix gives csr_matrix.
     return type(inputs)((inputs.data[entries], columns.astype(index), indptr.astype(index)), shape=shape)
-
-
-def window_of_inputs(value: object, name: str) -> None:
-    """Raise ValueError unless a value is a window of inputs."""
-    check_window(value)
 
 
 def window_of_sequences(value: object, name: str) -> None:

@@ -251,17 +251,21 @@ class MixedBound:
         posterior = point.posterior
         precision, l1 = posterior.prior_precision, posterior.l1
         theta = point.theta
-        slope = point.gradient - precision * theta
+        # In place throughout: with many labels and features, a vector may be most of the memory of a fit.
+        slope = precision * theta
+        np.subtract(point.gradient, slope, out=slope)
         likelihood = point.value - posterior.penalty(theta)
         intercept = likelihood - dot(theta, slope)
         if self._slope is None or self.mean is None:
             self._slope, self.mean = np.zeros_like(slope), np.zeros_like(slope)
         # The largest share, up to one, with |share * slope| <= l1 wherever there is no Gaussian prior.
-        free = (precision == 0.0) & (np.abs(slope) > l1)
+        free = np.flatnonzero(precision == 0.0)
+        free = free[np.abs(slope[free]) > l1[free]]
         allowed = (l1[free] / np.abs(slope[free])).min(initial=1.0)
         intercept *= allowed
         slope *= allowed
-        moved = slope - self._slope
+        moved = slope
+        moved -= self._slope
 
         def bound(share: float) -> tuple[float, float]:
             height = self._intercept + share * (intercept - self._intercept)
@@ -286,7 +290,10 @@ class MixedBound:
                 else:
                     high, fall, rise = middle, slope_there, 0.5 * rise
         self._intercept += share * (intercept - self._intercept)
-        self._slope += share * moved
-        self.mean += share * (theta - self.mean)
+        moved *= share
+        self._slope += moved
+        np.subtract(theta, self.mean, out=moved)
+        moved *= share
+        self.mean += moved
         self.value = max(self.value, best)
         return self.value

@@ -78,7 +78,7 @@ def meets_no_others(posterior: LogPosterior) -> bool:
     Then within-clique covariances are the whole Hessian, as if the features of all terms stood side by side.
     """
     datafit = posterior.datafit
-    if not datafit.family.single_labels:
+    if not datafit.family.single_labels or datafit.group.size > 1:
         return False
     first = datafit.designs[0].term.label_factor
     return first is not None and all(
@@ -111,6 +111,8 @@ def works_in_blocks(posterior: LogPosterior) -> bool:
     """Whether directions can be worked on in blocks: single labels, or chains with one table of transitions."""
     datafit = posterior.datafit
     if not isinstance(datafit.likelihood, Likelihood) or datafit.family.method not in ("chain", "single"):
+        return False
+    if datafit.group.size > 1:
         return False
     return all(
         design.term.weighs_all_pairs

@@ -7,8 +7,9 @@ For terms c with features Z_c (n_c, r_c), coefficients V_c (r_c, q_c) and label 
     pulled back  = Z_c^T gather_c(residual) A_c                        half a pass
 
 ``passes`` counts full passes over all features, a product in one term counting for its share of the stored values.
-Inference and reductions are float64. :class:`Datafit` computes in this process, on its threads or its device; the one
-of a cluster derives from it (engines/dask/datafit.py), and has potentials, gradients and evaluations of its own kind.
+Inference and reductions are float64. Potentials, residuals and distributions are those of the data of this process,
+on its threads or its device. What is a sum over all data is added up over the ``group`` of processes that share them
+(group.py): every number and every array that does not have a row for each position is that of all data.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Protocol
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse
 
 from kernelfields.inference.family import Array, LabelFamily, Potentials
-from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.sparse_rows import Rows, entry_rows, is_sparse
 from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
@@ -33,6 +34,7 @@ from kernelfields.objective.designs.design import (
     shared_pull_back,
     shared_scores,
 )
+from kernelfields.objective.group import ALONE, Group
 from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
 from kernelfields.objective.likelihoods.fused import FusedPasses, Passes, fused_passes
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, Objective, PartialLikelihood
@@ -54,6 +56,15 @@ class StepMemory(Protocol):
         """
 
 
+class Summary(NamedTuple):
+    """What is known of the likelihood of a part of the data, or of all of them."""
+
+    convex: bool
+    approximation: str | None
+    n_items: int
+    n_positions: int
+
+
 class Datafit:
     """The designs of a sample, and the likelihood of its labels: what a posterior asks of labelled data."""
 
@@ -62,8 +73,11 @@ class Datafit:
     #: pairs cost nothing beside a pass: there, too, a hundred took fewer iterations than forty (H200).
     usual_pairs = 100
 
-    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign]):
+    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign], group: Group = ALONE):
         self.likelihood = likelihood
+        #: The processes that share the data.
+        self.group = group
+        self._parts: list[Summary] | None = None
         self.designs = list(designs)
         #: Passes over the features so far.
         self.passes = 0.0
@@ -91,7 +105,7 @@ class Datafit:
             self.passes += 0.5 * sum(design.stored_values for design in designs) / self._stored_values
             residuals = [self.clique_residuals(residual, design) for design in designs]
             gradients += shared_pull_back(designs, residuals, self.likelihood.workers)
-        return gradients
+        return self.group.total(gradients)
 
     def _chosen(self, only: Sequence[int] | None) -> list[tuple[int, LocalDesign]]:
         chosen = range(len(self.designs)) if only is None else only
@@ -99,7 +113,32 @@ class Datafit:
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
         """Return value, residual and beliefs at the given potentials; no pass over features."""
+        evaluation = self._evaluated(potentials)
+        evaluation.value = self.group.total(evaluation.value)
+        return evaluation
+
+    def _evaluated(self, potentials: Potentials) -> Evaluation:
+        """Return the same with the value of the data of this process."""
         return self.likelihood.evaluate(potentials)
+
+    def evaluate_along(self, potentials: Potentials, direction: Potentials) -> tuple[Evaluation | None, float]:
+        """Return the evaluation at some potentials, None where one is not finite, and the slope in a direction."""
+        evaluation, value, slope, finite = None, np.inf, np.inf, potentials.finite
+        if self.group.size > 1 and isinstance(self.likelihood, ExpectationLikelihood):
+            # What is expected is added up on the way, by all processes or by none.
+            finite = all(self.group.gathered(finite))
+        if finite:
+            evaluation = self._evaluated(potentials)
+            value, slope = evaluation.value, evaluation.residual.dot(direction)
+        value, slope = self.group.total(np.array([value, slope])).tolist() if self.group.size > 1 else (value, slope)
+        if evaluation is None or not np.isfinite(value):
+            return None, np.inf
+        evaluation.value = value
+        return evaluation, slope
+
+    def largest(self, potentials: Potentials) -> float:
+        """Return the largest absolute entry of potentials."""
+        return self.group.largest(potentials.largest)
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian of the likelihood in the potentials times a direction."""
@@ -111,7 +150,9 @@ class Datafit:
 
     def label_residuals(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the residuals of a term's cliques in label coordinates, (n, q), in the order of the data."""
-        return on_host(self._label_residuals(residual, index))
+        if self.group.size > 1:
+            raise ValueError("residuals of single positions stay with their workers: use engine='threads'")
+        return self.family.read_back(self._label_residuals(residual, index))
 
     def _label_residuals(self, residual: Potentials, index: int) -> Array:
         """Return the same where the features are."""
@@ -121,18 +162,25 @@ class Datafit:
     def residual_norms(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the norms of the residuals of a term's cliques in label coordinates, (n,)."""
         rows = self._label_residuals(residual, index)
-        return np.sqrt(on_host((rows * rows).sum(axis=1)))
+        return np.sqrt(self.family.read_back((rows * rows).sum(axis=1)))
 
     def outside_bound(self, residual: Potentials, index: int) -> float:
         """Return a bound on the squared norm of a term's gradient outside the span of its pivots; free."""
         origin = self.designs[index].origin
-        return 0.0 if origin is None else origin.outside_bound(self.residual_norms(residual, index)) ** 2
+        if origin is None:
+            return 0.0
+        return self.group.total(origin.outside_bound(self.residual_norms(residual, index))) ** 2
 
     def outside_gradient(self, residual: Potentials, index: int) -> float:
         """Return the squared norm of a term's gradient outside the span, exactly: O(n^2) kernel values."""
         design = self.designs[index]
         if design.origin is None:
             return 0.0
+        if self.group.size > 1:
+            raise ValueError(
+                "exact certificates over the RKHS need kernel values between all inputs, which workers do not bring "
+                "together: use the free bound, or engine='threads'"
+            )
         inside = design.pull_back(self.clique_residuals(residual, design))
         whole = kernel_quadratic_form(design.origin.kernel, design.origin.inputs, self.label_residuals(residual, index))
         return max(whole - float(np.vdot(inside, inside)), 0.0)
@@ -140,24 +188,22 @@ class Datafit:
     def largest_left_outside(self, index: int) -> float:
         """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
         origin = self.designs[index].origin
-        return 0.0 if origin is None else float(origin.residual_diagonal.max(initial=0.0))
+        return 0.0 if origin is None else self.group.largest(float(origin.residual_diagonal.max(initial=0.0)))
 
-    def feature_rounding(
-        self, residual: Potentials, index: int, coefficients: np.ndarray, dual: np.ndarray | None = None
-    ) -> float:
-        """Return about how the value would change if a term's features were not rounded.
-
-        ``dual`` are the dual coefficients, where these are known already.
-        """
+    def feature_rounding(self, residual: Potentials, index: int, coefficients: np.ndarray) -> float:
+        """Return about how the value would change if a term's features were not rounded."""
         design = self.designs[index]
         if design.origin is None or design.dtype == np.float64:
             return 0.0
-        dual = design.term.span.dual_coefficients(coefficients) if dual is None else dual
-        return design.origin.rounding(design.features, coefficients, dual, self._label_residuals(residual, index))
+        dual, residuals = design.term.span.dual_coefficients(coefficients), self._label_residuals(residual, index)
+        own = design.origin.rounding(
+            design.features, coefficients, dual, lambda rows: self.family.read_back(residuals[rows])
+        )
+        return self.group.total(own)
 
     def frozen(self, coefficients: Sequence[np.ndarray]) -> Datafit:
         """Return the convex likelihood of the labels as they are completed at some coefficients."""
-        if self.likelihood.convex:
+        if self.convex:
             return self
         return self.completed_by(self.likelihood.frozen(self.potentials(coefficients)))
 
@@ -172,20 +218,33 @@ class Datafit:
     def with_likelihood(self, likelihood: Objective) -> Datafit:
         """Return the same designs with another likelihood of the labels."""
         other = copy.copy(self)
-        other.likelihood = likelihood
+        other.likelihood, other._parts = likelihood, None
         vars(other).pop("fused", None)
         return other
 
-    def with_criteria(self, criteria: Criteria) -> Datafit:
-        """Return the same designs with what is asked of data without labels added to their likelihood."""
+    def with_criteria(self, criteria: Any) -> Datafit:
+        """Return the same designs with what is asked of data without labels added to their likelihood.
+
+        These are Criteria of all data, or make those of a part of them by ``of(data)``.
+        """
         assert isinstance(self.likelihood, Likelihood | PartialLikelihood), "criteria are added once"
-        return self.with_likelihood(ExpectationLikelihood(self.likelihood, criteria))
+        if not isinstance(criteria, Criteria):
+            criteria = criteria.of(self.likelihood.data)
+        elif self.group.size > 1:
+            criteria = criteria.part(self._own_rows)
+        return self.with_likelihood(ExpectationLikelihood(self.likelihood, criteria, self.group))
 
     def set_log_weights(self, log_weights: np.ndarray) -> None:
         """Put other log-weights (N, L) in the place of what is known of labels; only where some are not known."""
-        self.partial_likelihood.set_log_weights(log_weights)
+        own = log_weights[self._own_rows]
+        if self.group.size > 1 and not isinstance(self.likelihood, PartialLikelihood):
+            # All labels are known in this process at first, and not in others.
+            known = self.likelihood.whole or self.likelihood
+            self.likelihood = PartialLikelihood(known.family, own, known.weights, known.workers)
+        self.partial_likelihood.set_log_weights(own)
+        self._parts = None
         if isinstance(self.fused, FusedPasses):
-            self.fused.set_log_weights(log_weights)
+            self.fused.set_log_weights(own)
 
     def set_targets(self, targets: Potentials) -> None:
         """Put targets in the place of completed labels wherever these are frozen; until log-weights are set again."""
@@ -193,22 +252,71 @@ class Datafit:
 
     def completed(self, potentials: Potentials, weights: np.ndarray | None = None) -> Potentials:
         """Return the expected statistics given what is known, of items with some weights (S,), their own for None."""
-        return self.partial_likelihood.completed(potentials, weights)
+        return self.partial_likelihood.completed(potentials, None if weights is None else weights[self._own_items])
+
+    def label_rows(self, targets: Potentials) -> np.ndarray:
+        """Return the statistics of single labels at all positions, (N, L)."""
+        return self.group.joined(self.family.read_back(targets.node))
 
     def completed_labels(self, potentials: Potentials) -> tuple[np.ndarray, np.ndarray]:
         """Return the probabilities of labels given what is known, (N, L), and the most probable labelling, (N,)."""
         likelihood = self.partial_likelihood
         family, workers = likelihood.known_family, likelihood.workers
-        return on_host(family.at(potentials, workers=workers).marginals()), family.best(potentials, workers)[0]
+        marginals = family.read_back(family.at(potentials, workers=workers).marginals())
+        return self.group.joined(marginals), self.group.joined(family.best(potentials, workers)[0])
 
     def fitted_to(self, targets: Potentials, weights: np.ndarray) -> Datafit:
         """Return the convex likelihood of targets, of items with some weights (S,)."""
-        return self.completed_by(Likelihood(self.family, targets, weights, self.likelihood.workers))
+        return self.completed_by(Likelihood(self.family, targets, weights[self._own_items], self.likelihood.workers))
 
     @property
     def item_weights(self) -> np.ndarray:
         """The weight of every item, (S,)."""
-        return self.likelihood.weights
+        return self.group.joined(self.likelihood.weights)
+
+    @property
+    def summaries(self) -> list[Summary]:
+        """What is known of the likelihoods of all processes."""
+        if self._parts is None:
+            own, family = self.likelihood, self.likelihood.family
+            # Labels that meet no others are items of their own where some are not known.
+            items = family if own.whole is None else own.whole.family
+            sizes = items.n_items, family.n_positions
+            self._parts = self.group.gathered(Summary(bool(own.convex), own.approximation, *sizes))
+        return self._parts
+
+    @property
+    def convex(self) -> bool:
+        """Whether the likelihood is convex in the coefficients."""
+        return all(part.convex for part in self.summaries)
+
+    @property
+    def approximation(self) -> str | None:
+        """How approximate inference is called; None where it is exact."""
+        return next((part.approximation for part in self.summaries if part.approximation is not None), None)
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        return self.group.total(float(self.likelihood.value_at_zero))
+
+    @property
+    def n_items(self) -> int:
+        """Number of sequences, graphs or instances."""
+        return sum(part.n_items for part in self.summaries)
+
+    @property
+    def n_positions(self) -> int:
+        """Number of positions, nodes or labels of instances."""
+        return sum(part.n_positions for part in self.summaries)
+
+    @property
+    def _own_items(self) -> slice:
+        return self.group.share_of([part.n_items for part in self.summaries])
+
+    @property
+    def _own_rows(self) -> slice:
+        return self.group.share_of([part.n_positions for part in self.summaries])
 
     @property
     def partial_likelihood(self) -> PartialLikelihood:
@@ -224,14 +332,22 @@ class Datafit:
     @property
     def warnings(self) -> list[str]:
         """What inference reported of its last answer."""
-        return self.likelihood.warnings
+        if self.group.size == 1:
+            return self.likelihood.warnings
+        return list(dict.fromkeys(chain.from_iterable(self.group.gathered(self.likelihood.warnings))))
 
     def start_curvature(self, index: int) -> float:
         """Return about how curved the likelihood is in one coordinate of a term, before any label is known."""
         design = self.designs[index]
         weights = self.likelihood.clique_weights(design)
         count = self.likelihood.family.correlated_cliques(design, len(weights))
-        return design.start_curvature(count) * float(weights.mean()) if len(weights) else 0.0
+        curvature = self.group.total(design.start_curvature(count) if len(weights) else 0.0)
+        return curvature * self._mean_weight(weights)
+
+    def _mean_weight(self, weights: np.ndarray) -> float:
+        """Return the mean weight of the cliques of a term; zero where there are none."""
+        weight, count = self.group.total([float(weights.sum()), len(weights)])
+        return float(weight / count) if count else 0.0
 
     def curvature_diagonal(self, evaluation: Evaluation, index: int) -> np.ndarray | None:
         """Return sum_t z_tf^2 p (1 - p) for every coefficient of a term of sparse weights; None for other terms.
@@ -244,7 +360,7 @@ class Datafit:
         marginals = self.likelihood.clique_marginals(evaluation, design)
         variances = marginals * (1.0 - marginals) * self.likelihood.clique_weights(design)[:, None]
         self.passes += 0.5 * design.stored_values / self._stored_values
-        return design.squared_pull_back(variances, self.likelihood.workers)
+        return self.group.total(design.squared_pull_back(variances, self.likelihood.workers))
 
     def curvature_block(self, evaluation: Evaluation, index: int) -> np.ndarray:
         """Return eq. 30 without the prior: within-clique covariances of one term, (r q, r q).
@@ -254,15 +370,25 @@ class Datafit:
         design = self.designs[index]
         marginals = self.likelihood.clique_marginals(evaluation, design)
         weights = self.likelihood.clique_weights(design)
-        support, features = design.term.support, design.features
+        if self.group.size > 1 and self.family.group(design.group).items is None:
+            # Cliques that belong to no item, as durations, are the same in all processes: means over all positions.
+            sums = self.group.total(self.family.read_back(marginals * weights[:, None]))
+            weights = self.group.total(weights)
+            return self._curvature_block(design, sums / weights[:, None], weights)
+        return self.group.total(self._curvature_block(design, marginals, weights))
+
+    def _curvature_block(self, design: LocalDesign, marginals: Array, weights: Array) -> np.ndarray:
+        """Return the same for the marginals (n, L^k) and the weights (n,) of the cliques of a term."""
+        support, features, read_back = design.term.support, design.features, self.family.read_back
         if support is not None and support.listed:
             return np.diag(weights @ marginals) - (marginals * weights[:, None]).T @ marginals
         if is_sparse(features):
-            marginals, weights = on_host(marginals), on_host(weights)
+            marginals, weights = read_back(marginals), read_back(weights)
         factor = design.labels_like(marginals)
         if features is None:
             means = marginals @ factor
-            block = on_host(factor.T @ ((weights @ marginals)[:, None] * factor) - (means * weights[:, None]).T @ means)
+            squares = factor.T @ ((weights @ marginals)[:, None] * factor)
+            block = read_back(squares - (means * weights[:, None]).T @ means)
             return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
         if support is None:
             return within_clique_curvature(features, factor, marginals, weights)
@@ -271,11 +397,11 @@ class Datafit:
     @cached_property
     def fused(self) -> Passes | None:
         """Passes that keep nothing per position, for sparse fields with a support; None for others."""
-        return fused_passes(self.likelihood, self.designs)
+        return fused_passes(self.likelihood, self.designs) if self.group.size == 1 else None
 
     def dual_ascent(self) -> DualAscent | None:
         """Return stochastic ascent of the dual of this objective, or None if it is not of the kind for it."""
-        return dual_ascent(self.likelihood, self.designs)
+        return dual_ascent(self.likelihood, self.designs) if self.group.size == 1 else None
 
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> StepMemory | None:
         """Return room of its own for the steps that limited-memory BFGS remembers; None for the host's.
@@ -290,15 +416,19 @@ class Datafit:
         if not has_dense_features(design):
             return 0.0
         weights = self.likelihood.clique_weights(design)
-        if not worth_a_gram_matrix(len(weights), *design.shape):
+        if not worth_a_gram_matrix(self.group.total(len(weights)), *design.shape):
             return 0.0
-        return float(weights.mean()) * design.label_share / design.n_configurations
+        return self._mean_weight(weights) * design.label_share / design.n_configurations
 
-    def feature_gram(self, index: int, stride: int | None = None) -> np.ndarray:
-        """Return the lower half of Z^T Z of a term with dense features, (r, r), from every ``stride``-th row."""
+    def feature_gram(self, index: int) -> np.ndarray:
+        """Return the lower half of about Z^T Z of a term with dense features, (r, r), from some of the rows."""
         features = self.designs[index].features
-        stride = stride or stride_of(*features.shape)
-        return on_host(features.gram(stride)) if hasattr(features, "gram") else gram_matrix(features, stride)
+        stride = stride_of(self.group.total(features.shape[0]), features.shape[1])
+        return self.group.total(self._gram_of_rows(index, stride))
+
+    def _gram_of_rows(self, index: int, stride: int) -> np.ndarray:
+        """Return the same from every ``stride``-th of the rows that are here."""
+        return gram_matrix(self.designs[index].features, stride)
 
 
 def within_clique_curvature(

@@ -14,14 +14,6 @@ theta is one flat vector, the V_c one after the other. Potentials are linear in 
 direction are known, values and slopes along it need inference only (:class:`Line`): a line search costs no pass
 over the features, and a gradient at the point it ends in costs half a pass. Sparse fields that keep nothing per
 position pass over their features at every step instead (:class:`FusedLine`).
-
-*After a Gaussian posterior of old data* (:class:`ContinuedPosterior`), in coordinates in which its precision is the
-identity and mu its mean, which those of models/batches/continuation.py are:
-
-    P(theta) = sum_i weight_i (log Z_i - score_i(y^i)) + 1/2 ||theta - mu||^2
-
-The square of theta is the prior that solvers and bounds use; the rest, - mu . theta + ||mu||^2 / 2, is linear, so that
-the likelihood with it is as convex as before: Lemma 9 and the bounds of several points hold as they stand.
 """
 
 from __future__ import annotations
@@ -34,21 +26,22 @@ import numpy as np
 
 from kernelfields.inference.family import Potentials
 from kernelfields.numerics.vectors import dot
+from kernelfields.objective.blocks import Block, block_after
 from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
 from kernelfields.objective.datafit import Datafit, StepMemory
-from kernelfields.objective.designs.design import Design
 from kernelfields.objective.likelihoods.likelihood import Evaluation
-from kernelfields.objective.ties import Ties
+from kernelfields.objective.term import Term
 
 
-def penalty(coefficients: np.ndarray, prior_variance: float, l1: float = 0.0) -> float:
-    """Return the sum of R over coefficients."""
-    squares = float(np.vdot(coefficients, coefficients)) / (2.0 * prior_variance)
-    return squares + (l1 * float(np.abs(coefficients).sum()) if l1 else 0.0)
+def penalty(term: Term, coefficients: np.ndarray) -> float:
+    """Return the sum of R over coefficients of a term."""
+    squares = float(np.vdot(coefficients, coefficients)) / (2.0 * term.prior_variance)
+    return squares + (term.l1 * float(np.abs(coefficients).sum()) if term.l1 else 0.0)
 
 
-def penalty_gap(coefficients: np.ndarray, slope: np.ndarray, prior_variance: float, l1: float = 0.0) -> float:
+def penalty_gap(term: Term, coefficients: np.ndarray, slope: np.ndarray) -> float:
     """Return the sum of Fenchel-Young gaps for the gradient ``slope`` of the likelihood; infinity if unbounded."""
+    prior_variance, l1 = term.prior_variance, term.l1
     if not l1 and np.isfinite(prior_variance):
         gradient = slope + coefficients / prior_variance
         return 0.5 * prior_variance * float(np.vdot(gradient, gradient))
@@ -57,27 +50,7 @@ def penalty_gap(coefficients: np.ndarray, slope: np.ndarray, prior_variance: flo
         conjugate = 0.5 * prior_variance * float(np.vdot(excess, excess))
     else:
         conjugate = np.inf if np.any(excess > 0) else 0.0
-    return max(0.0, penalty(coefficients, prior_variance, l1) + float(np.vdot(coefficients, slope)) + conjugate)
-
-
-@dataclass(frozen=True)
-class Block:
-    """The coefficients of one clique set within theta."""
-
-    name: str
-    rows: slice
-    shape: tuple[int, int]
-    prior_variance: float
-    l1: float = 0.0
-    #: How labels share coefficients, which are then one number for each orbit, (size, 1).
-    ties: Ties | None = None
-
-    def tables(self, rows: np.ndarray) -> np.ndarray:
-        """Return rows of theta (k, size) as tables (k, r, q); where labels are tied, over all features."""
-        own = rows[:, self.rows]
-        if self.ties is None:
-            return own.reshape(len(rows), *self.shape)
-        return np.reshape([self.ties.expand(row) for row in own], (len(rows), *self.ties.shape))
+    return max(0.0, penalty(term, coefficients) + float(np.vdot(coefficients, slope)) + conjugate)
 
 
 @dataclass
@@ -183,7 +156,8 @@ class Line(AnyLine):
         super().__init__(posterior, point, direction)
         self._potentials = direction.potentials or posterior.potentials(direction.theta)
         scaled = posterior.prior_precision * direction.theta
-        self._prior = (
+        #: The penalty along the line: its value at the point, and the coefficients of the step and of its square.
+        self.prior = (
             0.5 * dot(point.theta, posterior.prior_precision * point.theta),
             dot(point.theta, scaled),
             0.5 * dot(direction.theta, scaled),
@@ -195,19 +169,19 @@ class Line(AnyLine):
 
         Beyond some five hundred, probabilities underflow and inference in logarithms is far slower.
         """
-        furthest = self._potentials.largest
+        furthest = self.posterior.datafit.largest(self._potentials)
         return FAR / furthest if furthest > 0 else np.inf
 
     def __call__(self, step: float) -> tuple[float, float]:
         """Return value and slope at a step."""
         self._last = None
         potentials = self.origin.potentials.moved(step, self._potentials)
-        if not potentials.finite:
+        evaluation, slope = self.posterior.datafit.evaluate_along(potentials, self._potentials)
+        if evaluation is None:
             return np.inf, np.inf
-        evaluation = self.posterior.datafit.evaluate(potentials)
-        constant, linear, quadratic = self._prior
+        constant, linear, quadratic = self.prior
         value = evaluation.value + constant + step * (linear + step * quadratic)
-        slope = evaluation.residual.dot(self._potentials) + linear + 2.0 * step * quadratic
+        slope += linear + 2.0 * step * quadratic
         theta = self.origin.theta + step * self.direction
         self._last = (step, Trial(theta, value, potentials, evaluation))
         return value, slope
@@ -244,20 +218,15 @@ class LogPosterior:
     def __init__(self, datafit: Datafit):
         self.datafit = datafit
         self.blocks: list[Block] = []
-        begin = 0
+        self.size = 0
         for design in datafit.designs:
-            term = design.term
-            shape = design.shape if term.ties is None else (term.ties.size, 1)
-            rows = slice(begin, begin + shape[0] * shape[1])
-            self.blocks.append(Block(term.name, rows, shape, term.prior_variance, term.l1, term.ties))
-            begin = rows.stop
-        self.size = begin
+            self.blocks.append(block_after(self.size, design))
+            self.size = self.blocks[-1].rows.stop
         self.fused = False
-        self.prior_precision = np.empty(begin)
-        self.l1 = np.empty(begin)
+        self.prior_precision, self.l1 = np.empty(self.size), np.empty(self.size)
         for block in self.blocks:
             self.prior_precision[block.rows] = 1.0 / block.prior_variance
-            self.l1[block.rows] = block.l1
+            self.l1[block.rows] = block.design.term.l1
 
     def prefer_fused_passes(self) -> None:
         """Compute value and gradient together from now on, where the field allows it, and keep no potentials."""
@@ -287,8 +256,13 @@ class LogPosterior:
     def pseudo_gradient(self, point: Point) -> np.ndarray:
         """Return the subgradient of smallest norm at a point, for objectives with l1."""
         gradient, l1 = point.gradient, self.l1
-        at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
-        return np.where(point.theta == 0.0, at_zero, gradient + l1 * np.sign(point.theta))
+        slope = np.abs(gradient)
+        slope -= l1
+        np.maximum(slope, 0.0, out=slope)
+        np.copysign(slope, gradient, out=slope)
+        moved = np.flatnonzero(point.theta)
+        slope[moved] = gradient[moved] + l1[moved] * np.sign(point.theta[moved])
+        return slope
 
     @cached_property
     def metric(self) -> np.ndarray:
@@ -311,8 +285,7 @@ class LogPosterior:
             else:
                 diagonal = self.datafit.curvature_diagonal(point.evaluation, index)
             if diagonal is not None and diagonal.any():
-                diagonal = diagonal if block.ties is None else block.ties.means(self._designs[index].expand(diagonal))
-                curvature = diagonal.ravel() + self.prior_precision[block.rows]
+                curvature = block.diagonal(diagonal) + self.prior_precision[block.rows]
                 mean = curvature.mean()
                 metric[block.rows] = np.sqrt(np.maximum(curvature, _FLATTEST * mean) * mean)
         return metric
@@ -320,7 +293,7 @@ class LogPosterior:
     @property
     def convex(self) -> bool:
         """Whether the objective is convex, so that lower bounds hold everywhere."""
-        return self.datafit.likelihood.convex
+        return self.datafit.convex
 
     def frozen(self, theta: np.ndarray) -> LogPosterior:
         """Return the convex objective of the labels as they are completed at theta; same value of gradients there."""
@@ -331,7 +304,7 @@ class LogPosterior:
     @property
     def approximation(self) -> str | None:
         """How approximate inference is called; None where it is exact, and values, gradients and bounds are."""
-        return self.datafit.likelihood.approximation
+        return self.datafit.approximation
 
     @property
     def raw(self) -> bool:
@@ -359,7 +332,7 @@ class LogPosterior:
         known: dict[tuple, np.ndarray | None] = {}
         factors = []
         for dense in self._dense_sets:
-            key = (id(self._designs[dense.index].table), dense.curvature, dense.precision)
+            key = (id(self.datafit.designs[dense.index].table), dense.curvature, dense.precision)
             if key not in known:
                 known[key] = factor_of(self.datafit.feature_gram(dense.index), dense.curvature, dense.precision)
             if (factor := known[key]) is not None:
@@ -377,7 +350,8 @@ class LogPosterior:
         found = []
         for index, block in enumerate(self.blocks):
             curvature = LATE_SHARE * self.datafit.feature_curvature(index)
-            if curvature and block.ties is None and not block.l1 and np.isfinite(block.prior_variance):
+            term = block.design.term
+            if curvature and not term.shares_coefficients and not term.l1 and np.isfinite(term.prior_variance):
                 found.append(DenseSet(index, block.rows, block.shape, curvature, 1.0 / block.prior_variance))
         return found
 
@@ -400,41 +374,19 @@ class LogPosterior:
 
     def split(self, theta: np.ndarray) -> list[np.ndarray]:
         """Return the coefficients (r, q) of each set; where labels are tied, those of all labels."""
-        return [
-            theta[block.rows].reshape(block.shape)
-            if block.ties is None
-            else design.compress(block.ties.expand(theta[block.rows]))
-            for block, design in zip(self.blocks, self._designs, strict=True)
-        ]
+        return [block.split(theta) for block in self.blocks]
 
     def flatten(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Return one vector from the coefficients of each set, or from gradients in them."""
-        return np.concatenate([self._reduced(index, part) for index, part in enumerate(parts)])
-
-    def _reduced(self, index: int, part: np.ndarray) -> np.ndarray:
-        """Return a gradient (r, q) in the coefficients of one set as one in its part of theta."""
-        ties = self.blocks[index].ties
-        return part.ravel() if ties is None else ties.reduce(self._designs[index].expand(part))
-
-    @property
-    def _designs(self) -> Sequence[Design]:
-        return self.datafit.designs
+        return np.concatenate([block.reduced(part) for block, part in zip(self.blocks, parts, strict=True)])
 
     def expanded(self, theta: np.ndarray) -> list[np.ndarray]:
         """Return the coefficients of each set over all its features, seen in training or not."""
-        return [
-            design.expand(part) if block.ties is None else block.ties.expand(theta[block.rows])
-            for block, design, part in zip(self.blocks, self._designs, self.split(theta), strict=True)
-        ]
+        return [block.expanded(theta) for block in self.blocks]
 
     def compressed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Return theta from coefficients over all features."""
-        return np.concatenate(
-            [
-                design.compress(part).ravel() if block.ties is None else block.ties.reduce(part)
-                for block, design, part in zip(self.blocks, self._designs, parts, strict=True)
-            ]
-        )
+        return np.concatenate([block.compressed(part) for block, part in zip(self.blocks, parts, strict=True)])
 
     def potentials(self, theta: np.ndarray, only: Sequence[int] | None = None) -> Potentials:
         """Return the potentials of theta: half a pass."""
@@ -450,7 +402,7 @@ class LogPosterior:
         if self.fused:
             return self._fused_trial(theta)
         potentials = self.potentials(theta, only=None if np.any(theta) else ())
-        if near is not None and potentials.moved(-1.0, near.potentials).largest > FAR:
+        if near is not None and self.datafit.largest(potentials.moved(-1.0, near.potentials)) > FAR:
             return None
         evaluation = self.datafit.evaluate(potentials)
         return Trial(theta, evaluation.value + self.penalty(theta), potentials, evaluation)
@@ -458,7 +410,7 @@ class LogPosterior:
     @property
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
-        return self.datafit.likelihood.value_at_zero
+        return self.datafit.value_at_zero
 
     def _fused_trial(self, theta: np.ndarray) -> Trial | None:
         if not np.isfinite(theta.sum()):
@@ -507,17 +459,15 @@ class LogPosterior:
         product = self.prior_precision * vector
         chosen = range(len(self.blocks)) if only is None else only
         for index, part in zip(chosen, self.datafit.pull_back(response, only), strict=True):
-            product[self.blocks[index].rows] += self._reduced(index, part)
+            product[self.blocks[index].rows] += self.blocks[index].reduced(part)
         return product, potentials
 
     def curvature_block(self, point: Point, index: int) -> np.ndarray:
         """Return eq. 30 for one set: within-clique covariances plus the prior precision."""
-        block, ties = self.datafit.curvature_block(point.evaluation, index), self.blocks[index].ties
-        if ties is not None:
-            tied = ties.matrix(self._designs[index].occupied)
-            block = tied.T @ (tied.T @ block).T
-        block[np.diag_indices(len(block))] += 1.0 / self.blocks[index].prior_variance
-        return block
+        block = self.blocks[index]
+        matrix = block.reduced_matrix(self.datafit.curvature_block(point.evaluation, index))
+        matrix[np.diag_indices(len(matrix))] += 1.0 / block.prior_variance
+        return matrix
 
     def gap_parts(self, point: Point, slope: np.ndarray | None = None) -> dict[str, float]:
         """Return what each set could still improve, at most: (s_c / 2) ||grad_c||^2 without l1 (Lemma 9).
@@ -527,36 +477,6 @@ class LogPosterior:
         if slope is None:
             slope = point.gradient - self.prior_precision * point.theta
         return {
-            block.name: penalty_gap(point.theta[block.rows], slope[block.rows], block.prior_variance, block.l1)
+            block.name: penalty_gap(block.design.term, point.theta[block.rows], slope[block.rows])
             for block in self.blocks
         }
-
-
-class ContinuedPosterior(LogPosterior):
-    """The objective above; the terms of the datafit have prior variances of one."""
-
-    def __init__(self, datafit: Datafit, mean: np.ndarray):
-        super().__init__(datafit)
-        self.mean = mean
-
-    def penalty(self, theta: np.ndarray) -> float:
-        """Return ||theta - mu||^2 / 2."""
-        return 0.5 * dot(theta - self.mean, theta - self.mean)
-
-    def complete(self, trial: Trial) -> Point:
-        """Return a trial with its gradient: half a pass."""
-        point = super().complete(trial)
-        point.gradient -= self.mean
-        return point
-
-    def along(self, point: Point, direction: Direction) -> Line:
-        """Return the objective on a line: half a pass unless the direction's potentials are known."""
-        return _ContinuedLine(self, point, direction)
-
-
-class _ContinuedLine(Line):
-    def __init__(self, posterior: ContinuedPosterior, point: Point, direction: Direction):
-        super().__init__(posterior, point, direction)
-        constant, linear, quadratic = self._prior
-        mean = posterior.mean
-        self._prior = constant + dot(mean, 0.5 * mean - point.theta), linear - dot(mean, direction.theta), quadratic

@@ -4,19 +4,19 @@
 
 A term is a clique set with the finite coordinates it is fitted in: a subspace of its RKHS, the factor of its label
 kernel (None: the identity) and, where only some pairs of features and labellings have coefficients, their support,
-V then being (P, 1). Where labels are tied, V is the table that all of them have (ties.py). ``sample.design(term)``
-puts it on labelled data, for fitting; ``term.scores(data)`` gives its scores of new data. Cost of scores:
-that of the features and O(n r q).
+V then being (P, 1). Where labels are tied, V is the table that all of them have (tied_coefficients.py).
+``sample.design(term)`` puts it on labelled data, for fitting; ``term.scores(data)`` gives its scores of new data. Cost
+of scores: that of the features and O(n r q).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -29,11 +29,12 @@ from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference.chain.scored_steps import StepTable
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import Array, Placement
+from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
-from kernelfields.objective.ties import Ties
+from kernelfields.objective.tied_coefficients import Ties, tied_quadratic_form, ties_of
 
 #: Labelled or new data: packed sequences or graphs, or instances with several labels.
 Data: TypeAlias = Chains | Graphs | LabelledInstances
@@ -58,6 +59,21 @@ class Term:
     coefficients: np.ndarray | None = None
     ties: Ties | None = None
 
+    @classmethod
+    def of(
+        cls,
+        clique: CliqueSet,
+        name: str,
+        subspace: Subspace,
+        n_labels: int,
+        label_factor: np.ndarray | None = None,
+        support: Support | None = None,
+        coefficients: np.ndarray | None = None,
+    ) -> Self:
+        """Return a term of a field with so many labels, tied if its clique set is."""
+        ties = None if clique.ties is None else ties_of(clique, subspace, n_labels)
+        return cls(clique, name, subspace, label_factor, support, coefficients, ties)
+
     @property
     def shares_coefficients(self) -> bool:
         """Whether labels share coefficients: fewer are free than the table V has entries."""
@@ -71,6 +87,18 @@ class Term:
     def free_coefficients(self, table: np.ndarray) -> np.ndarray:
         """Return the coefficients that are free of a table V, or the gradient in them of one in V."""
         return table if self.ties is None else self.ties.reduce(table)
+
+    def quadratic_form(
+        self, inputs: Rows, residuals: np.ndarray, untied: Callable[[Kernel, Rows, np.ndarray], float]
+    ) -> float:
+        """Return the squared norm of the likelihood's gradient in the RKHS for residuals (n, q) of cliques.
+
+        ``untied`` computes sum_tu k(x_t, x_u) <R_t, R_u>, which it is where labels share no coefficients.
+        """
+        kernel = self.subspace.kernel
+        if self.ties is None:
+            return untied(kernel, inputs, residuals)
+        return tied_quadratic_form(kernel, inputs, residuals, self.clique)
 
     @property
     def labels_per_clique(self) -> int:

@@ -2,12 +2,13 @@
 
 Items have positions: those of a sequence, the nodes of a graph, the labels of an instance, the one label of an input.
 What is known of them is kept by position, and given to estimators in the form that theirs has. Sequences are shown as
-words or on a time line, everything else as a table.
+words or on a time line, graphs are drawn, and everything else is a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,19 @@ from sklearn.utils import _safe_indexing
 
 from kernelfields.data.graph_reading import is_networkx, read_graphs
 from kernelfields.data.partial_labels import single_labels
-from kernelfields.data.readers import is_feature_sequences
-from kernelfields.data.reading import plain_label
+from kernelfields.data.reading import is_feature_sequences, plain_label
 from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
 from kernelfields.numerics.containers import columns_of, n_dimensions, n_rows_of
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.wording import counted
+from kernelfields.reports.graph_pictures import layout
 
 #: Labels of which one is right at a position; None where nothing is known.
 Known = frozenset | None
 # The most columns of an input that a table shows.
 _CELLS = 8
+# The most nodes of a graph that is drawn.
+_MOST_DRAWN = 300
 
 
 class SequenceItems:
@@ -48,7 +51,7 @@ class SequenceItems:
 
     @property
     def shape(self) -> str:
-        """How items are drawn: "words", "line" or "table"."""
+        """How items are drawn: "words", "line", "graph" or "table"."""
         return "words" if self.drawn == "line" and self.words is not None else self.drawn
 
     def part(self, items: Sequence[int]) -> Any:
@@ -69,7 +72,16 @@ class SequenceItems:
 
     def by_position(self, y: Any) -> list[list[Known]]:
         """Return labels in the form of an estimator as a list of what is known for each item; [] for nothing."""
-        return [[] if own is None else list(map(_known, own)) for own in y]
+        seen: dict[Any, Known] = {}  # the same labels come again and again
+
+        def known(entry: Any) -> Known:
+            if not isinstance(entry, str):
+                return _known(entry)
+            if entry not in seen:
+                seen[entry] = _known(entry)
+            return seen[entry]
+
+        return [[] if own is None else list(map(known, own)) for own in y]
 
     def labels(self, known: Sequence[Sequence[Known]]) -> Any:
         """Return what is known of some items in the form that estimators take."""
@@ -78,6 +90,13 @@ class SequenceItems:
     def place(self, part: Any) -> int:
         """Return the number of a position that tables of findings name."""
         return int(part)
+
+    def text(self, item: int, most: int | None = None) -> str:
+        """Return an item in one line, its first characters if ``most`` is given."""
+        if self.words is None:
+            return counted(self.lengths[item], "position")
+        words = self.words[item]
+        return " ".join(map(str, words if most is None else words[:most]))[:most]
 
     def show(self, item: int, rows: slice) -> dict[str, Any]:
         """Return what the page draws of positions of an item."""
@@ -88,11 +107,12 @@ class SequenceItems:
 
 
 class GraphItems(SequenceItems):
-    """Graphs, as tables of their nodes: names or words, neighbours, and the first columns of their inputs."""
+    """Graphs, drawn, with a table of their nodes: names or words, neighbours, and the first columns of their inputs."""
 
-    drawn = "table"
+    drawn = "graph"
 
     def _lengths(self) -> list[int]:
+        self._places: dict[int, tuple[list, list]] = {}
         inputs, self._offsets, groups, _ = read_graphs(self.X)
         self._inputs, self._members = inputs, [members for _, members, _, _ in groups]
         return np.diff(self._offsets).tolist()
@@ -111,7 +131,23 @@ class GraphItems(SequenceItems):
             ", ".join(str(names[other - self._offsets[item]]) for other in sorted(others)[:_CELLS]) for others in beside
         ]
         cells = [[text, *own] for text, own in zip(joined, _cells(self._inputs[begin:end]), strict=True)]
-        return {"names": [str(name) for name in names[rows]], "cells": cells, "heads": ["beside", *self._heads()]}
+        shown = {"names": [str(name) for name in names[rows]], "cells": cells, "heads": ["beside", *self._heads()]}
+        if self.lengths[item] > _MOST_DRAWN:
+            return shown
+        if item not in self._places:
+            self._places[item] = self._drawing(item)
+        return shown | dict(zip(("places", "edges"), self._places[item], strict=True))
+
+    def _drawing(self, item: int) -> tuple[list, list]:
+        """Return where nodes are drawn, and the pairs that are joined."""
+        begin, end = self._offsets[item], self._offsets[item + 1]
+        own = [members[((members >= begin) & (members < end)).any(axis=1)] - begin for members in self._members]
+        pairs = {tuple(sorted(pair)) for rows in own for row in rows.tolist() for pair in combinations(set(row), 2)}
+        return layout(int(end - begin), own)[0].tolist(), sorted(pairs)
+
+    def text(self, item: int, most: int | None = None) -> str:
+        """Return the names of the nodes, or how many there are."""
+        return counted(self.lengths[item], "node") if self.words is None else super().text(item, most)
 
     def _heads(self) -> list[str]:
         return [str(name) for name in self.columns or range(self._inputs.shape[1])][:_CELLS]
@@ -139,13 +175,13 @@ class SampleItems(SequenceItems):
 
     def show(self, item: int, rows: slice) -> dict[str, Any]:
         """Return one row, and the input as a text."""
-        return {"names": ["label"][rows], "cells": [[]][rows], "heads": [], "text": self._text(item)}
+        return {"names": ["label"][rows], "cells": [[]][rows], "heads": [], "text": self.text(item)}
 
-    def _text(self, item: int) -> str:
+    def text(self, item: int, most: int | None = None) -> str:
         """Return an input in one line: its words, or the first of its columns that are not zero."""
         if self.words is not None:
             own = self.words[item]
-            return own if isinstance(own, str) else " ".join(map(str, own))
+            return (own if isinstance(own, str) else " ".join(map(str, own)))[:most]
         row = self.part([item])
         if n_dimensions(row) != 2:
             return counted(len(self.X[item]), "position")
@@ -153,7 +189,7 @@ class SampleItems(SequenceItems):
         heads = columns_of(self.X) if self.columns is None else self.columns
         names = [str(name) for name in (range(len(values)) if heads is None else heads)]
         chosen = np.flatnonzero(values != 0)[: 2 * _CELLS]
-        return ", ".join(f"{names[column]} = {values[column]:.4g}" for column in chosen.tolist())
+        return ", ".join(f"{names[column]} = {values[column]:.4g}" for column in chosen.tolist())[:most]
 
 
 class InstanceItems(SampleItems):
@@ -184,7 +220,7 @@ class InstanceItems(SampleItems):
     def show(self, item: int, rows: slice) -> dict[str, Any]:
         """Return a row for each label, and the input as a text."""
         names = [str(name) for name in self.names[rows]]
-        return {"names": names, "cells": [[]] * len(names), "heads": [], "text": self._text(item)}
+        return {"names": names, "cells": [[]] * len(names), "heads": [], "text": self.text(item)}
 
 
 def items_of(

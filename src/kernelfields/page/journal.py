@@ -2,12 +2,16 @@
 
     {"journal": 1, "of": digest}                                     the file that the actions change
     {"item": 3, "version": 5, "changes": [[7, ["B-NP"]], [8, null]]} labels of positions; null forgets them
+    {..., "before": [[7, null], [8, ["O"]]], "kind": "undo", "step": 2}  what they were; one undo takes back a step
+    {"flag": 3, "note": "two readings"}                              an item to come back to; null takes it away
     {"saving": digest}                                               the file is about to become this one
+    {"saved": digest}                                                it is
 
 Labels are sets of which one is right. Applying an action twice changes nothing, so that after any end of the process
-the journal is read from its beginning: what was acknowledged is there, and a line that was cut off never was. A journal
-belongs to one content of the file, or to the one that it was saving; its first line is written with the first action.
-While it is open, it and its file are locked.
+the journal is read from its beginning: what was acknowledged is there, and a line that was cut off never was. Actions
+that stand before the last content of the file that is named are saved: they are kept, so that they can be undone. Where
+everything is saved and another program has changed the file, the journal is begun anew; its first line is written with
+the first action. While it is open, it and its file are locked.
 
 Lines are written as a whole or not at all: where the disk is full, what was written of a line is cut off again. Lines
 that cannot be read all the same are left out, and ``left_out`` lists them; whole actions that stand behind a torn one
@@ -30,9 +34,10 @@ from typing import Any, NamedTuple
 from kernelfields.page.lock import FileLock
 
 _VERSION = 1
+KINDS = ("do", "undo", "redo")
 _MARK = "journal"
 # How entries begin; inside of labels quotes are escaped, so that these never stand there.
-_BEGIN = re.compile(rb'\{"(?:item|saving)": ')
+_BEGIN = re.compile(rb'\{"(?:item|saving|saved|flag)": ')
 
 
 class JournalError(ValueError):
@@ -40,11 +45,32 @@ class JournalError(ValueError):
 
 
 class Action(NamedTuple):
-    """Changes of the labels of one item: (position, labels of which one is right, or None to forget them)."""
+    """Changes of the labels of one item: (position, labels of which one is right, or None to forget them).
+
+    ``before`` is what they were, None in journals that do not say; ``kind`` is "do", "undo" or "redo", and ``step``
+    the number that actions share which are undone together.
+    """
 
     item: int
     version: int
     changes: list[tuple[int, list | None]]
+    before: list[tuple[int, list | None]] | None = None
+    kind: str = "do"
+    step: int | None = None
+
+
+class Flag(NamedTuple):
+    """An item to come back to, and why; None takes the flag away."""
+
+    item: int
+    note: str | None
+
+
+class _Saved(NamedTuple):
+    """A content of the file: written, or about to be."""
+
+    digest: str
+    done: bool
 
 
 class Journal:
@@ -53,12 +79,16 @@ class Journal:
     Attributes
     ----------
     actions : those that are not saved
+    history : those that are
+    flags : notes by item
     left_out : what could not be read, a line of text for each
     """
 
     def __init__(self, path: Path | None, content: bytes, file: Path | None = None):
         self.path = path
         self.actions: list[Action] = []
+        self.history: list[Action] = []
+        self.flags: dict[int, str] = {}
         self.left_out: list[str] = []
         self._digest, self._file, self._size = _digest(content), -1, 0
         self._locks: list[FileLock] = []
@@ -83,7 +113,7 @@ class Journal:
             return
         try:
             head = json.loads(lines[0])
-            known = {head["of"]}
+            entries: list[Action | Flag | _Saved] = [_Saved(head["of"], done=False)]
             if head[_MARK] != _VERSION:
                 raise KeyError(_MARK)
         except (ValueError, KeyError, TypeError) as error:
@@ -94,34 +124,62 @@ class Journal:
             entry, left = _entry(line)
             if left:
                 self.left_out.append(f"line {number}: {left.decode(errors='replace'):.100}")
-            if isinstance(entry, Action):
-                self.actions.append(entry)
-            elif entry is not None:
-                known.add(entry)
-        if self._digest not in known:
+            if entry is not None:
+                entries.append(entry)
+        named = [k for k, entry in enumerate(entries) if isinstance(entry, _Saved) and entry.digest == self._digest]
+        if not named:
+            last = entries[-1]
+            if isinstance(last, _Saved) and last.done:  # nothing is lost with what was undone or flagged
+                self._size = 0
+                self._cut()
+                return
+            count = sum(isinstance(entry, Action) for entry in entries)
             raise JournalError(
-                f"the file has changed since {path.name} was begun, and its {len(self.actions)} actions may not fit: "
+                f"the file has changed since {path.name} was begun, and its {count} actions may not fit: "
                 f"bring back the old file, or move {path.name} away to begin anew"
             )
+        for number, entry in enumerate(entries):
+            if isinstance(entry, Action):
+                (self.actions if number > named[-1] else self.history).append(entry)
+            elif isinstance(entry, Flag):
+                self._keep_flag(entry)
         if rest:
             self.left_out.append(f"line {len(lines) + 1}, cut off: {rest.decode(errors='replace'):.100}")
         self._cut()
 
     def append(self, action: Action) -> None:
         """Write an action; when this returns it is on the disk."""
-        self._append({"item": action.item, "version": action.version, "changes": action.changes})
+        entry: dict[str, Any] = {"item": action.item, "version": action.version, "changes": action.changes}
+        if action.before is not None:
+            entry["before"] = action.before
+        if action.kind != "do":
+            entry["kind"] = action.kind
+        if action.step is not None:
+            entry["step"] = action.step
+        self._append(entry)
         self.actions.append(action)
+
+    def flag(self, flag: Flag) -> None:
+        """Write a flag; when this returns it is on the disk."""
+        self._append({"flag": flag.item, "note": flag.note})
+        self._keep_flag(flag)
+
+    def _keep_flag(self, flag: Flag) -> None:
+        if flag.note is None:
+            self.flags.pop(flag.item, None)
+        else:
+            self.flags[flag.item] = flag.note
 
     def saving(self, content: bytes) -> None:
         """Announce the content that the file is about to have."""
         self._append({"saving": _digest(content)})
 
-    def begin_again(self, content: bytes) -> None:
-        """Begin anew, with the content that was saved."""
-        # Killed in between, the journal is empty, and one of the file as it is now.
-        self._size, self._digest = 0, _digest(content)
-        self._cut()
+    def saved(self, content: bytes) -> None:
+        """Note that the file has this content: all actions are saved."""
+        self.history += self.actions
         self.actions = []
+        with suppress(OSError):  # what was announced says the same, unless another program changes the file
+            self._append({"saved": _digest(content)})
 
     def _append(self, entry: dict[str, Any]) -> None:
         if self.path is None:
@@ -160,18 +218,30 @@ class Journal:
             self._locks.pop().release()
 
 
-def _entry(line: bytes) -> tuple[Action | str | None, bytes]:
-    """Return the action of a line, or the digest it saves, and what of the line cannot be read."""
+def _entry(line: bytes) -> tuple[Action | Flag | _Saved | None, bytes]:
+    """Return what a line says, and what of the line cannot be read."""
     for begin in [0, *(found.start() for found in _BEGIN.finditer(line, 1))]:
         try:
-            entry = json.loads(line[begin:])
-            if "saving" in entry:
-                return str(entry["saving"]), line[:begin]
-            changes = [(int(position), labels) for position, labels in entry["changes"]]
-            return Action(int(entry["item"]), int(entry["version"]), changes), line[:begin]
+            return _read_entry(json.loads(line[begin:])), line[:begin]
         except (ValueError, KeyError, TypeError):
             continue
     return None, line
+
+
+def _read_entry(entry: dict[str, Any]) -> Action | Flag | _Saved:
+    for name in ("saving", "saved"):
+        if name in entry:
+            return _Saved(str(entry[name]), done=name == "saved")
+    if "flag" in entry:
+        return Flag(int(entry["flag"]), None if entry["note"] is None else str(entry["note"]))
+    changes, before = (
+        None if found is None else [(int(position), labels) for position, labels in found]
+        for found in (entry["changes"], entry.get("before"))
+    )
+    if changes is None or (kind := entry.get("kind", "do")) not in KINDS:
+        raise ValueError("no action")
+    step = entry.get("step")
+    return Action(int(entry["item"]), int(entry["version"]), changes, before, kind, None if step is None else int(step))
 
 
 def _digest(content: bytes) -> str:

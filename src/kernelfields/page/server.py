@@ -36,7 +36,8 @@ HOST = "127.0.0.1"
 #: The most bytes of a request.
 _MOST_BYTES = 1_000_000
 _STATIC = Path(__file__).parent / "static"
-_FILES = {"page.js": "text/javascript", "page.css": "text/css"}
+_SCRIPTS = ("page", "server", "words", "panels", "timeline", "graph")
+_FILES = {"page.css": "text/css", **{f"{name}.js": "text/javascript" for name in _SCRIPTS}}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
@@ -142,16 +143,32 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
             raise ValueError(f"{name} must be a whole number")
         return value
 
+    def asked(method: Callable[..., object], *names: str) -> Callable[[dict[str, Any]], object]:
+        """Return a question that passes on what the page sends under these names."""
+        return lambda body: method(*(number(body, name, 0) if name == "first" else body.get(name) for name in names))
+
+    place = ("item", "version", "begin", "end")
     questions: dict[str, Callable[[dict[str, Any]], object]] = {
-        "state": lambda body: labelling.state(),
-        "item": lambda body: labelling.show(body.get("item"), number(body, "first", 0)),
-        "change": lambda body: labelling.change(
-            body.get("item"), body.get("version"), body.get("changes"), number(body, "first", 0)
+        "state": asked(labelling.state),
+        "item": asked(labelling.show, "item", "first"),
+        "change": asked(labelling.change, "item", "version", "changes", "first"),
+        "mark": asked(labelling.mark, *place, "kind", "first"),
+        "accept": asked(labelling.accept, *place, "first"),
+        "done": asked(labelling.done, "item", "version", "first"),
+        "undo": asked(labelling.undo, "first"),
+        "redo": asked(labelling.redo, "first"),
+        "repeats": asked(labelling.repeats, "item", "begin", "end", "kind", "apply"),
+        "flag": asked(labelling.flag, "item", "note"),
+        "places": asked(labelling.places, "kind"),
+        "best": asked(labelling.best, "item"),
+        "explain": asked(labelling.explain, "item", "position"),
+        "queue": lambda body: labelling.queue(
+            str(body.get("order", "given")),
+            number(body, "item", 0),
+            text=str(body.get("text", "")),
+            label=body.get("label"),
+            part=str(body.get("part", "all")),
         ),
-        "undo": lambda body: labelling.undo(number(body, "first", 0)),
-        "best": lambda body: labelling.best(body.get("item")),
-        "explain": lambda body: labelling.explain(body.get("item"), body.get("position")),
-        "queue": lambda body: labelling.queue(str(body.get("order", "given")), number(body, "item", 0)),
         "refit": lambda body: {"status": labelling.refit()},
         "check": lambda body: {"status": labelling.check()},
         "save": lambda body: {"status": labelling.save()},

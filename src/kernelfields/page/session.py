@@ -1,11 +1,13 @@
 """LabellingSession of items with a field beside: what is known, what the field fills in given that, what to do next.
 
 Known labels, given before or fixed now, stay: the rest of an item is decoded given them, exactly, before any
-refit. Every change is an action of the journal; undoing is an action too. Items have versions, so that two pages on one
-labelling cannot overwrite each other: a change that was made from an older version is refused.
+refit. Every change is an action of the journal; undoing and redoing are actions too. Items have versions, so that two
+pages on one labelling cannot overwrite each other: a change that was made from an older version is refused. Where
+labels follow a scheme of entities, what is marked and shown are spans (page/spans.py).
 
 A random sample of the items is set aside: it is labelled as all others, never fitted to, and judges each refit. A refit
-runs beside the labelling, from the last estimate, and takes the place of the old model unless the sample likes it less.
+runs beside the labelling, from the last estimate, and takes the place of the old model unless it is clearly worse: the
+interval of its score lies below the last score.
 
 Cost of an answer: inference for one item. Fails: ValueError in one sentence for what the page must not do.
 """
@@ -16,45 +18,52 @@ import copy
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection._search import BaseSearchCV
-from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.constraints import Scheme, find_scheme, guess_scheme
 from kernelfields.data.reading import plain_label
-from kernelfields.estimators import ChainCRF, MultiLabelCRF, SequenceClassifier
+from kernelfields.estimators import SequenceClassifier
 from kernelfields.estimators.questions import LabelQuestions
-from kernelfields.evaluation.entities import find_entities
 from kernelfields.evaluation.model_evaluation import FittedModel
-from kernelfields.features.text import TextFeatures
+from kernelfields.formats.annotated_texts import scheme_of
 from kernelfields.inference.answers import Answers
 from kernelfields.labelling.label_errors import find_label_errors
-from kernelfields.models.partial import PartialLabels
+from kernelfields.labelling.progress import forecast, score_of
 from kernelfields.models.wrapped_field import WrappedField, field_inside, opened
 from kernelfields.numerics.wording import counted
-from kernelfields.page.files import LabelFile
+from kernelfields.page.fits import classes_of, fitted_or_none, inner_estimator, prepared, usual_estimator
+from kernelfields.page.history import Change, Changes, History, plain_changes
 from kernelfields.page.items import Known, finite, items_of
-from kernelfields.page.journal import Action, Journal, JournalError
-from kernelfields.selection.field_search_cv import FieldSearchCV
-from kernelfields.selection.held_out import parameter_named, unframed
+from kernelfields.page.journal import Action, Flag, Journal, JournalError
+from kernelfields.page.label_file import LabelFile
+from kernelfields.page.spans import OUTSIDE, SpanView
+from kernelfields.reports.label_colours import label_colours
+from kernelfields.selection.held_out import unframed
 
 ORDERS = ("doubtful", "suspicious", "random", "given")
+#: Items that are listed: all, those with labels to find, those that were flagged.
+PARTS = ("all", "open", "flagged")
 # The most positions of an answer, the likeliest labels of each, and the labellings to pick from.
 _WINDOW, _SHOWN, _BEST = 400, 9, 5
 #: Share and most items of the sample that judges refits.
 _ASIDE, _MOST_ASIDE = 0.1, 100
 _ITEMS_AT_ONCE = 256
-# The most characters of a label, and the most lines of a journal that a message lists.
-_LONGEST, _LISTED = 200, 5
+# The most characters of a label, of a note and of an item in the list, and the most lines that a message lists.
+_LONGEST, _LONGEST_NOTE, _LONGEST_TEXT, _LISTED = 200, 1000, 80, 5
 # Folds of a check for label errors.
 _FOLDS = 5
+# The most items whose predictions before and after a refit are compared, and the most places that are listed.
+_COMPARED, _PLACES = 2000, 500
+# Items whose labels show the scheme, and items in the list.
+_LOOKED_AT, _IN_LIST = 2000, 200
 
 
 class Conflict(ValueError):
@@ -69,7 +78,9 @@ class LabellingSession:
     X : sequences, graphs, instances or single inputs, as the estimator takes them
     y : what is known of their labels, None for nothing: labels, None, sets of which one is right
     estimator : an estimator of labels, fitted or not, or a pipeline; None for a ChainCRF with defaults
-    classes : the labels there are; None for those of the estimator and of y
+    classes : the labels there are, or the types of spans; None for those of the estimator and of y
+    scheme : "bio", "iob1", "bioes" or "bilou" if labels write spans, None if each position has a label of its own;
+        "auto" goes by the form of the labels, "spans" as well, and is "bio" where nothing has a label yet
     words : what to show of each position, of instances and single inputs a text for each; None for the columns of X
     columns : names of columns
     file : the file the items come from, which is written when they are saved
@@ -83,6 +94,7 @@ class LabellingSession:
         estimator: BaseEstimator | None = None,
         *,
         classes: Sequence | None = None,
+        scheme: str | None = "auto",
         words: Sequence | None = None,
         columns: Sequence[str] | None = None,
         file: LabelFile | None = None,
@@ -90,26 +102,31 @@ class LabellingSession:
         random_state: int = 0,
     ):
         self.file = file
-        if isinstance(_inner(estimator), WrappedField):  # models on tables and of other forms have sequences inside
+        if isinstance(inner_estimator(estimator), WrappedField):  # models on tables and of other forms
             check_is_fitted(estimator)
             labels = None if y is None else unframed(estimator, X, y)[2]
             estimator, X, _ = field_inside(estimator, X, None, labelled=False)
             y = labels
-        self.items = items_of(_inner(estimator), X, y, words, columns)
+        self.items = items_of(inner_estimator(estimator), X, y, words, columns)
         self.lengths = self.items.lengths
-        self.model = _fitted_or_none(estimator)
-        self._unfitted = estimator if estimator is not None else _usual(words is not None)
+        self.model = fitted_or_none(estimator)
         self.given = self.items.entries(y)
-        named = {label for own in self.given for entry in own if entry is not None for label in entry}
-        of_model = [] if self.model is None else _classes_of(self.model)
-        self.classes = _labels(list(classes or []), of_model, named)
+        #: How often each label is known.
+        self.counts: Counter = Counter()
+        for entry, count in Counter(entry for own in self.given for entry in own if entry is not None).items():
+            self.counts.update(dict.fromkeys(entry, count if len(entry) == 1 else 0))
+        of_model = [] if self.model is None else classes_of(self.model)
+        found = _scheme(scheme, [*of_model, *self.counts], list(classes or []), self.given)
+        self.spans = None if found is None else SpanView(found)
+        self._unfitted = estimator if estimator is not None else usual_estimator(words is not None, found)
+        self.classes = _labels(self._named(classes or ()), of_model, set(self.counts))
         self.known: list[list[Known]] = [list(own) for own in self.given]
         #: How many labels of each item are not known, (S,).
         self.left = np.array([own.count(None) for own in self.known], dtype=np.int64)
         self.versions = [0] * len(self.lengths)
-        self._done: list[tuple[int, list[tuple[int, Known]]]] = []
         self._lock = threading.RLock()
         self._answers: dict[int, tuple[Any, Any, Answers]] = {}
+        self._last: tuple[Any, int, list[Known], tuple | None] | None = None
         random = np.random.default_rng(random_state)
         self.order = random.permutation(len(self.lengths))
         n_aside = min(_MOST_ASIDE, int(_ASIDE * len(self.lengths)))
@@ -117,10 +134,12 @@ class LabellingSession:
         self._doubts: np.ndarray | None = None
         #: Of items that were checked: the version then, their score, and labels that would fit by position.
         self._suspects: dict[int, tuple[int, float, dict[int, Any]]] = {}
-        self.curve: list[dict[str, float | None]] = []
+        self._findings: list[dict[str, Any]] = []
+        self._changed: list[dict[str, Any]] = []
+        self.curve: list[dict[str, Any]] = []
         self.status = ""
         self._working: threading.Thread | None = None
-        for label in classes or ():
+        for label in self._named(classes or ()):
             self._check_label(label)
         self.journal = Journal(
             None if journal is None else Path(journal),
@@ -128,25 +147,37 @@ class LabellingSession:
             None if file is None else file.path,
         )
         try:
-            if file is not None and file.path.read_bytes() != file.content:
+            if file is not None and file.current() != file.content:
                 raise ValueError(f"{file.path.name} was changed while it was opened: open it again")
             self._replay()
         except BaseException:
             self.journal.close()
             raise
 
+    def _named(self, classes: Sequence) -> list:
+        """Return labels that were named, of types of spans those that write them."""
+        if self.spans is None:
+            return list(classes)
+        labels: dict[str, None] = {}
+        for name in classes:
+            own = [name] if self.spans.scheme.holds([name]) else self.spans.labels_of(str(name))
+            labels |= dict.fromkeys(own)
+        return list(labels)
+
     # ---- changes
 
     def _replay(self) -> None:
         """Apply the actions of the journal; warn of what cannot be."""
         left_out = self.journal.left_out
-        for action in self.journal.actions:
+        for action in [*self.journal.history, *self.journal.actions]:
             if not 0 <= action.item < len(self.lengths):
                 raise JournalError(f"the journal names item {action.item}, and there are {len(self.lengths)}")
+        for action in self.journal.actions:
             try:
                 self._apply(action.item, self._checked(action.item, action.changes))
             except ValueError as error:  # such as labels that cannot be written: they would block every save
-                left_out.append(f"item {action.item}: {error}")
+                left_out.append(f"item {action.item + 1}: {error}")
+        self.history = History([*self.journal.history, *self.journal.actions])
         if left_out:
             assert self.journal.path is not None
             listed = "; ".join(left_out[:_LISTED]) + ("; ..." if len(left_out) > _LISTED else "")
@@ -161,12 +192,16 @@ class LabellingSession:
             raise ValueError(f"a label is a text of 1 to {_LONGEST} characters or a whole number, got {label!r:.40}")
         if self.file is not None:
             self.file.check_label(str(label), new=label not in self.classes)
+        if self.spans is not None:
+            self.spans.scheme.parse(label)
 
-    def _checked(self, item: int, changes: Sequence[tuple[int, list | None]]) -> list[tuple[int, Known]]:
-        checked: list[tuple[int, Known]] = []
+    def _checked(self, item: int, changes: Sequence[tuple[int, list | None]]) -> Changes:
+        checked: Changes = []
         for position, labels in changes:
             if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < self.lengths[item]:
-                raise ValueError(f"item {item} has {self.lengths[item]} positions, and no position {position!r:.40}")
+                raise ValueError(
+                    f"item {item + 1} has {self.lengths[item]} positions, and no position {position!r:.40}"
+                )
             if labels is not None and not (isinstance(labels, list) and labels):
                 raise ValueError("labels of a position must be a list of labels, or null to forget them")
             for label in labels or ():
@@ -174,61 +209,194 @@ class LabellingSession:
             checked.append((position, None if labels is None else frozenset(labels)))
         return checked
 
-    def _apply(self, item: int, changes: list[tuple[int, Known]]) -> None:
-        before = [(position, self.known[item][position]) for position, _ in changes]
+    def _apply(self, item: int, changes: Changes) -> None:
         for position, labels in changes:
-            self.known[item][position] = labels
-            new = sorted(labels - set(self.classes), key=str) if labels else []
-            self.classes += new
+            old, self.known[item][position] = self.known[item][position], labels
+            for entry, change in ((old, -1), (labels, 1)):
+                if entry is not None and len(entry) == 1:
+                    self.counts[next(iter(entry))] += change
+            self.classes += sorted(labels - set(self.classes), key=str) if labels else []
         self.left[item] = self.known[item].count(None)
-        self._done.append((item, before))
         self.versions[item] += 1
+
+    def _write(self, item: int, changes: Changes, kind: str = "do", step: int | None = None) -> Change:
+        """Keep changes in the journal, and make them."""
+        before = [(position, self.known[item][position]) for position, _ in changes]
+        both = plain_changes(changes), plain_changes(before)
+        self.journal.append(Action(item, self.versions[item], *both, kind, step))
+        self._apply(item, changes)
+        return Change(item, before, changes)
+
+    def _seen(self, item: object, version: object) -> int:
+        """Return the number of an item; Conflict if it is not that version any more."""
+        number = self._item(item)
+        if version != self.versions[number]:
+            raise Conflict(
+                f"item {number + 1} was changed elsewhere: version {self.versions[number]}, not {version!r:.20}"
+            )
+        return number
 
     def change(self, item: object, version: object, changes: object, first: int = 0) -> dict[str, Any]:
         """Fix, or forget, labels of an item that was seen at a version; it is in the journal when this returns."""
         with self._lock:
-            number = self._item(item)
-            if version != self.versions[number]:
-                raise Conflict(
-                    f"item {number} was changed elsewhere: version {self.versions[number]}, not {version!r:.20}"
-                )
+            number = self._seen(item, version)
             pairs = isinstance(changes, list) and all(isinstance(one, list) and len(one) == 2 for one in changes)
             if not pairs or not changes:
                 raise ValueError("changes must be a list of pairs [position, labels]")
             assert isinstance(changes, list)
-            checked = self._checked(number, [(one[0], one[1]) for one in changes])
-            self._write(number, checked)
-            return self.show(number, first)
+            return self._do(number, self._checked(number, [(one[0], one[1]) for one in changes]), first)
+
+    def _range(self, item: int, begin: object, end: object) -> tuple[int, int]:
+        whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (begin, end))
+        if not whole or not 0 <= begin < end <= self.lengths[item]:  # type: ignore[operator]  # whole numbers
+            raise ValueError(f"item {item + 1} has {self.lengths[item]} positions, and none from {begin!r} to {end!r}")
+        return begin, end  # type: ignore[return-value]  # whole numbers
+
+    def mark(
+        self, item: object, version: object, begin: object, end: object, kind: object, first: int = 0
+    ) -> dict[str, Any]:
+        """Make positions a span of a type, None for outside of spans; without a scheme, each has the label ``kind``."""
+        with self._lock:
+            number = self._seen(item, version)
+            start, stop = self._range(number, begin, end)
+            if self.spans is None:
+                labels = None if kind is None else [kind]
+                return self._do(number, self._checked(number, [(t, labels) for t in range(start, stop)]), first)
+            if kind is not None and not isinstance(kind, str):
+                raise ValueError(f"the type of a span is a text, got {kind!r:.40}")
+            return self._do(number, self._marked(number, start, stop, kind, self._labels_shown(number)), first)
+
+    def _marked(
+        self, item: int, begin: int, end: int, kind: str | None, shown: list, *, decode: bool = True
+    ) -> Changes:
+        """Return the changes that mark a span; a prediction that goes on beyond its end gets another label."""
+        assert self.spans is not None
+        known = [entry is not None and len(entry) == 1 for entry in self.known[item]]
+        labels = self.spans.marked(shown, known, begin, end, kind)
+        changes = self._checked(item, [(t, None if label is None else [label]) for t, label in labels.items()])
+        if not decode or kind is None or end == self.lengths[item] or known[end]:
+            return changes
+        given = list(self.known[item])
+        for position, entry in changes:
+            given[position] = entry
+        found = self._decoded(item, given)
+        last = str(next(iter(given[end - 1] or ())))
+        if found is not None and self.spans.goes_on(last, str(found[1][end])):
+            names = [str(name) for name in found[0]]
+            chances = np.where([self.spans.goes_on(last, name) for name in names], -1.0, found[2][end])
+            changes.append((end, frozenset([names[int(np.argmax(chances))]])))
+        return changes
+
+    def accept(self, item: object, version: object, begin: object, end: object, first: int = 0) -> dict[str, Any]:
+        """Fix what is predicted at positions, of spans that they touch all of it."""
+        with self._lock:
+            number = self._seen(item, version)
+            start, stop = self._range(number, begin, end)
+            shown = self._labels_shown(number)
+            touched = [] if self.spans is None else self.spans.spans(shown)
+            for span in touched:
+                if span.begin < stop and start < span.end:
+                    start, stop = min(start, span.begin), max(stop, span.end)
+            return self._do(number, self._fixed(number, shown, range(start, stop)), first)
+
+    def done(self, item: object, version: object, first: int = 0) -> dict[str, Any]:
+        """Fix all that is shown of an item; where labels write spans, the rest is outside of them."""
+        with self._lock:
+            number = self._seen(item, version)
+            shown = self._labels_shown(number)
+            if self.model is not None and self.lengths[number] and self._decoded(number) is None:
+                raise ValueError("what is known of this item breaks a rule of the field: correct a label first")
+            if self.spans is not None:
+                shown = self.spans.mended([OUTSIDE if label is None else label for label in shown])
+            elif missing := shown.count(None):
+                raise ValueError(f"{counted(missing, 'position')} of item {number + 1} have no label yet")
+            return self._do(number, self._fixed(number, shown, range(self.lengths[number])), first)
+
+    def _fixed(self, item: int, shown: Sequence, positions: Sequence[int]) -> Changes:
+        """Return labels that are shown at positions, but for those that are known."""
+        left = [t for t in positions if (entry := self.known[item][t]) is None or len(entry) > 1]
+        return [(t, frozenset([shown[t]])) for t in left if shown[t] is not None]
+
+    def _do(self, item: int, changes: Changes, first: int) -> dict[str, Any]:
+        """Make changes, if there are any, as one step."""
+        if changes:
+            self.history.record(self._write(item, changes))
+        return self.show(item, first)
 
     def undo(self, first: int = 0) -> dict[str, Any]:
         """Take back the last change; the item is as it was before it."""
-        with self._lock:
-            if not self._done:
-                raise ValueError("there is nothing to undo")
-            item, before = self._done[-1]
-            self._write(item, before)
-            del self._done[-2:]  # the change, and the undoing itself
-            return self.show(item, first)
+        return self._turn("undo", first)
 
-    def _write(self, item: int, changes: list[tuple[int, Known]]) -> None:
-        plain = [(position, None if own is None else sorted(own, key=str)) for position, own in changes]
-        self.journal.append(Action(item, self.versions[item], plain))
-        self._apply(item, changes)
+    def redo(self, first: int = 0) -> dict[str, Any]:
+        """Make the change again that was undone last."""
+        return self._turn("redo", first)
+
+    def _turn(self, kind: str, first: int) -> dict[str, Any]:
+        with self._lock:
+            changes = self.history.next_step(kind)
+            step = self.history.new_step() if len(changes) > 1 else None
+            for item, before, after in reversed(changes) if kind == "undo" else changes:
+                labels = plain_changes(before if kind == "undo" else after)
+                self._write(item, self._checked(item, labels), kind, step)
+            self.history.turned(kind)
+            item, (position, _) = changes[0].item, changes[0].before[0]
+            return self.show(item, max(min(first, position), position - _WINDOW + 1)) | {"at": position}
+
+    def repeats(self, item: object, begin: object, end: object, kind: object, apply: object = False) -> dict[str, Any]:
+        """Return where the words of a span occur without a label; with ``apply``, mark them all, as one step."""
+        with self._lock:
+            number = self._item(item)
+            start, stop = self._range(number, begin, end)
+            if self.spans is None or self.items.words is None or not isinstance(kind, str):
+                raise ValueError("spans of words can be repeated, and of nothing else")
+            words = [str(word) for word in self.items.words[number][start:stop]]
+            places = [*self._places_of(words)]
+            if apply is True and places:
+                step = self.history.new_step()
+                for number, (other, at) in enumerate(places):
+                    shown = [next(iter(own)) if own and len(own) == 1 else None for own in self.known[other]]
+                    marked = self._marked(other, at, at + len(words), kind, shown, decode=False)
+                    self.history.record(self._write(other, marked, step=step), begins=number == 0)
+            listed = [
+                {"item": other, "text": " ".join(map(str, self.items.words[other][max(0, at - 4) : at + 6]))}
+                for other, at in places[:_LISTED]
+            ]
+            return {"words": " ".join(words), "count": len(places), "places": listed}
+
+    def _places_of(self, words: list[str]) -> Iterator[tuple[int, int]]:
+        """Yield items and positions where these words stand and nothing is known of them."""
+        assert self.items.words is not None
+        for item, own in enumerate(self.items.words):
+            at = 0
+            while at + len(words) <= len(own):
+                same = own[at] == words[0] and [str(word) for word in own[at : at + len(words)]] == words
+                if same and all(entry is None for entry in self.known[item][at : at + len(words)]):
+                    yield item, at
+                    at += len(words)
+                else:
+                    at += 1
+
+    def flag(self, item: object, note: object) -> dict[str, Any]:
+        """Flag an item to come back to, with a note that may be empty; None takes the flag away."""
+        with self._lock:
+            number = self._item(item)
+            if note is not None and not (isinstance(note, str) and len(note) <= _LONGEST_NOTE):
+                raise ValueError(f"a note is a text of at most {_LONGEST_NOTE} characters")
+            self.journal.flag(Flag(number, note))
+            return {"item": number, "flag": note}
 
     def save(self) -> str:
-        """Write the labels into the file and begin the journal anew; returns what was written."""
+        """Write the labels into the file; returns what was written. What was done can be undone all the same."""
         with self._lock:
             if self.file is None:
                 raise ValueError("these items come from no file: take labels() in Python")
-            current = self.file.path.read_bytes() if self.file.path.exists() else None
-            if current != self.file.content:
+            if self.file.current() != self.file.content:
                 raise ValueError(f"{self.file.path.name} was changed by another program: it is left as it is")
             content = self.file.written(self.labels())
             self.journal.saving(content)
             self.file.save(content)
             self.file = self.file.after(content)
-            self.journal.begin_again(content)
-            self._done.clear()
+            self.journal.saved(content)
             return f"wrote {self.file.path.name}"
 
     def close(self) -> None:
@@ -249,18 +417,23 @@ class LabellingSession:
     def _opened(self, item: int) -> tuple[Any, Any]:
         return opened(self.model, self.items.part([item]))
 
-    def _known_labels(self, field: LabelQuestions, item: int) -> Any:
+    def _known_labels(self, field: LabelQuestions, known: Sequence[Known]) -> Any:
         """Return what is known of an item as the field takes it; labels that it has not seen are left open."""
         seen = set(field.label_names().tolist())
-        return self.items.labels([[None if own is None else own & seen or None for own in self.known[item]]])
+        return self.items.labels([[None if own is None else own & seen or None for own in known]])
 
-    def _decoded(self, item: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    def _decoded(
+        self, item: int, known: Sequence[Known] | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Return classes, labels (T,) and marginals (T, L) of an item given what is known.
 
         None without a model, and where what is known breaks a rule of the field: given that, nothing has a probability.
         """
         if self.model is None or not self.lengths[item]:
             return None
+        known = list(self.known[item] if known is None else known)
+        if self._last is not None and self._last[:3] == (self.model, item, known):  # marking asks more than once
+            return self._last[3]
         kept = self._answers.get(item)
         if kept is None or kept[0] is not self.model:
             field, x = self._opened(item)
@@ -269,12 +442,22 @@ class LabellingSession:
             # Potentials do not depend on what is known: they are computed once for a model.
             kept = self._answers[item] = (self.model, field, next(iter(field.answers(x))))
         _, field, answers = kept
-        log_weights = field.known_log_weights(self._known_labels(field, item), answers.data, possible=False)
-        answers = answers.given(log_weights)
-        if answers.family.impossible().any():
-            return None
-        classes = field.label_names()
-        return classes, classes[field.decoded(answers)], answers.marginals
+        given = self._known_labels(field, known)
+        answers = answers.given(field.known_log_weights(given, answers.data, possible=False))
+        classes, found = field.label_names(), None
+        if not answers.family.impossible().any():
+            found = classes, classes[field.decoded(answers)], answers.marginals
+        self._last = (self.model, item, known, found)
+        return found
+
+    def _labels_shown(self, item: int, found: tuple | None = None) -> list:
+        """Return the label of each position, known or predicted; None for nothing."""
+        found = self._decoded(item) if found is None else found
+        predicted = [None] * self.lengths[item] if found is None else map(plain_label, found[1])
+        return [
+            next(iter(known)) if known is not None and len(known) == 1 else label
+            for known, label in zip(self.known[item], predicted, strict=True)
+        ]
 
     def show(self, item: object, first: int = 0) -> dict[str, Any]:
         """Return an item for the page, from a position on: labels, where they come from, likeliest ones, inputs."""
@@ -302,12 +485,31 @@ class LabellingSession:
                         entry |= {"label": next(iter(known)), "p": None}
                     entry |= {"from": "given" if known == given else "fixed", "set": sorted(known, key=str)}
                     if position in suspects:
-                        entry["suspect"] = suspects[position]
+                        entry["suspect"] = self._told([suspects[position]])
                 positions.append(entry)
+            if self.spans is not None:
+                self._add_spans(positions, rows, self._labels_shown(number, found), found)
             shown: dict[str, Any] = {"item": number, "version": self.versions[number], "length": length}
             shown |= {"first": rows.start, "positions": positions, "aside": number in self.aside}
+            shown |= {"flag": self.journal.flags.get(number), "left": int(self.left[number])}
             shown["broken"] = found is None and self.model is not None and length > 0
             return shown | self.items.show(number, rows)
+
+    def _add_spans(self, positions: list[dict], rows: slice, labels: list, found: tuple | None) -> None:
+        """Add to positions the types of their spans, null outside, where these begin, and the likeliest types."""
+        assert self.spans is not None
+        for entry in positions:
+            entry |= {"kind": None, "begins": False}
+        for kind, begin, end in self.spans.spans(labels):
+            for t in range(max(begin, rows.start), min(end, rows.stop)):
+                positions[t - rows.start] |= {"kind": kind, "begins": t == begin}
+        if found is not None:
+            kinds, shares = self.spans.shares([str(name) for name in found[0]], found[2][rows])
+            order = np.argsort(-shares, axis=1)[:, :_SHOWN].tolist()
+            for entry, own, ranked in zip(positions, shares.tolist(), order, strict=True):
+                entry["kinds"] = [[kinds[k], round(own[k], 4)] for k in ranked]
+                if entry["p"] is not None and entry["kind"] in kinds:
+                    entry["p"] = round(own[kinds.index(entry["kind"])], 4)
 
     def best(self, item: object) -> list[dict[str, Any]]:
         """Return the best labellings of an item given what is known, with their probabilities."""
@@ -316,8 +518,16 @@ class LabellingSession:
             if self.model is None:
                 raise ValueError("there is no model yet: label a few items and refit")
             field, x = self._opened(number)
-            ranked = field.predict_nbest(x, _BEST, known=self._known_labels(field, number))[0]
-            return [{"labels": np.atleast_1d(own).tolist(), "p": round(float(np.exp(log)), 4)} for own, log in ranked]
+            ranked = field.predict_nbest(x, _BEST, known=self._known_labels(field, self.known[number]))[0]
+            found = []
+            for own, log in ranked:
+                labels = np.atleast_1d(own).tolist()
+                entry = {"labels": labels, "p": round(float(np.exp(log)), 4)}
+                if self.spans is not None and self.items.words is not None:
+                    words = list(map(str, self.items.words[number]))
+                    entry["spans"] = [[kind, " ".join(words[a:b])] for kind, a, b in self.spans.spans(labels)]
+                found.append(entry)
+            return found
 
     def explain(self, item: object, position: object) -> dict[str, Any]:
         """Return what moved the label of a position: features or training inputs, and their contributions."""
@@ -333,14 +543,23 @@ class LabellingSession:
             labels = self.items.labels([[frozenset([plain_label(label)]) for label in found[1]]])
             shown = {} if isinstance(field, SequenceClassifier) else {"y": labels[0]}
             explained = field.explain(x[0], positions=[position], **shown).to_dict()
-            return {"position": position, **explained["positions"][0]}
+            own = explained["positions"][0]
+            if self.spans is not None:
+                own |= {name: self.spans.told(own[name]) for name in ("label", "other") if own.get(name)}
+            return {"position": position, **own}
 
     # ---- what to do next
 
-    def queue(self, order: str = "given", item: int = 0, limit: int = 200) -> list[dict[str, Any]]:
-        """Return items to look at, those with nothing left to do last; as given, those around an item."""
-        if order not in ORDERS:
-            raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {order!r:.40}")
+    def queue(
+        self, order: str = "given", item: int = 0, *, text: str = "", label: object = None, part: str = "all"
+    ) -> list[dict[str, Any]]:
+        """Return items to look at, those with nothing left to do last; as given, those around an item.
+
+        ``text`` is looked for in their words, ``label`` among what is known of them; ``part`` is one of ``PARTS``.
+        """
+        for value, name, known in ((order, "order", ORDERS), (part, "part", PARTS)):
+            if value not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r:.40}")
         with self._lock:
             numbers, scores = np.arange(len(self.lengths)), np.zeros(len(self.lengths))
             left = self.left
@@ -349,16 +568,41 @@ class LabellingSession:
             elif order in ("doubtful", "suspicious"):
                 scores = self._scores(order)
                 numbers = np.argsort(-scores, kind="stable")
+            if text or label is not None or part != "all":
+                numbers = numbers[self._chosen(str(text).lower(), label, part)[numbers]]
             if order == "given":
-                first = max(0, min(self._item(item) - limit // 4, len(numbers) - limit))
-                listed = numbers[first : first + limit]
+                place = int(np.searchsorted(numbers, self._item(item)))
+                first = max(0, min(place - _IN_LIST // 4, len(numbers) - _IN_LIST))
+                listed = numbers[first : first + _IN_LIST]
             else:
                 last = left[numbers] == 0
-                listed = (numbers if order == "suspicious" else numbers[np.argsort(last, kind="stable")])[:limit]
+                listed = (numbers if order == "suspicious" else numbers[np.argsort(last, kind="stable")])[:_IN_LIST]
             return [
-                {"item": each, "left": int(left[each]), "length": self.lengths[each], "score": finite(scores[each])}
+                {
+                    "item": each,
+                    "left": int(left[each]),
+                    "length": self.lengths[each],
+                    "score": finite(scores[each]),
+                    "text": self.items.text(each, _LONGEST_TEXT),
+                    "flag": self.journal.flags.get(each),
+                }
                 for each in listed.tolist()
             ]
+
+    def _chosen(self, text: str, label: object, part: str) -> np.ndarray:
+        """Return which items (S,) hold a text and a label, and belong to a part of them."""
+        chosen = np.ones(len(self.lengths), dtype=bool)
+        if part == "open":
+            chosen &= self.left > 0
+        elif part == "flagged":
+            chosen[:] = False
+            chosen[list(self.journal.flags)] = True
+        if label is not None:
+            named = {label} if self.spans is None else set(self.spans.labels_of(str(label)))
+            chosen &= [any(entry is not None and named & entry for entry in own) for own in self.known]
+        if text:
+            chosen &= [text in self.items.text(item).lower() for item in range(len(chosen))]
+        return chosen
 
     def _scores(self, order: str) -> np.ndarray:
         """Return how doubtful, per position, or suspicious items are; doubts are zero without a model."""
@@ -375,23 +619,49 @@ class LabellingSession:
                 scores[item] = score
         return scores
 
+    def places(self, kind: str) -> list[dict[str, Any]]:
+        """Return places to look at one by one: "findings" of the last check, or what the last refit "changed"."""
+        if kind not in ("findings", "changed"):
+            raise ValueError(f"places are 'findings' or 'changed', got {kind!r:.40}")
+        with self._lock:
+            found = self._findings if kind == "findings" else self._changed
+            return [own for own in found if own["version"] == self.versions[own["item"]]][:_PLACES]
+
     def state(self) -> dict[str, Any]:
         """Return what the page shows beside an item."""
         with self._lock:
-            scheme = find_entities("auto", [label for label in self.classes if isinstance(label, str)] or ["-"])
+            labels: list = self.classes
+            counts: Mapping = self.counts
+            if self.spans is not None:
+                labels, counts = self.spans.kinds(self.classes), self.spans.counts(self.counts)
+            open_items = np.flatnonzero(self.left > 0)
+            last = self.curve[-1] if self.curve else {}
             return {
                 "name": "items" if self.file is None else self.file.path.name,
                 "items": len(self.lengths),
                 "positions": int(sum(self.lengths)),
                 "known": int(sum(self.lengths) - self.left.sum()),
-                "labels": self.classes,
-                "scheme": None if scheme is None else scheme.scheme.name,
+                "done": len(self.lengths) - len(open_items),
+                "first": int(open_items[0]) if len(open_items) else 0,
+                "labels": labels,
+                "counts": [int(counts[label]) for label in labels],
+                "colours": label_colours(len(labels)),
+                "spans": self.spans is not None,
                 "shape": self.items.shape,
+                "columns": self.items.columns,
                 "model": self.model is not None,
                 "status": self.status,
                 "busy": self._working is not None,
+                "measure": "share right" if self.spans is None else "F1",
                 "curve": self.curve,
-                "undo": len(self._done),
+                "forecast": forecast(self.curve),
+                "score": last.get("text"),
+                "findings": len(self.places("findings")),
+                "changed": len(self.places("changed")),
+                "flagged": len(self.journal.flags),
+                "undo": len(self.history.done),
+                "redo": len(self.history.undone),
+                "file": self.file is not None,
                 "saved": not self.journal.actions,
             }
 
@@ -406,10 +676,8 @@ class LabellingSession:
             judged = [i for i in sorted(self.aside) if self.known[i] and all(e and len(e) == 1 for e in self.known[i])]
             known, truth = ([list(self.known[i]) for i in items] for items in (train, judged))
             new = copy.deepcopy(self.model) if self.model is not None else clone(self._unfitted)
-            thread = self._begin(
-                f"fitting to {counted(len(train), 'item')}", self._fit, new, train, known, judged, truth
-            )
-        return self._begun(thread, wait)
+        status = f"fitting to {counted(len(train), 'item')}"
+        return self._work(status, wait, self._fit, new, train, known, judged, truth)
 
     def check(self, *, wait: bool = False) -> str:
         """Look for labels that may be wrong, each by a field fitted without its item, beside the labelling."""
@@ -419,13 +687,11 @@ class LabellingSession:
                 raise ValueError(f"label errors are found among {_FOLDS} labelled items or more, got {len(items)}")
             known, versions = [list(self.known[i]) for i in items], [self.versions[i] for i in items]
             new = clone(self._unfitted if self.model is None else self.model)
-            thread = self._begin(f"checking {counted(len(items), 'item')}", self._check, new, items, known, versions)
-        return self._begun(thread, wait)
+        status = f"checking {counted(len(items), 'item')}"
+        return self._work(status, wait, self._check, new, items, known, versions)
 
-    def _begin(self, status: str, work: Callable[..., str], *arguments: Any) -> threading.Thread:
-        """Begin work in a thread of its own, one at a time; what it returns, or raises, becomes the status."""
-        if self._working is not None:
-            raise ValueError("a refit or a check is under way")
+    def _work(self, status: str, wait: bool, work: Callable[..., str], *arguments: Any) -> str:
+        """Work in a thread of its own, one at a time; what it returns, or raises, becomes the status."""
 
         def run() -> None:
             try:
@@ -435,101 +701,120 @@ class LabellingSession:
             finally:
                 self._working = None
 
-        self.status = status
-        self._working = thread = threading.Thread(target=run, daemon=True)
-        return thread
-
-    def _begun(self, thread: threading.Thread, wait: bool) -> str:
-        thread.start()
+        with self._lock:
+            if self._working is not None:
+                raise ValueError("a refit or a check is under way")
+            self.status = status
+            self._working = thread = threading.Thread(target=run, daemon=True)
+            thread.start()
         if wait:
             thread.join()
         return self.status
 
     def _fit(self, new: Any, train: list[int], known: list, judged: list[int], truth: list) -> str:
         begin = time.perf_counter()
-        fitted = _prepared(new, known).fit(self.items.part(train), self.items.labels(known))
-        share = self._share_right(fitted, judged, truth)
+        old = self.model
+        fitted = prepared(new, known).fit(self.items.part(train), self.items.labels(known))
+        score = score_of(self._right(fitted, judged, truth))
+        point: dict[str, Any] = {
+            "known": sum(e is not None for own in known for e in own),
+            "items": len(train),
+            "right": None,
+        }
+        if score is not None:
+            point |= {"right": score.value, "low": score.low, "high": score.high}
+            point["text"] = score.text("F1" if self.spans is not None else "share right")
+        last = self.curve[-1]["right"] if self.curve else None
+        # A few items cannot tell that a model is worse.
+        worse = score is not None and score.high is not None and last is not None and score.high < last
+        changed = [] if worse or old is None else self._differences(old, fitted)
+        point["seconds"] = round(time.perf_counter() - begin, 2)
         with self._lock:
-            last = self.curve[-1]["right"] if self.curve else None
-            point = {"known": float(sum(e is not None for own in known for e in own)), "right": share}
-            point["seconds"] = round(time.perf_counter() - begin, 2)
-            worse = share is not None and last is not None and share < last - 0.02
             if not worse:
-                self.model, self._doubts = fitted, None
+                self.model, self._doubts, self._changed = fitted, None, changed
                 self._answers.clear()
+                self.classes += [label for label in classes_of(fitted) if label not in self.classes]
             self.curve.append(point)
-        judged_by = "" if share is None else f", {100 * share:.1f} % right on {counted(len(judged), 'item')} set aside"
+        judged_by = "" if score is None else f", {point['text']}"
         kept = "the old model stays" if worse else "the new model is in place"
-        return f"fitted to {counted(len(train), 'item')} in {point['seconds']} s{judged_by}: {kept}"
+        looked = f". {counted(len(changed), 'prediction')} changed" if changed else ""
+        return f"fitted to {counted(len(train), 'item')} in {point['seconds']} s{judged_by}: {kept}{looked}"
 
-    def _share_right(self, model: FittedModel, judged: list[int], truth: list) -> float | None:
-        """Return the share of positions that are right among the items set aside; None where none is labelled."""
+    def _right(self, model: FittedModel, judged: list[int], truth: list) -> np.ndarray:
+        """Return of each item set aside how many spans, or positions, are right, predicted and true, (S, 3)."""
         if not judged:
-            return None
-        predicted = self.items.by_position(model.predict(self.items.part(judged)))
-        hits = [a == b for own, labels in zip(truth, predicted, strict=True) for a, b in zip(own, labels, strict=True)]
-        return float(np.mean(hits))
+            return np.zeros((0, 3))
+        rows = []
+        for true, labels in zip(truth, self.items.by_position(model.predict(self.items.part(judged))), strict=True):
+            if self.spans is None:
+                rows.append((sum(a == b for a, b in zip(true, labels, strict=True)), len(true), len(true)))
+            else:
+                a, b = ({*self.spans.spans([next(iter(e or ())) for e in own])} for own in (labels, true))
+                rows.append((len(a & b), len(a), len(b)))
+        return np.array(rows, dtype=np.float64)
+
+    def _differences(self, old: FittedModel, new: FittedModel) -> list[dict[str, Any]]:
+        """Return where two models predict other labels, in the first items that are not done."""
+        items = np.flatnonzero(self.left > 0)[:_COMPARED].tolist()
+        if not items:
+            return []
+        part = self.items.part(items)
+        both = zip(items, *(self.items.by_position(model.predict(part)) for model in (old, new)), strict=True)
+        found = []
+        for item, before, after in both:
+            pairs = [*zip(before, after, self.known[item], strict=True)]
+            differ = [t for t, (a, b, known) in enumerate(pairs) if a != b and known is None]
+            for begin, end in _runs(differ):
+                names = [self._told([next(iter(own[t])) for t in range(begin, end)]) for own in (before, after)]
+                place = {"item": item, "begin": begin, "end": end, "version": self.versions[item]}
+                found.append({**place, "text": f"was {names[0]}, now {names[1]}"})
+        return found
+
+    def _told(self, labels: Sequence) -> str:
+        """Return labels of neighbours in the words of the page: spans by their types, or each label once."""
+        if self.spans is None:
+            return ", ".join(dict.fromkeys(map(str, labels)))
+        return ", ".join(span.kind for span in self.spans.spans([str(label) for label in labels])) or "no span"
 
     def _check(self, new: Any, items: list[int], known: list, versions: list[int]) -> str:
-        found = find_label_errors(_prepared(new, known), self.items.part(items), self.items.labels(known), cv=_FOLDS)
+        found = find_label_errors(prepared(new, known), self.items.part(items), self.items.labels(known), cv=_FOLDS)
         places: list[dict[int, Any]] = [{} for _ in items]
+        findings = []
         for row in found.rows:
             first = self.items.place(row.position)
-            for position, label in enumerate(row.proposed, start=first):
-                places[row.sequence].setdefault(position, plain_label(label))
+            proposed = [plain_label(label) for label in row.proposed]
+            for position, label in enumerate(proposed, start=first):
+                places[row.sequence].setdefault(position, label)
+            share = 1.0 / (1.0 + np.exp(-row.score))
+            told = f"given {self._told(row.given)}, the model says {self._told(proposed)} ({share:.2f})"
+            place = {"item": items[row.sequence], "begin": first, "end": first + len(proposed)}
+            findings.append({**place, "version": versions[row.sequence], "text": told, "labels": proposed})
         scored = zip(items, versions, found.item_scores.tolist(), places, strict=True)
         with self._lock:
             self._suspects = {item: (version, score, own) for item, version, score, own in scored}
+            self._findings = findings
         return f"checked {counted(len(items), 'item')}: labels may be wrong at {counted(found.n_findings, 'place')}"
 
 
-def _inner(model: Any) -> Any:
-    """Return the estimator of labels inside pipelines and searches, the fitted one where there is one."""
-    if isinstance(model, Pipeline):
-        return _inner(model[-1])
-    if isinstance(model, FieldSearchCV | BaseSearchCV | FrozenEstimator):
-        return _inner(vars(model).get("best_estimator_", model.estimator))
-    return model
-
-
-def _classes_of(model: BaseEstimator) -> list:
-    """Return the labels that a position may have."""
-    field = _inner(model)
-    return [plain_label(label) for label in field.label_names()]
-
-
-def _prepared(model: Any, known: list[list[Known]]) -> Any:
-    """Return an estimator ready to be fitted to what is known: from its last estimate, with partly known labels."""
-    field = _inner(model)
-    named = {label for item in known for entry in item if entry is not None for label in entry}
-    if len(named) < 2:
-        raise ValueError("all labels that are known are the same: two different ones make a model")
-    partly = any(entry is None or len(entry) > 1 for item in known for entry in item)
-    if own := parameter_named(model, "partial_labels"):
-        several = isinstance(field, MultiLabelCRF)
-        partial = PartialLabels() if several else PartialLabels(classes=sorted(named, key=str))
-        model.set_params(**{own: partial if partly else None})
-    elif partly:
-        raise ValueError(f"{type(field).__name__} needs all labels of the items that it is fitted to")
-    if own := parameter_named(model, "warm_start"):
-        old = set(_classes_of(field)) if hasattr(field, "classes_") else set()
-        model.set_params(**{own: old == named})
-    return model
-
-
-def _usual(words: bool) -> Any:
-    """Return the estimator for words, or for numbers."""
-    return make_pipeline(TextFeatures(), ChainCRF(random_state=0)) if words else ChainCRF(random_state=0)
-
-
-def _fitted_or_none(estimator: BaseEstimator | None) -> Any:
-    if estimator is None:
+def _scheme(asked: str | None, others: list, named: list, given: Sequence[Sequence[Known]]) -> Scheme | None:
+    """Return the scheme that was asked for, or that labels show, of the model and the file, or else those named."""
+    if asked is None:
         return None
-    try:
-        check_is_fitted(_inner(estimator))
-    except NotFittedError:
-        return None
-    return estimator
+    if asked not in ("auto", "spans"):
+        return find_scheme(asked)
+    labels = [label for label in others or named if isinstance(label, str)]
+    found = guess_scheme(labels) if len(labels) == len(others or named) else None
+    if found is None:
+        return find_scheme("bio") if asked == "spans" and not others else None
+    known = [[next(iter(e)) if e and len(e) == 1 else None for e in own] for own in given[:_LOOKED_AT]]
+    return find_scheme("iob1") if found.name == "bio" and scheme_of(known) == "iob1" else found
+
+
+def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first, and the one after the last, of positions that follow each other."""
+    for _, run in groupby(enumerate(positions), key=lambda pair: pair[1] - pair[0]):
+        own = [position for _, position in run]
+        yield own[0], own[-1] + 1
 
 
 def _labels(named: list, of_model: list, of_items: set) -> list:

@@ -24,6 +24,26 @@ _NOTABLE = 0.05
 _MOST_NAMED = 12
 #: The colour of labels without a hue, and of those that a picture does not name.
 GREY = "#b8bfc7"
+#: Backgrounds of dark text (``INK``) with a contrast of 4.5 or more, apart by CIEDE2000 15 for red-green blind people.
+LABEL_COLOURS = (
+    "#4b87ff",
+    "#f0a569",
+    "#0f9678",
+    "#f00fb4",
+    "#fff000",
+    "#2dd2ff",
+    "#878700",
+    "#f0a5b4",
+    "#3cfff0",
+    "#e1ffc3",
+)
+INK = "#14181d"
+
+
+def label_colours(count: int) -> list[str]:
+    """Return so many colours "#rrggbb" for dark text on them; colour-blind people can tell the first ten apart."""
+    more = (_hex(_hue(number), 0.75) for number in range(len(LABEL_COLOURS), count))
+    return [*LABEL_COLOURS[:count], *more]
 
 
 def label_hues(labels: Iterable[object]) -> dict[str, float | None]:
@@ -111,6 +131,9 @@ def _colour(hue: float | None, number: int, alike: int) -> str:
     """Return the colour of one of the labels that share a hue as "#rrggbb"; grey for no hue."""
     if hue is None:
         return GREY
-    lightness = 0.55 if alike == 1 else 0.5 + 0.25 * number / (alike - 1)
+    return _hex(hue, 0.55 if alike == 1 else 0.5 + 0.25 * number / (alike - 1))
+
+
+def _hex(hue: float, lightness: float) -> str:
     red, green, blue = (round(255 * part) for part in colorsys.hls_to_rgb(hue / 360.0, lightness, _SATURATION))
     return f"#{red:02x}{green:02x}{blue:02x}"

@@ -1,4 +1,11 @@
-"""Progress of a fit: a live table on a terminal, plain lines elsewhere.
+"""Progress of a fit: its steps, and how near to the best fit the present one is.
+
+    [1/2] choosing settings
+    choosing the prior variance on a part of the data
+    [2/2] fitting
+    iteration 12, within 2.4 % of the best fit, about 9 s left
+
+On a terminal the lines below a step take each other's place; every iteration has its figures if ``verbose`` is 2.
 
 The time that is left is estimated from the second half of the iterations so far: the logarithm of the smallest relative
 gap falls about linearly in time, so a line through it is continued to the gap at which the fit ends. It is shown where
@@ -21,9 +28,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
+from kernelfields.objective.bounds import Bounded
 from kernelfields.solvers.loop import Iteration
 
 _SECONDS_BETWEEN_LINES = 2.0
@@ -33,17 +40,22 @@ _STEADY = 1.5
 
 
 class FitProgress:
-    """Shows iterations as they come; use as a context manager around a fit.
+    """Shows the steps of a fit and its iterations as they come; use as a context manager around a fit.
 
-    On a terminal one table is rewritten in place; otherwise a line is printed every few seconds, or for every
-    iteration if ``verbose`` is 2 or more. Everything goes to standard error, so that results on standard output
-    stay clean.
+    A line that reports how near the fit is to the best one is rewritten on a terminal and printed every few seconds
+    elsewhere; if ``verbose`` is 2 or more, every iteration is a line of figures instead. ``after`` is the number of
+    steps that follow the fit. Everything goes to standard error, so that results on standard output stay clean. Among
+    the callbacks of an estimator it takes the place of the estimator's own.
     """
 
-    def __init__(self, verbose: int = 1, *, max_iter: int | None = None, console: Console | None = None):
+    def __init__(
+        self, verbose: int = 1, *, max_iter: int | None = None, console: Console | None = None, after: int = 0
+    ):
         self.console = console or Console(stderr=True, quiet=not verbose)
         self._max_iter = max_iter
         self._every_iteration = int(verbose) >= 2
+        self._after = after
+        self._steps, self._chooses = 0, False
         self._live: Live | None = None
         self._listening = ExitStack()
         self._stage = ""
@@ -54,7 +66,7 @@ class FitProgress:
 
     def __enter__(self) -> FitProgress:
         if self.console.is_terminal and not self.console.quiet and not self._every_iteration:
-            self._live = Live(console=self.console, refresh_per_second=8, transient=False)
+            self._live = Live(console=self.console, refresh_per_second=8, transient=True)
             self._live.start()
         if not self.console.quiet:
             self._listening.enter_context(self._listens_to_compilation())
@@ -70,14 +82,36 @@ class FitProgress:
 
     def announce(self, text: str) -> None:
         """Report a stage of the work, such as the choice of a basis."""
+        if self._chooses:
+            self._chooses = False
+            self._begin("choosing settings", 1 + self._after)
         self._stage = text
         self._say(text)
+
+    def choosing(self) -> None:
+        """Begin the choice of settings, a step that is shown if anything is announced before the fit."""
+        self._chooses = True
+
+    def fitting(self) -> None:
+        """Begin the fit itself, once nothing is left to choose."""
+        self._chooses = False
+        self._begin("fitting", self._after)
+
+    def following(self, text: str) -> None:
+        """Begin a step that follows the fit."""
+        self._after -= 1
+        self._begin(text, self._after)
+
+    def _begin(self, text: str, more: int) -> None:
+        self._steps += 1
+        self._stage = ""
+        self.console.print(f"[{self._steps}/{self._steps + more}] {text}", highlight=False, markup=False)
 
     def _say(self, text: str) -> None:
         if self._live is not None:
             self._live.update(Text(text))
         else:
-            self.console.print(text, highlight=False)
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _listens_to_compilation(self) -> AbstractContextManager:
         from numba.core import event
@@ -113,39 +147,43 @@ class FitProgress:
         """Report an iteration; a callback of the solver's loop."""
         self._history.append(iteration)
         if self._live is not None:
-            self._live.update(_table(iteration, self._left()))
+            self._say(self._line(iteration))
         elif self._every_iteration or time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
             self._print(iteration)
 
-    def _left(self) -> float | None:
-        return estimated_seconds_left(self._history, self._max_iter)
-
     def _print(self, iteration: Iteration) -> None:
         self._shown = iteration
-        left = self._left()
-        line = describe(iteration) + (f"  about {in_words(left)} left" if left else "")
-        self.console.print(line, highlight=False, soft_wrap=True)
+        self._say(self._line(iteration))
+
+    def _line(self, iteration: Iteration) -> str:
+        left = estimated_seconds_left(self._history, self._max_iter)
+        if self._every_iteration:
+            return describe(iteration) + (f"  about {in_words(left)} left" if left else "")
+        words = f"iteration {iteration.iteration}, {in_a_sentence(iteration, bounded=iteration.bounded)}"
+        return words + (f", about {in_words(left)} left" if left else "")
+
+
+def in_a_sentence(reached: Bounded, *, bounded: bool = True) -> str:
+    """Return how near a fit is to the best one; how flat the objective is where it is not ``bounded`` from below."""
+    share = 100.0 * max(reached.relative_gap, 0.0)
+    if not share < 100.0:
+        return "far from the best fit yet"
+    return f"within {share:.2g} % of the best fit" if bounded else f"flat to within {share:.2g} %"
 
 
 def describe(iteration: Iteration) -> str:
-    """Return one iteration as a line of text."""
-    *figures, (_, width, seconds) = _figures(iteration)
-    return "  ".join([*(f"{name} {value:>{space}}" for name, space, value in figures), f"{seconds:>{width}} s"])
-
-
-def _figures(iteration: Iteration) -> list[tuple[str, int, str]]:
-    """Return the names of the figures of an iteration, their widths in a line, and the figures."""
-    gap = f"{iteration.relative_gap:.2e}"
-    bounds = [("lower bound", 14, f"{iteration.lower_bound:.6f}"), ("gap", 9, gap)]
-    return [
-        ("iteration", 4, str(iteration.iteration)),
-        ("passes", 7, f"{iteration.passes:.1f}"),
-        ("objective", 14, f"{iteration.value:.6f}"),
-        *(bounds if iteration.bounded else [("stationarity", 9, gap)]),
-        *([] if iteration.working_gap is None else [("in the working set", 9, f"{iteration.working_gap:.2e}")]),
-        ("seconds", 6, f"{iteration.seconds:.1f}"),
+    """Return the figures of one iteration as a line of text."""
+    bounds = [f"lower bound {iteration.lower_bound:>14.6f}", f"gap {iteration.relative_gap:>9.2e}"]
+    figures = [
+        f"iteration {iteration.iteration:>4}",
+        f"passes {iteration.passes:>7.1f}",
+        f"objective {iteration.value:>14.6f}",
+        *(bounds if iteration.bounded else [f"stationarity {iteration.relative_gap:>9.2e}"]),
+        *([] if iteration.working_gap is None else [f"in the working set {iteration.working_gap:>9.2e}"]),
+        f"{iteration.seconds:>6.1f} s",
     ]
+    return "  ".join(figures)
 
 
 def estimated_seconds_left(history: Sequence[Iteration], max_iter: int | None = None) -> float | None:
@@ -185,12 +223,3 @@ def in_words(seconds: float) -> str:
     if seconds < 99.5:
         return f"{math.ceil(seconds)} s"
     return f"{seconds / 60:.0f} min" if seconds < 99.5 * 60 else f"{seconds / 3600:.1f} h"
-
-
-def _table(iteration: Iteration, left: float | None) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    figures = [*_figures(iteration), ("left", 0, "" if left is None else in_words(left))]
-    for name, _, _ in figures:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_row(*(value for _, _, value in figures))
-    return table

@@ -35,6 +35,7 @@ from kernelfields.estimators.questions import Seed
 from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
+from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stored import Functions, load_one_of
@@ -136,6 +137,7 @@ class FieldSearchCV(WrappedField):
     best_estimator_: Searched = attribute()
     best_params_: PlainValues = attribute()
 
+    @runs_on_workers
     def fit(
         self,
         X: object,

@@ -29,7 +29,7 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
 
 from kernelfields.data.partial_labels import SoftTargets
-from kernelfields.data.readers import ChainReader, GraphReader, TableReader
+from kernelfields.data.readers import InputReader, TableReader
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.models.pilot_folds import spread_folds
 from kernelfields.numerics.parameters import is_whole
@@ -37,7 +37,7 @@ from kernelfields.selection.candidates import Searched
 
 Split = tuple[np.ndarray, np.ndarray]
 #: Reader and classes of all items.
-Learnt = tuple[ChainReader | GraphReader | TableReader, np.ndarray]
+Learnt = tuple[InputReader, np.ndarray]
 
 
 class Fold(NamedTuple):

@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
 from kernelfields.data.frames import FrameReader
-from kernelfields.data.partial_labels import SoftTargets, read_labels
+from kernelfields.data.partial_labels import SoftTargets
+from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, is_sequence, listed
 from kernelfields.data.segments import are_segments, read_segments
 from kernelfields.estimators.chain_crf import ChainCRF

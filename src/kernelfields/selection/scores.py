@@ -98,7 +98,10 @@ def _scorer(function: Callable[..., object]) -> Scorer:
 def _indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
     """Return the true and the predicted labels of held-out instances, (n, K)."""
     predicted = np.asarray(fit.estimator.predict(fit.test.X))
-    return read_indicator(fit.test.y, len(predicted))[0], predicted
+    labels, partial, _ = read_indicator(fit.test.y, len(predicted))
+    if partial is not None:
+        raise ValueError("y holds labels that are not known, which cannot be compared with: drop their instances")
+    return labels, predicted
 
 
 def _entity_scheme(estimator: Searched, classes: np.ndarray) -> str:

@@ -30,9 +30,10 @@ from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.models.model_file import Document, ModelFileError, ModelFileMissing, read_model_of
 from kernelfields.models.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.numerics.containers import n_rows_of
+from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, entry_rows
 from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
-from kernelfields.numerics.windows import check_window, window_view
+from kernelfields.numerics.windows import window_view
 from kernelfields.serving.inputs import Inputs, Packed, ServingError
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class ChainModel:
         self.n_features_in_ = self.inputs.n_features
         self.masks = {name: _mask(structure.get("masks", {}), name, n_labels) for name in _MASKS}
         self.decode = str(document["parameters"].get("decode", "auto"))
+        if self.decode == "f1":
+            raise ServingError("decode='f1' cannot be served: set decode='posterior' or 'viterbi' and save it again")
         self._jointly_by_default = bool(structure.get("jointly"))
         self.decodes_jointly()
         subspaces = document["subspaces"]
@@ -209,8 +212,8 @@ class ChainModel:
         node += self.masks["label"]
         node[offsets[:-1]] += self.masks["start"]
         node[offsets[1:] - 1] += self.masks["end"]
-        if packed.allowed is not None:
-            node += packed.allowed
+        if packed.penalties is not None:
+            node += packed.penalties
         return plain.Chains(node, edge, offsets, first)
 
 

@@ -12,7 +12,7 @@ Fails: ValueError or TypeError that names the sequence and what differs from the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,7 +40,7 @@ class Packed(NamedTuple):
     rows: Rows
     offsets: np.ndarray
     #: Penalties of 0 and minus infinity (N, L); None where all labels are allowed.
-    allowed: np.ndarray | None = None
+    penalties: np.ndarray | None = None
 
     def split(self, array: np.ndarray) -> list[np.ndarray]:
         """Cut an array with N rows into one for each sequence."""
@@ -49,8 +49,8 @@ class Packed(NamedTuple):
     def part(self, first: int, last: int) -> Packed:
         """Return the sequences first .. last - 1."""
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
-        allowed = None if self.allowed is None else self.allowed[rows]
-        return Packed(self.rows[rows], self.offsets[first : last + 1] - self.offsets[first], allowed)
+        penalties = None if self.penalties is None else self.penalties[rows]
+        return Packed(self.rows[rows], self.offsets[first : last + 1] - self.offsets[first], penalties)
 
 
 class Inputs:
@@ -91,13 +91,13 @@ class Inputs:
         rows, lengths = self._rows(sequences)
         if not np.isfinite(rows.data if is_sparse(rows) else rows).all():
             raise ValueError("inputs must be finite: impute or drop what is not")
-        allowed = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
+        penalties = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
         offsets = np.arange(rows.shape[0] + 1) if self.of_rows else offsets_of(np.array(lengths))
-        if self.windows and isinstance(rows, np.ndarray):
-            rows = with_window_columns(rows, offsets)
+        if self.windows:
+            rows = with_window_columns(np.asarray(rows), offsets)
         if self.scaling is not None:
             rows = self.scaling(rows)
-        return Packed(rows, offsets, allowed)
+        return Packed(rows, offsets, penalties)
 
     def encoded(self, x: Sequence) -> dict[str, np.ndarray]:
         """Return one sequence as the graph of ONNX takes it: inputs, or indptr, indices and values."""
@@ -122,7 +122,7 @@ class Inputs:
         weights: list[float] = []
         counts: list[int] = []
         for index, sequence in enumerate(sequences):
-            if isinstance(sequence, str | Mapping) or not hasattr(sequence, "__len__") or not len(sequence):
+            if isinstance(sequence, str | Mapping) or not isinstance(sequence, Collection) or not len(sequence):
                 raise ValueError(f"{self._name(index)} must be a list of feature dicts or of lists of feature strings")
             for position in sequence:
                 before = len(columns)

@@ -68,7 +68,7 @@ def to_onnx(
         raise ValueError(f"outputs must be some of {', '.join(OUTPUTS)}, got {list(outputs)}")
     chain = _chain(model)
     if chain.inputs.dictionary is not None:
-        raise ServingError("labels allowed by a LabelDictionary have no form in ONNX: use load_chain for this model")
+        raise ServingError("the labels of a LabelDictionary have no form in ONNX: use load_chain for this model")
     content = _Export(chain).finished(outputs, chain.decodes_jointly(decode))
     with open(path, "wb") as file:
         file.write(content)

@@ -1,13 +1,20 @@
-"""Solvers by name, and the rule behind ``solver="auto"``."""
+"""How an objective is minimised: solvers by name, the rule behind ``solver="auto"``, and when a fit ends."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
 import numpy as np
 
+from kernelfields.numerics.threads import blas_threads
+from kernelfields.objective.bounds import MixedBound
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.solvers.lbfgs import LBFGS, OrthantLBFGS, StochasticStart
-from kernelfields.solvers.loop import DirectionRule
+from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
+from kernelfields.solvers.loop import DirectionRule, Keeper, Monitor, Solution, Watcher, minimize
 from kernelfields.solvers.newton import BlockJacobi, HessianRule, Newton, NewtonCG, SubspaceDescent
+from kernelfields.solvers.orthant import OrthantLBFGS
 
 SOLVERS: dict[str, type] = {
     "newton": Newton,
@@ -17,6 +24,10 @@ SOLVERS: dict[str, type] = {
     "lbfgs": LBFGS,
     "sgd+lbfgs": LBFGS,
 }
+
+#: Where a fit ends unless it is told: at this relative gap, or when the log-posterior could rise by no more than so
+#: many nats a position and 3 % of itself, whichever comes first.
+USUAL_TOLERANCE, NATS_PER_POSITION = 1e-3, 1e-3
 
 _MEMORY_AFTER_START = 20
 # With l1 the coefficients that are not zero change, and of each pair only their part counts.
@@ -29,6 +40,80 @@ def check_solver(solver: object) -> None:
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
+def needs_hessian(solver: object) -> bool:
+    """Whether a solver, or its name, is one that needs a convex objective."""
+    kind = SOLVERS.get(solver) if isinstance(solver, str) else type(solver)
+    return kind is not None and issubclass(kind, HessianRule)
+
+
+class Completion(Protocol):
+    """A way to complete labels that are partly known by fits of its own, instead of at each step of a solver."""
+
+    def minimize(
+        self,
+        posterior: LogPosterior,
+        options: FitOptions,
+        start: np.ndarray | None,
+        monitor: Monitor | None = None,
+        keep: Keeper | None = None,
+    ) -> Solution:
+        """Return the field of the completed labels."""
+
+
+@dataclass
+class FitOptions:
+    """How a field is fitted; ``watch`` is called after each iteration, ``random`` is for solvers and bases that draw.
+
+    A fit ends at the relative gap ``tol``, or at the gap ``enough`` if that comes first: the value is then so near to
+    the least one, in nats. ``announce`` takes lines about the progress of a fit. ``criteria`` are those for data
+    without labels; ``completion`` completes partial labels, None for the solver.
+    """
+
+    solver: object
+    tol: float
+    max_iter: int
+    watch: Watcher | None = None
+    random: np.random.Generator = field(default_factory=np.random.default_rng)
+    announce: Callable[[str], None] | None = None
+    criteria: Any = None
+    completion: Completion | None = None
+    enough: float = 0.0
+
+    def tightened(self, factor: float, **others: Any) -> FitOptions:
+        """Return options that end a fit at so many times the gap."""
+        return replace(self, tol=factor * self.tol, enough=factor * self.enough, **others)
+
+    def report(self, line: str) -> None:
+        """Pass on a line about the progress of the fit."""
+        if self.announce is not None:
+            self.announce(line)
+
+    def minimize(
+        self,
+        posterior: LogPosterior,
+        start: np.ndarray | None,
+        monitor: Monitor | None = None,
+        keep: Keeper | None = None,
+        bound: MixedBound | None = None,
+    ) -> Solution:
+        """Return where the solver ends that these options name."""
+        rule = resolve_solver(self.solver, posterior, self.tol, self.random)
+        # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
+        with blas_threads(None if rule.factors_matrices else 1):
+            return minimize(
+                posterior,
+                rule,
+                start=start,
+                tol=self.tol,
+                enough=self.enough,
+                max_iter=self.max_iter,
+                watch=self.watch,
+                monitor=monitor,
+                keep=keep,
+                bound=bound,
+            )
+
+
 def resolve_solver(
     solver: object, posterior: LogPosterior, tol: float, random: np.random.Generator | None = None
 ) -> DirectionRule:
@@ -38,8 +123,7 @@ def resolve_solver(
     if posterior.has_l1:
         return _with_l1(solver, tol, random)
     if isinstance(solver, str):
-        if solver not in SOLVERS:
-            raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
+        check_solver(solver)
         if solver == "sgd+lbfgs":
             # Near the optimum few steps are worth remembering; the start for partly known labels is not as near.
             memory = _MEMORY_AFTER_START if posterior.convex else None

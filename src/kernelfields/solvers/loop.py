@@ -59,7 +59,8 @@ class Iteration(Bounded):
     tol: float | None = None
     #: Whether the gap is one to the minimum; of an objective that is not convex, it measures how flat that is here.
     bounded: bool = True
-    #: The relative gap among the coefficients of a working set, all others zero; None where none are left out.
+    #: The relative gap among the coefficients of a working set, or of a basis that grows, all others zero; None where
+    #: none are left out.
     working_gap: float | None = None
 
 
@@ -219,6 +220,11 @@ def ends(reached: Bounded, tol: float, enough: float) -> bool:
     return reached.relative_gap <= tol or (reached.gap <= enough and reached.relative_gap <= COARSEST)
 
 
+def ending_gap(value: float, tol: float, enough: float) -> float:
+    """Return the relative gap at which a fit with this value ends."""
+    return max(tol, min(COARSEST, enough / max(abs(value), 1e-300)))
+
+
 def has_settled(before: Iteration, after: Iteration, tol: float, enough: float) -> bool:
     """Whether several iterations of a fit with l1 brought too little to go on; never where no gap is enough."""
     value = abs(after.value)
@@ -259,6 +265,7 @@ def minimize(
 
     def record(point: Point, step: float) -> bool:
         """Note a point; True when a callback wants to stop."""
+        posterior.datafit.group.reached(point.theta)
         history.append(
             Iteration(
                 iteration=len(history),
@@ -269,7 +276,7 @@ def minimize(
                 gradient_norm=float(np.sqrt(dot(point.steepest, point.steepest))),
                 step=step,
                 coefficient_norm=float(np.sqrt(dot(point.theta, point.theta))),
-                tol=max(slack * tol, min(COARSEST, slack * enough / max(abs(point.value), 1e-300))),
+                tol=ending_gap(point.value, slack * tol, slack * enough),
                 bounded=posterior.convex,
             )
         )
@@ -306,6 +313,7 @@ def minimize(
         )
 
     try:
+        start = posterior.datafit.group.start(start, posterior.size)
         point = posterior.at(rule.first_point(posterior) if start is None else start)
         stop_asked, stalled = visit(point, 0.0)
         rule.begin(point)
@@ -349,8 +357,16 @@ def _lower_bound(posterior: LogPosterior, tol: float, enough: float) -> LowerBou
     return LowerBound(size=5 if few else 10, wanted=tol, enough=enough)
 
 
-def counted_on(last: Iteration | None, iteration: Iteration) -> Iteration:
-    """Return an iteration whose number, passes and seconds count on from the last one of the round before."""
+def counted_on(last: Iteration | None, iteration: Iteration, proved: float | None = None) -> Iteration:
+    """Return an iteration whose number, passes and seconds count on from the last one of the round before.
+
+    ``proved`` is the bound of the whole objective that earlier rounds have proved, for an iteration of a working set or
+    of a basis that grows: its own bound holds there alone, and ends the round but not the fit.
+    """
+    if proved is not None:
+        iteration = replace(iteration, tol=None)
+        if iteration.bounded:
+            iteration = replace(iteration, lower_bound=proved, working_gap=iteration.relative_gap)
     if last is None:
         return iteration
     return replace(
@@ -361,8 +377,9 @@ def counted_on(last: Iteration | None, iteration: Iteration) -> Iteration:
     )
 
 
-def watched_on(last: Iteration | None, watch: Watcher | None, *, rounds: bool) -> Watcher | None:
-    """Return a watcher whose iterations count on from round to round; with several, the gap of one ends no fit."""
+def watched_on(last: Iteration | None, watch: Watcher | None, proved: float | None = None) -> Watcher | None:
+    """Return a watcher whose iterations count on from round to round; the first of a later one is where it began."""
     if watch is None:
         return None
-    return lambda iteration: watch(counted_on(last, replace(iteration, tol=None) if rounds else iteration))
+    first_new = 0 if last is None or proved is None else 1
+    return lambda own: own.iteration >= first_new and watch(counted_on(last, own, proved))

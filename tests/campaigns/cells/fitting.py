@@ -11,9 +11,8 @@ import numpy as np
 
 from kernelfields import SkipCliques
 from kernelfields.engines import Dask, Threads, Torch
-from kernelfields.estimators import StructureSearch
+from kernelfields.estimators import Checkpoint, StructureSearch
 from kernelfields.kernels import RBF, Forest
-from kernelfields.models.callbacks import Checkpoint
 from tests.campaigns.cells.data_forms import agree, answers
 from tests.campaigns.cells.features import feature
 from tests.campaigns.cells.subjects import Points, Searched, Subject, as_array
@@ -192,19 +191,17 @@ def torch(s: Subject) -> None:
 
 @cache
 def cluster() -> Any:
-    """Return the client of a small cluster in this process."""
+    """Return the client of a small cluster."""
     import distributed
 
     return distributed.Client(
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, silence_logs=50
-        )
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50)
     )
 
 
 @feature(_FITTING, "engine=Dask()", quick=False)
 def dask(s: Subject) -> None:
-    """Fit on a small cluster in this process."""
+    """Fit on a small cluster."""
     agree(s, s.fit(engine=Dask(cluster())))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelfields.estimators.fit_state import NoProgress
-from kernelfields.objective.posterior import LogPosterior
+from kernelfields.objective import LogPosterior
 from tests.campaigns.fields.drawn import Drawn, Target
 from tests.campaigns.fields.tally import NEAR, Tally
 from tests.campaigns.fields.terms import Enumerated, PlainTerm, scored

@@ -23,7 +23,7 @@ from safetensors.numpy import save
 
 from kernelfields.cli.app import app
 from kernelfields.cli.models import load_model
-from kernelfields.models.model_file import ModelFileError
+from kernelfields.formats import ModelFileError
 from kernelfields.serving import ServingError, load_chain
 from tests.campaigns.fuzzing.damage import damaged_array, damaged_bytes, damaged_document, spelled_out
 from tests.campaigns.fuzzing.verdicts import Case, Unsound

@@ -19,7 +19,7 @@ import scipy.sparse
 
 from kernelfields.cli.models import build_estimator, reading_options
 from kernelfields.cli.settings import RunSettings, read_settings, settings_text
-from kernelfields.data.readers import ChainReader
+from kernelfields.data.readers import InputReader
 from kernelfields.formats import Template, read_sequences
 from tests.campaigns.fuzzing.damage import damaged_array, damaged_bytes, damaged_text
 from tests.campaigns.fuzzing.verdicts import Case, Unsound
@@ -176,7 +176,7 @@ _OPTIONS: dict[str, Callable[[np.random.Generator], dict[str, Any]]] = {
 
 def _use_sequences(file: Any) -> None:
     """Encode inputs and labels as a fit does; raise Unsound where a number is not finite."""
-    data, classes = ChainReader().learn(file.X, file.y, file.weights)
+    data, classes = InputReader().learn(file.X, file.y, file.weights)
     inputs = data.inputs.data if scipy.sparse.issparse(data.inputs) else data.inputs
     if not (np.isfinite(inputs).all() and np.isfinite(data.weights).all()):
         raise Unsound("inputs or weights are not finite")

@@ -44,7 +44,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], int]] = {
     "numerics": (("numerics/*.py",), 14),
     "engines": (("engines/*.py",), 12),
     "engines/torch": (("engines/torch/*.py",), 26),
-    "engines/dask": (("engines/dask/*.py",), 22),
+    "engines/together": (("engines/together/*.py", "engines/dask/*.py"), 22),
     "structure": (("models/structure.py", "models/label_graph.py"), 12),
     "models": (("models/fit.py", "models/build.py"), 14),
 }

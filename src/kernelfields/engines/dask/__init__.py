@@ -1,1 +1,1 @@
-"""The Dask engine: sequences in shards on the workers of a cluster."""
+"""The Dask engine: fits that the workers of a cluster run together, and collections."""

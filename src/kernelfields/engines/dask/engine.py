@@ -1,7 +1,7 @@
-"""The Dask engine: the workers of a cluster, each with a share of the data. Dask loads when a fit is placed there.
+"""The Dask engine: a fit that all workers of a cluster run together, each on its part of the data.
 
-A cluster can be used with a client that is open, workers, and the same version of the package on all of them. Workers
-that keep their shares on devices need torch, of one version, and a device each.
+A cluster can be used with a client that is open, workers in processes of their own, and the same version of the package
+and of torch, by which they add up, on all of them. Workers that keep their parts on devices need one each.
 """
 
 from __future__ import annotations
@@ -9,20 +9,34 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from kernelfields.engines.dask.collections import is_delayed
+from kernelfields.engines.dask.launch import launch
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
-from kernelfields.engines.threads import Threads
+from kernelfields.engines.threads import LocalSample, Threads
+from kernelfields.engines.together.placing import DataInParts, place_part
 from kernelfields.engines.torch.engine import Torch, device_count
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
+from kernelfields.objective.group import Group
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from kernelfields.engines.dask.data import ShardedData
-    from kernelfields.engines.dask.sample import DaskSample
+
+def running() -> Group | None:
+    """Return the group that a fit in this thread runs in; None outside of one."""
+    # Who has not loaded torch.distributed takes part in nothing.
+    collective = sys.modules.get("kernelfields.engines.together.collective")
+    return None if collective is None else collective.running()
+
 
 _START = "start one with distributed.Client(), or distributed.Client(address) of a running cluster"
 
@@ -32,7 +46,8 @@ class Dask(Engine):
     """The workers of a Dask cluster; ``client`` is a ``distributed.Client``, None for the present one.
 
     ``workers`` is the engine of each worker, None for its threads. With ``Torch("cuda")`` it keeps its share on the
-    device that it sees first: give each worker one of its own, as :meth:`local_devices` and dask-cuda do.
+    device that it sees first: give each worker one of its own, as :meth:`local_devices` and dask-cuda do. A fit runs on
+    the workers alone; the client starts it, sees its iterations, and has it start again where a worker has died.
     """
 
     name = "dask"
@@ -83,26 +98,79 @@ class Dask(Engine):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A client stays where it is; on the workers none is needed.
+        return {"client": None, "workers": self.workers}
+
     def check(self) -> None:
         """Raise unless there is a cluster with workers that have this version of the package, and their devices."""
         if self.workers is not None and not isinstance(self.workers, Threads | Torch):
             raise TypeError(f"workers must be None, Torch(...) or Threads(...), got {self.workers!r}")
-        client = connected_client(self.client)
-        if isinstance(self.workers, Torch):
-            _check_devices(client, self.workers)
+        if running() is None:
+            _check_workers(connected_client(self.client), self.workers)
 
     def check_scoring(self) -> None:
         """New data are scored in this process, or with the collection they are in: no cluster is needed."""
 
-    def place(self, data: PackedData | ShardedData, spec: FamilySpec, settings: SampleSettings) -> DaskSample:
-        """Return labelled data in shards on the workers: those of a collection, or cut from data given here."""
-        from kernelfields.engines.dask.data import ShardedData, shards_of
-        from kernelfields.engines.dask.sample import DaskSample
+    def same_random(self, random: np.random.Generator) -> np.random.Generator:
+        """Return the generator of the first worker."""
+        group = running()
+        return random if group is None else group.same_random(random)
 
-        if isinstance(data, ShardedData):
-            return DaskSample(data.group, data.n_positions, spec, settings, self.workers)
-        group = shards_of(connected_client(self.client), data)
-        return DaskSample(group, data.n_positions, spec, settings, self.workers)
+    def place(self, data: PackedData | DataInParts, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
+        """Return the part of labelled data that this worker has in a fit that all of them run."""
+        group = running()
+        if group is None:
+            raise RuntimeError("engine='dask' places data in fits that its workers run, and none is running here")
+        return place_part(self.workers or Threads(), data, spec, settings, group)
+
+    def run(
+        self,
+        program: Callable[..., Any],
+        common: object,
+        collections: Sequence[Sequence[Any]],
+        n_items: int,
+        watch: Callable[[Any], str],
+        *,
+        waits: bool = False,
+    ) -> Any:
+        """Run ``program(run, common, *partitions)`` on all workers; see launch.py for ``watch`` and ``waits``.
+
+        ``collections`` are lists of partitions of the same number, of which each worker has a run of consecutive ones;
+        without any, ``n_items`` says how many workers can have a part of what is ``common``.
+        """
+        self.check()
+        client = connected_client(self.client)
+        n_parts = len(collections[0]) if collections else n_items
+
+        def parts(addresses: list[str], wait: Callable[[list[Any]], None]) -> list[tuple]:
+            whole = client.scatter([common], broadcast=len(addresses) > 1, hash=False)[0]
+            if not collections:
+                return [(whole, [])] * len(addresses)
+            places = [addresses[number * len(addresses) // n_parts] for number in range(n_parts)]
+            made = [[_computed(client, *each) for each in zip(own, places, strict=True)] for own in collections]
+            wait([value for own in made for value in own])
+            sizes = client.gather([client.submit(_n_items, value, pure=False) for value in made[0]])
+            # A worker without items could not tell what the data are like.
+            some = [number for number, size in enumerate(sizes) if size] or list(range(n_parts))
+            runs = np.array_split(some, min(len(addresses), len(some) if any(sizes) else 1))
+            return [(whole, run.tolist(), *([own[number] for number in run] for own in made)) for run in runs]
+
+        return launch(client, self.workers or Threads(), program, parts, n_parts, watch, waits=waits)
+
+
+def _computed(client: Client, value: Any, address: str) -> Any:
+    """Return a partition as a future, made by a worker where it is not made yet; None stays None."""
+    if not is_delayed(value):
+        return value
+    return client.compute(value, workers=[address], allow_other_workers=True)
+
+
+def _n_items(partition: Any) -> int:
+    """Return how many items a partition has; one where it does not say."""
+    if hasattr(partition, "shape"):
+        return partition.shape[0]
+    return len(partition) if hasattr(partition, "__len__") else 1
 
 
 def connected_client(client: Client | None = None) -> Client:
@@ -129,41 +197,59 @@ def connected_client(client: Client | None = None) -> Client:
             "the Dask cluster has no workers: add some (cluster.scale(2), or the command dask worker) and wait "
             "for them with client.wait_for_workers(1)"
         )
-    _check_versions(client)
     return client
 
 
-def _check_devices(client: Client, engine: Torch) -> None:
-    """Raise unless all workers have one version of torch and the device."""
-    found = client.run(torch_version, engine, on_error="return")
-    for address, version in found.items():
-        if isinstance(version, Exception):
-            raise RuntimeError(f"Dask worker {address} cannot keep its share on a device: {version}")
-    if len(versions := sorted(set(found.values()))) > 1:
-        address = next(address for address, version in found.items() if version == versions[0])
+def worker_threads() -> int:
+    """Return how many threads this worker has."""
+    from distributed import get_worker
+
+    return get_worker().state.nthreads
+
+
+class Worker(NamedTuple):
+    """What a worker says of itself: versions, and the process it is in."""
+
+    package: str
+    torch: str
+    process: tuple[str, int]
+
+
+def described_worker(engine: Engine | None) -> Worker:
+    """Return what this worker has; an error where torch is missing, or its device."""
+    package = importlib.metadata.version("kernelfields")
+    Torch("cpu").check()
+    if engine is not None:
+        engine.check()
+    return Worker(package, importlib.metadata.version("torch"), (socket.gethostname(), os.getpid()))
+
+
+def _check_workers(client: Client, engine: Engine | None) -> None:
+    """Raise unless all workers have one version of package and torch, their device, and a process each."""
+    found = client.run(described_worker, engine, on_error="return")
+    described: dict[str, Worker] = {}
+    own = importlib.metadata.version("kernelfields")
+    for address, worker in found.items():
+        if isinstance(worker, OSError):
+            continue  # one that has just died, which other workers outlive
+        if isinstance(worker, Exception):
+            missing = "No module named 'kernelfields" in str(worker)
+            what = "has no kernelfields" if missing else f"cannot take part in a fit: {worker}"
+            raise RuntimeError(f"Dask worker {address} {what}")
+        if worker.package != own:
+            raise RuntimeError(
+                f"Dask workers have another version of the package: worker {address} has kernelfields "
+                f"{worker.package}, the client has {own}. Install the same version on all of them."
+            )
+        described[address] = worker
+    versions = sorted({worker.torch for worker in described.values()})
+    if len(versions) > 1:
+        address = next(address for address, worker in described.items() if worker.torch == versions[0])
         raise RuntimeError(
             f"Dask workers have different versions of torch, {', '.join(versions)}: worker {address} has "
             f"{versions[0]}. Install the same version on all of them."
         )
-
-
-def torch_version(engine: Torch) -> str:
-    """Return the version of torch of this process; an error where there is none, or no such device."""
-    engine.check()
-    return importlib.metadata.version("torch")
-
-
-def _check_versions(client: Client) -> None:
-    own = importlib.metadata.version("kernelfields")
-    found = client.run(importlib.metadata.version, "kernelfields", on_error="return")
-    others = {
-        address: "no kernelfields" if isinstance(version, Exception) else f"kernelfields {version}"
-        for address, version in found.items()
-        if version != own and not isinstance(version, OSError)  # one that has just died, which other workers outlive
-    }
-    if others:
-        address, version = next(iter(others.items()))
+    if len({worker.process for worker in described.values()}) < len(described):
         raise RuntimeError(
-            f"{len(others)} of {len(found)} Dask workers have another version of the package: worker {address} "
-            f"has {version}, the client has {own}. Install the same version on all of them."
+            "Dask workers share a process, and a fit needs one for each: start them with processes=True, or one worker"
         )

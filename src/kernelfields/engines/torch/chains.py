@@ -25,7 +25,6 @@ from kernelfields.inference.chain import step_passes
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import EDGE, Member, Potentials
 from kernelfields.inference.packing import InfeasibleSequence, ScaledPasses
-from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.sparse_rows import entries_of
 
 # A kernel holds the transfer matrices in registers.
@@ -144,13 +143,14 @@ class TorchChainMember(Member):
 
     def _rescue(self, sequences: np.ndarray) -> Rescued:
         """Infer some sequences on the host and blank their scaled quantities."""
-        (node, edge), order, weights = self.potentials.arrays, self._steps.order, self.weights
+        (node, edge), order = self.potentials.arrays, self._steps.order
+        weights: Any = self.weights
         positions, offsets = entries_of(order.offsets, sequences)
         of_passes = positions if self.compiled else order.inverse[positions]
         places, rows = (torch.as_tensor(each, device=node.device) for each in (positions, of_passes))
         tables = edge if self._tied else edge[places]
         potentials = Potentials(node[places].cpu().numpy(), {EDGE: tables.cpu().numpy()})
-        own = None if weights is None else on_host(weights)[sequences]
+        own = None if weights is None else weights.cpu().numpy()[sequences]
         try:
             member = ChainFamily(offsets, node.shape[1], tied=self._tied).at(potentials, own)
         except InfeasibleSequence as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,14 +15,15 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.registry import SETTINGS
+from kernelfields.objective.designs.budget import parse_memory
 from kernelfields.objective.designs.design import kernel_quadratic_form
-from kernelfields.objective.designs.memory import parse_memory
 
 if TYPE_CHECKING:
     import torch
 
+    from kernelfields.engines.threads import LocalSample
+    from kernelfields.engines.together.collective import Collective
     from kernelfields.engines.torch.family import AnsweredChains
-    from kernelfields.engines.torch.sample import TorchSample
 
 
 @SETTINGS.register("torch")
@@ -30,18 +32,31 @@ class Torch(Engine):
 
     ``memory``, a number of bytes or text such as "40GB", is what a fit may take of the device, None for what is free
     there; features that do not fit are kept in the memory of the host, or recomputed (engines/torch/memory.py).
+
+    With ``group="env"``, the processes that ``torchrun`` has started fit together: all of them call ``fit`` with the
+    same data, each keeps a part of it on a device of its own, and all of them have the fitted field.
     """
 
     name = "torch"
 
-    def __init__(self, device: str | torch.device | None = None, memory: str | float | None = None):
+    def __init__(
+        self,
+        device: str | torch.device | None = None,
+        memory: str | float | None = None,
+        group: str | None = None,
+    ):
         self.device = device
         self.memory = memory
+        self.group = group
 
     def check(self) -> None:
         """Raise if torch is not installed or has no such device, or if the budget cannot be read."""
         parse_memory(self.memory)
+        if self.group not in (None, "env"):
+            raise ValueError(f'group must be None, or "env" for the processes of torchrun, got {self.group!r}')
         self.resolved_device()
+        if self.group is not None:
+            self._processes()
 
     def resolved_device(self) -> torch.device:
         """Return the device, as PyTorch names it; ImportError, ValueError or RuntimeError where it cannot be had."""
@@ -50,9 +65,10 @@ class Torch(Engine):
         except ImportError as error:
             raise ImportError("engine='torch' needs PyTorch: pip install 'kernelfields[torch]'") from error
         if self.device is None:
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+            device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+            return self._own_device(device)
         try:
-            device = torch.device(self.device)
+            device = self._own_device(torch.device(self.device))
         except (RuntimeError, TypeError) as error:
             raise ValueError(f"device must be a name such as 'cuda', 'cuda:0' or 'cpu', got {self.device!r}") from error
         if device.type == "cuda":
@@ -69,8 +85,31 @@ class Torch(Engine):
             raise ValueError(f"device={self.device!r}: inference needs float64, which 'cuda' and 'cpu' have")
         return device
 
-    def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> TorchSample:
-        """Return labelled data on the device."""
+    def _own_device(self, device: torch.device) -> torch.device:
+        """Return the device of this process among those of ``torchrun``, where each has one."""
+        number = os.environ.get("LOCAL_RANK")
+        if self.group is None or number is None or device.type != "cuda" or device.index is not None:
+            return device
+        import torch
+
+        return torch.device("cuda", int(number) % max(1, torch.cuda.device_count()))
+
+    def _processes(self) -> Collective:
+        """Return the processes that fit together with this one."""
+        from kernelfields.engines.together.collective import from_environment
+
+        return from_environment(self.resolved_device())
+
+    def same_random(self, random: np.random.Generator) -> np.random.Generator:
+        """Return the generator of the first process that fits."""
+        return random if self.group is None else self._processes().same_random(random)
+
+    def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
+        """Return labelled data on the device, or the part of them that this process has."""
+        if self.group is not None:
+            from kernelfields.engines.together.placing import place_part
+
+            return place_part(Torch(self.resolved_device(), self.memory), data, spec, settings, self._processes())
         from kernelfields.engines.torch.sample import TorchSample
 
         return TorchSample(data, spec, settings, self.resolved_device(), parse_memory(self.memory))

@@ -30,12 +30,12 @@ from kernelfields.data.reading import Matrix
 from kernelfields.engines.engine import DeviceFamily
 from kernelfields.engines.torch.chains import TorchChainMember, TorchPotentials, check_chain_arrays
 from kernelfields.engines.torch.rows import device_expansion
-from kernelfields.engines.torch.steps import CompensatedSum, DeviceSteps, shift_to_zero
+from kernelfields.engines.torch.steps import DeviceSteps, shift_to_zero
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.family import EDGE, Group, LabelFamily, Member, Placed, Potentials, Statistics
 from kernelfields.inference.packing import TIE, raise_if_infeasible
-from kernelfields.inference.step_order import StepOrder
 from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.threads import Workers
 
@@ -73,6 +73,15 @@ class TorchFamily(LabelFamily):
     def placed_array(self, array: np.ndarray | None) -> Any:
         """Return an array, such as weights of items (S,), on the device."""
         return None if array is None else self.tensor(array)
+
+    def read_back(self, array: Any) -> np.ndarray:
+        """Return a tensor of the family, or an array, as an array."""
+        return on_host(array)
+
+    def clique_residuals(self, residual: Potentials, term: Placed) -> Any:
+        """Return a gradient at the cliques of a set, (n, L^k), on the device; summed, and on the host, if tied."""
+        rows = super().clique_residuals(residual, term)
+        return on_host(rows) if term.tied_everywhere else rows
 
     def log_labellings(self) -> np.ndarray:
         """Return the logarithm of the number of labellings of each item, weighted by p0, (S,)."""
@@ -228,7 +237,8 @@ def best_labels(
     n_labels, tied = node.shape[1], edge.shape[0] == 1
     at_once = max(1, table_values // n_labels**2)
     best, pointers = node[steps.permutation], torch.empty(node.shape, dtype=torch.int64, device=node.device)
-    total = CompensatedSum(shift_to_zero(best[: steps.order.n_sequences]))
+    shifts, starts = node.new_empty(len(node)), slice(0, steps.order.n_sequences)
+    shifts[starts] = shift_to_zero(best[starts])
     for here, before in steps.pairs:
         for begin in range(here.start, here.stop, at_once):
             rows = slice(begin, min(begin + at_once, here.stop))
@@ -236,12 +246,12 @@ def best_labels(
             joint = best[earlier][:, :, None] + (edge if tied else edge[steps.permutation[rows]])
             highest, pointers[rows] = _first_largest(joint)
             best[rows] += highest
-        total.add(shift_to_zero(best[here]))
+        shifts[here] = shift_to_zero(best[here])
     labels = torch.empty(len(node), dtype=torch.int64, device=node.device)
     labels[steps.ends] = _first_largest(best[steps.ends])[1]
     for here, before in reversed(steps.pairs):
         labels[before] = pointers[here].gather(1, labels[here][:, None])[:, 0]
-    return labels[steps.inverse], total.value()[steps.sequence_ranks]
+    return labels[steps.inverse], steps.order.sums(shifts)[steps.sequence_ranks]
 
 
 def _first_largest(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -303,7 +313,7 @@ class AnsweredChains(TorchChainFamily, DeviceFamily):
 
     def at_on_host(self, potentials: Potentials, workers: Workers) -> Member:
         """Return the distribution at potentials, inferred on the host."""
-        return self._infer(self.with_base(potentials), None, workers, True)
+        return self._infer(self.with_base(potentials), None, workers)
 
     def with_base(self, potentials: Potentials) -> Potentials:
         """Return potentials plus the logarithm of the base measure, on the host."""

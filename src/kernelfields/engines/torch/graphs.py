@@ -27,12 +27,12 @@ from scipy.sparse.csgraph import breadth_first_order
 from kernelfields.engines.torch.chains import TorchPotentials
 from kernelfields.engines.torch.family import HostedFamily
 from kernelfields.engines.torch.rows import block_bytes
+from kernelfields.engines.torch.steps import finite_or_zero
 from kernelfields.inference.family import LabelFamily, Member, Potentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
 from kernelfields.inference.single import SingleFamily, infeasible_item
 from kernelfields.inference.table import LabelTableRows, TableFamily
 from kernelfields.inference.tree.family import TreeFamily
-from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.threads import Workers
 
 # Arrays as long as those of g that its derivatives hold at once.
@@ -43,8 +43,7 @@ _SAFE_SUM = 1e-140
 
 def log_sums(scores: torch.Tensor, dim: int) -> torch.Tensor:
     """Return log sum exp along an axis, with derivatives of zero where all is forbidden."""
-    top = scores.detach().amax(dim, keepdim=True)
-    top = torch.where(torch.isneginf(top), 0.0, top)
+    top = finite_or_zero(scores.detach().amax(dim, keepdim=True))
     total = (scores - top).exp().sum(dim)
     some = total > 0
     return torch.where(some, torch.where(some, total, 1.0).log() + top.squeeze(dim), -torch.inf)
@@ -59,7 +58,7 @@ class OneGraphMember(Member):
         log_partition = torch.empty(family.n_items, dtype=torch.float64, device=family.device)
         self._gradient = family.derivative(potentials, weights, log_partition)
         if bool(torch.isneginf(log_partition).any()):
-            raise_if_infeasible(on_host(log_partition), family.infeasible)
+            raise_if_infeasible(log_partition.cpu().numpy(), family.infeasible)
         super().__init__(family, potentials, log_partition, weights)
 
     def mean(self) -> TorchPotentials:
@@ -86,11 +85,13 @@ class OneGraphFamily(HostedFamily):
     """Labellings of items that all have one graph, inferred on a device."""
 
     infeasible: ClassVar[Any] = InfeasibleGraph
+    #: Nodes of the factors of each group; labels that meet no others have none.
+    members: tuple[np.ndarray, ...] = ()
 
     @cached_property
     def graph(self) -> LabelTableRows:
         """The graph that all items share."""
-        return LabelTableRows(self.offsets, getattr(self, "members", ()), self.n_labels, 1)
+        return LabelTableRows(self.offsets, self.members, self.n_labels, 1)
 
     def log_partition_of(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return g of some items, (S,), for potentials as :meth:`batch` gives them."""
@@ -277,8 +278,7 @@ def _outer_sums(scores: torch.Tensor) -> torch.Tensor:
 
 def _exponentials(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return exp of rows (S, A) shifted to a maximum of zero, and the shifts (S,)."""
-    top = scores.detach().amax(1)
-    top = torch.where(torch.isneginf(top), 0.0, top)
+    top = finite_or_zero(scores.detach().amax(1))
     return (scores - top[:, None]).exp(), top
 
 

@@ -29,12 +29,12 @@ from kernelfields.engines.torch.chains import TorchPotentials
 from kernelfields.engines.torch.family import HostedFamily
 from kernelfields.engines.torch.graphs import log_sums
 from kernelfields.engines.torch.rows import block_bytes
+from kernelfields.engines.torch.steps import finite_or_zero
 from kernelfields.engines.torch.tables import csr_tensor
 from kernelfields.inference.approximate.base import diagnose
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.family import Member, Potentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
-from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.threads import Workers
 
 # Rounds between two looks at the changes, each of which waits for the device, and for one sweep of the host.
@@ -75,7 +75,7 @@ class TorchLoopyMember(Member):
             joint = self._joint(pairs)
             graphs = family.graphs_of_pairs(group)[pairs.first_rows.start - family.begins[group] :][: len(joint)]
             value = value.index_put((graphs,), log_sums(joint.flatten(1), 1), accumulate=True)
-        raise_if_infeasible(on_host(value), InfeasibleGraph)
+        raise_if_infeasible(value.cpu().numpy(), InfeasibleGraph)
         super().__init__(family, potentials, value, weights)
         report = np.tile([0.0, sweeps, change, converged], (family.n_items, 1))
         notes = diagnose(report, "'loopy'", "the values may mean little; raise max_iter or damping")["warnings"]
@@ -198,8 +198,7 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
             second = _without(beliefs[pairs.second], messages[pairs.second_rows])
             fresh[pairs.second_rows] = log_sums(pairs.table + first[:, :, None], 1)
             fresh[pairs.first_rows] = log_sums(pairs.table + second[:, None, :], 2)
-        top = fresh.amax(dim=1, keepdim=True)
-        return fresh.sub_(torch.where(torch.isneginf(top), 0.0, top))
+        return fresh.sub_(finite_or_zero(fresh.amax(dim=1, keepdim=True)))
 
     def propagated(self, potentials: Potentials) -> tuple[torch.Tensor, float, float, bool]:
         """Return the messages, the sweeps that their rounds amount to, the last change, and whether it is small."""
@@ -222,7 +221,7 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
                 milestone = change
         if options.warm_start:
             # What was impossible now may be possible at the next potentials: nothing infinite is carried over.
-            self._last_messages = torch.where(torch.isneginf(messages), 0.0, messages)
+            self._last_messages = finite_or_zero(messages)
         return messages, rounds / _ROUNDS_OF_A_SWEEP, change, change <= self.tolerance
 
     def at(

@@ -15,7 +15,7 @@ counted from its sizes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from numpy.typing import DTypeLike
 
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.engines.torch.panel import TorchPanel
-from kernelfields.kernels.arrays import as_rows, on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.objective.designs.memory import available_memory
 
@@ -90,8 +89,7 @@ class PartPanel(TorchPanel):
 
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, numbered among all inputs."""
-        numbers = self.candidates[self.pivots]
-        return PivotSubspace(self.kernel, on_host(as_rows(self._all_inputs)[numbers]), self.factor, numbers)
+        return replace(super().subspace(), indices=self.numbered(self.candidates[self.pivots]))
 
     def release(self) -> None:
         """Give the columns back: only the pivots are needed."""

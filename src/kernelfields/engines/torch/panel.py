@@ -79,7 +79,7 @@ class TorchPanel(PanelCholesky):
         self._block_bytes = block_bytes
         self._step = inputs.shape[0]
         self._allocate(min(capacity, inputs.shape[0]))
-        self._begin(self._kernel_diagonal(), self.rows[:1])
+        self._begin(self._kernel_diagonal())
 
     def _allocate(self, capacity: int) -> None:
         """Put the inputs on the device and allocate all the memory that Z will need; MemoryError with its size."""
@@ -100,6 +100,10 @@ class TorchPanel(PanelCholesky):
                 f"{self.dtype} on {self.device}, which has less. Use a smaller rank, dtype='float32', or "
                 f"engine='threads'. PyTorch's message: {error}"
             ) from error
+
+    def _value_dtype(self) -> np.dtype:
+        """Return the precision of kernel values on the device."""
+        return on_host(self.kernel(self.rows[:1], self.rows[:1])).dtype
 
     def _kernel_diagonal(self) -> np.ndarray:
         n_rows, n_columns = self.rows.shape
@@ -218,7 +222,7 @@ class TorchPanel(PanelCholesky):
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, in arrays of NumPy, able to score new inputs."""
         pivots = as_rows(self.inputs)[self.pivots]
-        return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.pivots.copy())
+        return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.numbered(self.pivots))
 
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray | torch.Tensor) -> np.ndarray:
         """Return ||(K - Z Z^T)_j R||^2 / d_j, see basis/selection.py, for residuals R (N, q), an array or a tensor."""

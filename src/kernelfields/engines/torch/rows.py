@@ -19,7 +19,7 @@ import torch
 
 from kernelfields.basis.subspace import Expansion, PivotSubspace, row_blocks
 from kernelfields.data.reading import Matrix
-from kernelfields.kernels.arrays import as_rows, on_host
+from kernelfields.kernels.arrays import as_rows
 from kernelfields.kernels.tensors import tensor_from
 from kernelfields.numerics.sparse_rows import SparseRows
 
@@ -183,12 +183,12 @@ class SubspaceRows:
     @property
     def squared_norms(self) -> np.ndarray:
         """||z(x)||^2 of the rows that were read, (n,), on the host."""
-        return on_host(self._squared)
+        return self._squared.cpu().numpy()
 
     @property
     def left(self) -> np.ndarray:
         """k(x, x) - ||z(x)||^2, what the span leaves of rows that were read, (n,), on the host."""
-        return on_host((self._diagonal - self._squared).clamp_(min=0.0))
+        return (self._diagonal - self._squared).clamp_(min=0.0).cpu().numpy()
 
     @property
     def at_once(self) -> int:

@@ -31,7 +31,7 @@ from kernelfields.basis.panel import PanelCholesky
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.partial_labels import SoftRows
 from kernelfields.engines.engine import PackedData, SampleSettings
-from kernelfields.engines.threads import LocalSample, LocalView
+from kernelfields.engines.threads import LocalSample
 from kernelfields.engines.torch.family import TorchChainFamily, TorchFamily
 from kernelfields.engines.torch.graphs import ONE_GRAPH, OneGraphFamily
 from kernelfields.engines.torch.loopy import TorchLoopyFamily
@@ -48,10 +48,11 @@ from kernelfields.engines.torch.tables import (
     TorchSparseTable,
     TorchTable,
 )
+from kernelfields.engines.view import LocalView
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
+from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
 from kernelfields.inference.family import EDGE, Potentials
-from kernelfields.inference.step_order import StepOrder
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.coordinates import DenseSet
@@ -59,6 +60,7 @@ from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign
 from kernelfields.objective.designs.memory import check_tables_fit
 from kernelfields.objective.designs.tables import DenseTable, SparseTable
+from kernelfields.objective.group import ALONE, Group
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective, labelled_objective
 from kernelfields.objective.term import Term
 
@@ -114,7 +116,7 @@ class TorchSample(LocalSample):
 
     def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
         """Return a term on the data, its table on the device unless it has a support."""
-        if isinstance(panel, PartPanel):
+        if isinstance(panel, PartPanel) and not self._is_part:
             return self._design_of_part(term, view, panel)
         design = super().design(term, view, panel)
         own: TorchTable | TorchSparseTable | None = None
@@ -179,18 +181,19 @@ class TorchSample(LocalSample):
         family = self._device_family(local)
         if family is not None:
             check_tables_fit(family)
-            return TorchDatafit(labelled_objective(family, self.data, Workers(1)), local, self.device)
+            likelihood = labelled_objective(family, self.data, Workers(1))
+            return TorchDatafit(likelihood, local, self.device, self.settings.group)
         hosted = self.inferred_here(local)
         datafit = super().datafit(hosted)
         placed = any(isinstance(each.table, DeviceTable) for each in hosted)
-        return TorchDatafit(datafit.likelihood, hosted, self.device) if placed else datafit
+        return TorchDatafit(datafit.likelihood, hosted, self.device, self.settings.group) if placed else datafit
 
     def share(self, designs: Sequence[Design], stride: int) -> None:
         """There is none: on an H200 a second metric cost more than the passes that it saved."""
 
     def on_host(self) -> LocalSample:
         """Return the same data with features in the memory of the host."""
-        return LocalSample(self.data, self.spec, self.settings)
+        return super().on_host() if self._is_part else LocalSample(self.data, self.spec, self.settings)
 
     def inferred_here(self, designs: Sequence[Design]) -> list[LocalDesign]:
         """Return designs whose scores come back to this process; those that share a table still do."""
@@ -217,21 +220,19 @@ class TorchSample(LocalSample):
 
     def _device_family(self, designs: Sequence[LocalDesign]) -> TorchFamily | None:
         """Return the family of the data where the device infers it, else None."""
-        loops = getattr(self.data, "allowed", None) is not None or any(design.pair_table for design in designs)
-        if self.spec.kind in ("single", "instances") and not loops:
+        if any(design.pair_table for design in designs):
+            return None
+        if self.spec.kind in ("single", "instances"):
             return self._one_graph_family(designs)
-        if self.spec.kind == "graph" and not loops:
+        if self.spec.kind == "graph":
             return self._loopy_family(designs)
-        if self.spec.kind != "chain" or reaches_far(designs) or loops:
+        if self.spec.kind != "chain" or reaches_far(designs):
+            return None
+        base = self.spec.base_measure(self.data)
+        if base.lists is not None:
             return None
         tied = all(design.tied_everywhere for design in designs if design.group == EDGE)
-        return TorchChainFamily(
-            self.data.offsets,
-            self.spec.n_labels,
-            tied=tied,
-            base=self.spec.base_measure(self.data),
-            steps=self._steps,
-        )
+        return TorchChainFamily(self.data.offsets, self.spec.n_labels, tied=tied, base=base, steps=self._steps)
 
 
 class TorchDatafit(Datafit):
@@ -239,14 +240,16 @@ class TorchDatafit(Datafit):
 
     fused = None
 
-    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign], device: torch.device):
-        super().__init__(likelihood, designs)
+    def __init__(
+        self, likelihood: Objective, designs: Sequence[LocalDesign], device: torch.device, group: Group = ALONE
+    ):
+        super().__init__(likelihood, designs, group)
         self.device = device
 
-    def evaluate(self, potentials: Potentials) -> Evaluation:
+    def _evaluated(self, potentials: Potentials) -> Evaluation:
         """Return value, residual and beliefs at the given potentials; MemoryError if the device has no room."""
         with self._room():
-            return super().evaluate(potentials)
+            return super()._evaluated(potentials)
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian of the likelihood in the potentials times a direction."""
@@ -260,7 +263,11 @@ class TorchDatafit(Datafit):
     def dual_ascent(self) -> None:
         """There is none: batches on a device are whole passes."""
 
+    def _gram_of_rows(self, index: int, stride: int) -> np.ndarray:
+        table: Any = self.designs[index].table
+        return table.gram(stride).cpu().numpy()
+
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> TorchStepPairs:
         """Return room on the device for the steps that limited-memory BFGS remembers, in float64."""
         tables: list[Any] = [self.designs[own.index].table for own in dense]
-        return TorchStepPairs(limit, len(metric), TorchCoordinates(metric, dense, tables, self.device))
+        return TorchStepPairs(limit, len(metric), TorchCoordinates(metric, dense, tables, self.device, self.group))

@@ -12,6 +12,7 @@ and every change of coordinates is a product. Directions need no more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -21,22 +22,30 @@ from kernelfields.engines.torch.rows import is_out_of_memory
 from kernelfields.engines.torch.tables import TorchTable
 from kernelfields.kernels.tensors import float32_products
 from kernelfields.objective.coordinates import DenseSet, stride_of
+from kernelfields.objective.group import ALONE, Group
+
+Found = TypeVar("Found")
 
 
 class TorchCoordinates:
     """Vectors of all coefficients in the coordinates of a metric and back; float64 on ``device``.
 
-    ``tables`` are the features of the ``dense`` sets.
+    ``tables`` are the features of the ``dense`` sets in this process of a ``group``.
     """
 
     def __init__(
-        self, metric: np.ndarray, dense: Sequence[DenseSet], tables: Sequence[TorchTable], device: torch.device
+        self,
+        metric: np.ndarray,
+        dense: Sequence[DenseSet],
+        tables: Sequence[TorchTable],
+        device: torch.device,
+        group: Group = ALONE,
     ):
         self.device = device
         self._root = self.tensor(metric).sqrt()
         self._factors: list[tuple[DenseSet, torch.Tensor, torch.Tensor]] = []
         for coordinates, table in zip(dense, tables, strict=True):
-            factors = _factor(table, coordinates)
+            factors = _factor(table, coordinates, group)
             if factors is not None:
                 self._factors.append((coordinates, *factors))
 
@@ -69,24 +78,41 @@ class TorchCoordinates:
         return out
 
 
-def _factor(table: TorchTable, dense: DenseSet) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return C and its inverse; None where there is no room for them, or rounding leaves none."""
+def _factor(table: TorchTable, dense: DenseSet, group: Group) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Return C and its inverse; None where there is no room for them, or rounding leaves none, in some process."""
+    stride = stride_of(group.total(table.shape[0]), table.shape[1])
+    matrix = _if_there_is_room(lambda: table.gram(stride))
+    if group.largest(matrix is None):
+        return None
+    assert matrix is not None
+    if group.size > 1:
+        # It shapes directions only, so that half the traffic will do.
+        matrix.copy_(torch.from_numpy(group.total(matrix.to(torch.float32).cpu().numpy())))
+    matrix *= dense.curvature
+    matrix.diagonal().add_(dense.precision)
+    found = _if_there_is_room(lambda: _inverted(matrix))
+    return None if group.largest(found is None) else found
+
+
+def _inverted(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Return the Cholesky factor of a matrix, whose room it takes, and the inverse of the factor."""
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    if bool(failed) or not bool(factor[-1, -1].isfinite()):
+        return None
+    identity = matrix.zero_()
+    identity.diagonal().fill_(1.0)
+    inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
+    return factor.to(torch.float32), inverse.to(torch.float32)
+
+
+def _if_there_is_room(compute: Callable[[], Found]) -> Found | None:
+    """Return what a function computes; None where the device has no room for it: the diagonal will do."""
     try:
-        matrix = table.gram(stride_of(*table.shape))
-        matrix *= dense.curvature
-        matrix.diagonal().add_(dense.precision)
-        factor, failed = torch.linalg.cholesky_ex(matrix)
-        if bool(failed) or not bool(factor[-1, -1].isfinite()):
-            return None
-        # The matrix is not needed any more: its room takes the inverse.
-        identity = matrix.zero_()
-        identity.diagonal().fill_(1.0)
-        inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
-        return factor.to(torch.float32), inverse.to(torch.float32)
+        return compute()
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
-        return None  # the diagonal will do
+        return None
 
 
 class TorchStepPairs:

@@ -1,4 +1,4 @@
-"""Tensors of a step-major order of sequences (inference/step_order.py), and products along it.
+"""Tensors of a step-major order of sequences (inference/chain/step_passes.py), and products along it.
 
     times      (x_t T_t)(b) = sum_a x_t(a) T_t(a, b)        x (n_t, L), T (L, L) or (n_t, L, L)
     linked     sum_t before_{t-1}^T after_t                 (L, L), over all neighbours
@@ -14,8 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from kernelfields.inference.chain.step_passes import Library
-from kernelfields.inference.step_order import StepOrder
+from kernelfields.inference.chain.step_passes import Library, StepOrder
 
 # Rows to a block of ``linked``: a device multiplies many short blocks side by side, one long one alone.
 _BLOCK_ROWS = 512
@@ -62,27 +61,6 @@ def _times(rows: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
 
 
 TORCH = Library(torch, _times)
-
-
-class CompensatedSum:
-    """A sum for every sequence, by rank, with a correction for what rounding drops, as math.fsum would."""
-
-    def __init__(self, first: torch.Tensor):
-        self._total = first.clone()
-        self._dropped = torch.zeros_like(first)
-
-    def add(self, terms: torch.Tensor) -> None:
-        """Add terms (n,) to the first n sums."""
-        total = self._total[: len(terms)]
-        moved = total + terms
-        large, small = torch.where(total.abs() >= terms.abs(), torch.stack([total, terms]), torch.stack([terms, total]))
-        # Infinity minus infinity is NaN: there is nothing to correct then.
-        self._dropped[: len(terms)].add_(torch.nan_to_num((large - moved) + small))
-        total.copy_(moved)
-
-    def value(self, last: torch.Tensor | float = 0.0) -> torch.Tensor:
-        """Return the sums, (S,), with a last term."""
-        return self._total + (self._dropped + last)
 
 
 def finite_or_zero(logarithms: torch.Tensor) -> torch.Tensor:

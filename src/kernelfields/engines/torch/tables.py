@@ -158,17 +158,17 @@ class DeviceTable:
     """What tables on a device share: where their products are."""
 
     device: torch.device
-    #: Whether products are arrays on the host rather than tensors.
-    on_host = False
+    #: Whether products are arrays of NumPy rather than tensors.
+    reads_back = False
 
     def read_back(self) -> Self:
-        """Return the same table with products on the host."""
+        """Return the same table with products as arrays of NumPy."""
         table = copy.copy(self)
-        table.on_host = True
+        table.reads_back = True
         return table
 
     def _returned(self, product: torch.Tensor) -> Any:
-        return product.cpu().numpy() if self.on_host else product
+        return product.cpu().numpy() if self.reads_back else product
 
 
 class TorchTable(DeviceTable):

@@ -25,7 +25,7 @@ one pass over them and the features of each set, O(N r).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from math import nan
 from typing import Any, TypeAlias, TypeGuard
@@ -33,11 +33,10 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 import scipy.sparse
 
-from kernelfields.data.chains import Chains
+from kernelfields.data.chains import UNLISTED, Chains, Packed
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.readers import is_feature_sequences
-from kernelfields.data.reading import locate, place_of, plain_label
+from kernelfields.data.reading import is_feature_sequences, locate, place_of, plain_label
 from kernelfields.engines.engine import PackedData
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import LabelFamily
@@ -138,7 +137,7 @@ class TrainingInputs:
 
     def _check_pivots(self, term: Term) -> None:
         """Raise unless the pivots of a term are at their places in the training data."""
-        if term.ties is not None:
+        if term.shares_coefficients:
             raise ValueError("training inputs have parts of their own in fields without ties: leave out training")
         inputs, subspace = term.clique.view(self._data), term.span
         known = int(subspace.indices.max(initial=0)) < inputs.shape[0]
@@ -210,7 +209,7 @@ def explain_labels(
             moved[exchange.position] += contributions
     if family.base is not None:
         for chosen, sign in ((labels, -1.0), (others, 1.0)):
-            for t, rule in _broken_rules(family, compared, chosen):
+            for t, rule in _broken_rules(family, data, compared, chosen):
                 if t in moved:
                     moved[t].append(broken_rule(rule, sign))
     classes, words, rows = compared.classes, compared.words, np.arange(len(labels))
@@ -317,7 +316,7 @@ def input_names(
 
 def is_list(given: object) -> TypeGuard[Sequence[object]]:
     """Whether something is a list of names and not text or a dict."""
-    return hasattr(given, "__len__") and not isinstance(given, str | bytes | Mapping)
+    return isinstance(given, Sized) and not isinstance(given, str | bytes | Mapping)
 
 
 # ---- which cliques change with a label
@@ -443,11 +442,13 @@ def _similar_parts(
     return parts, term.subspace.rank
 
 
-def _broken_rules(family: LabelFamily, compared: Compared, chosen: np.ndarray) -> Iterator[tuple[int, str]]:
+def _broken_rules(
+    family: LabelFamily, data: Packed, compared: Compared, chosen: np.ndarray
+) -> Iterator[tuple[int, str]]:
     """Yield places, and the rules that their chosen labels (T,) break, given the labels of all other places."""
     base, classes, labels = family.base, compared.classes, compared.labels
     assert base is not None
-    masks, allowed, last = base.masks, base.allowed, len(labels) - 1
+    masks, barred, last = base.masks, data.barred(chosen), len(labels) - 1
     for t, label in enumerate(chosen.tolist()):
         rules = []
         if masks is not None:
@@ -456,8 +457,7 @@ def _broken_rules(family: LabelFamily, compared: Compared, chosen: np.ndarray) -
                 (t == 0 and masks.start[label], "at the first position by the constraints"),
                 (t == last and masks.end[label], "at the last position by the constraints"),
             ]
-        if allowed is not None:
-            rules.append((label not in allowed[t : t + 1].labels, "here: it is not among the allowed labels"))
+        rules.append((barred[t], f"here: {UNLISTED}"))
         yield from ((t, f"{classes[label]} is forbidden {where}") for broken, where in rules if broken)
     if base.step is None:
         return

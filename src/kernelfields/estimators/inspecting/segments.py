@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.chains import UNLISTED
 from kernelfields.data.segments import DURATION, SegmentedChains, bounds_of
 from kernelfields.estimators.inspecting.explanations import (
     broken_rule,
@@ -79,24 +79,22 @@ class Comparison:
                 weights[begin:end, label] += sign
         return weights
 
-    def broken_rules(
-        self, spec: FamilySpec, length: int, classes: Sequence[object], allowed: AllowedLabels | None
-    ) -> Iterator[str]:
+    def broken_rules(self, spec: FamilySpec, data: SegmentedChains, classes: Sequence[object]) -> Iterator[str]:
         """Yield why the rival segmentation is impossible, where it is."""
         masks, name = spec.masks, classes[self.other]
-        assert masks is not None
         longest = max(end - begin for begin, end, _ in self.rival)
-        rules = [
-            (longest > spec.max_duration, f"as {name} is no longer than {spec.max_duration} positions"),
-            (masks.label[self.other], f"as {name} is forbidden everywhere"),
-            (self.begin == 0 and masks.start[self.other], f"as {name} is forbidden at the first position"),
-            (self.end == length and masks.end[self.other], f"as {name} is forbidden at the last position"),
-        ]
+        rules = [(longest > spec.max_duration, f"as {name} is no longer than {spec.max_duration} positions")]
+        if masks is not None:
+            last = self.end == data.n_positions
+            rules += [
+                (masks.label[self.other], f"as {name} is forbidden everywhere"),
+                (self.begin == 0 and masks.start[self.other], f"as {name} is forbidden at the first position"),
+                (last and masks.end[self.other], f"as {name} is forbidden at the last position"),
+            ]
         for _, a, b in self.steps(self.rival):
             rules.append((spec.step_penalties[a, b], f"as {classes[b]} is forbidden after {classes[a]}"))
-        if allowed is not None:
-            barred = [t for t in range(self.begin, self.end) if self.other not in allowed[t : t + 1].labels]
-            rules += [(1.0, f"as it is not among the allowed labels of position {t}") for t in barred[:1]]
+        barred = np.flatnonzero(data.barred(np.full(data.n_positions, self.other))[self.begin : self.end])
+        rules += [(True, f"as {UNLISTED} of position {self.begin + t}") for t in barred[:1].tolist()]
         yield from (f"{name} is impossible here, {why}" for broken, why in rules if broken)
 
 
@@ -138,7 +136,7 @@ def explain_segments(
     for place, (begin, end, _) in enumerate(segments):
         if settings.positions.isdisjoint(range(begin, end)):
             continue
-        chosen = _compared(segments, place, spec, shares[place], classes, rivals[place], data.allowed)
+        chosen = _compared(segments, place, spec, shares[place], classes, rivals[place], data)
         amounts = [
             amount
             for term in field.terms
@@ -146,7 +144,7 @@ def explain_segments(
                 term, potentials[term.name], data, chosen, names, classes, settings.top_positions
             )
         ]
-        rules = chosen.broken_rules(spec, len(labels), classes, data.allowed)
+        rules = chosen.broken_rules(spec, data, classes)
         amounts += [broken_rule(words) for words in rules]
         explained.append(
             PositionExplanation(
@@ -170,7 +168,7 @@ def _compared(
     shares: np.ndarray,
     classes: list,
     against: int | None,
-    allowed: AllowedLabels | None,
+    data: SegmentedChains,
 ) -> Comparison:
     """Return a segment and its rival: with the requested label, else the most probable that is possible."""
     own = segments[place][2]
@@ -178,8 +176,7 @@ def _compared(
         return _exchanged(segments, place, against, spec.repeats)
     order = [label for label in np.argsort(-shares, kind="stable").tolist() if label != own]
     comparisons = [_exchanged(segments, place, other, spec.repeats) for other in order]
-    length = segments[-1][1]
-    possible = (own for own in comparisons if not any(own.broken_rules(spec, length, classes, allowed)))
+    possible = (own for own in comparisons if not any(own.broken_rules(spec, data, classes)))
     return next(possible, comparisons[0])
 
 

@@ -14,7 +14,7 @@ pattern has to be matched against all of them. A summary costs O(weights). Expla
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -293,7 +293,7 @@ def _cut(words: str) -> str:
 def _label_indices(classes: list[object], labels: object) -> list[int]:
     if labels is None:
         return list(range(len(classes)))
-    if isinstance(labels, str | bytes | Mapping) or not hasattr(labels, "__iter__"):
+    if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
         raise TypeError(f"labels must be a list of labels, got {labels!r}: write [{labels!r}]")
     indices = list(dict.fromkeys(label_numbers(classes, labels, "labels")))
     if not indices:

@@ -31,10 +31,10 @@ from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain import plain, step_passes
 from kernelfields.inference.chain.lists import ListedSums, best_in_lists, infer_lists, likeliest, worth_lists
 from kernelfields.inference.chain.scored_steps import StepTable
+from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.family import EDGE, Group, LabelFamily, Member, Observed, Potentials, RankedLabellings
 from kernelfields.inference.graphs import GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, ScaledPasses, exponentials
-from kernelfields.inference.step_order import StepOrder
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ class ChainFamily(LabelFamily):
             self._known_blocks = workers.n_threads, blocks
         return self._known_blocks[1]
 
-    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> Member:
+    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> Member:
         return ChainMember(self, potentials, weights, workers)
 
     @cached_property

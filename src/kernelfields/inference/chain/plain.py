@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.packing import InfeasibleSequence, first_largest
-from kernelfields.inference.step_order import StepOrder
 
 _LOWEST = np.finfo(np.float64).min
 # Sums of products above this bound have lost no digits to numbers that are too small for doubles.

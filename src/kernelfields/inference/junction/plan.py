@@ -87,7 +87,7 @@ def plan_junction(
 
     TooWide where the tables of a graph need more than ``memory`` bytes; ``order`` lists the nodes graph by graph.
     """
-    memory = available_memory() if memory is None else float(memory)
+    memory = usual_table_memory() if memory is None else float(memory)
     search = order is None
     order = np.arange(offsets[-1]) if order is None else order
     widest = max([NARROW, *(each.shape[1] for each in members if len(each))]) if search else LARGEST_CLIQUE
@@ -110,7 +110,7 @@ def plan_junction(
     return JunctionPlan(layout, int(largest.max()) - 1, float(np.sum(16 * entries + 32 * entries / n_labels)) + scratch)
 
 
-def available_memory() -> float:
+def usual_table_memory() -> float:
     """Return how many bytes tables may take by default: 2 GiB, or a quarter of the machine's memory if less."""
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return _DEFAULT_MEMORY

@@ -343,7 +343,7 @@ class SegmentFamily(LabelFamily):
             return np.zeros(self.n_items, dtype=bool)
         return np.isneginf(self.log_labellings())
 
-    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers, keep: bool) -> SegmentMember:
+    def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> SegmentMember:
         return SegmentMember(self, potentials, weights, workers)
 
     def best_segmentation(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
@@ -397,14 +397,14 @@ class SegmentFamily(LabelFamily):
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draw segmentations: labels, and masks of where segments begin, (n_samples, N) both."""
-        member = self._infer(self.with_base(potentials), None, workers, keep=True)
+        member = self._infer(self.with_base(potentials), None, workers)
         labels, begins = zip(*(member.sample(random) for _ in range(n_samples)), strict=True)
         return np.stack(labels), np.stack(begins)
 
     def _sample(
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:
-        member = self._infer(potentials, None, workers, keep=True)
+        member = self._infer(potentials, None, workers)
         return np.stack([member.sample(random)[0] for _ in range(n_samples)])
 
     def part(self, first: int, last: int) -> SegmentFamily:

@@ -11,7 +11,7 @@ Where pivots span the features, two questions need more than Z (:class:`FeatureO
   d = k(x, x) - ||z(x)||^2:
 
       tr R^T K R - ||Z^T R||^2                exact, O(n^2 (d + q)) time, streamed in blocks
-      (sum_t ||R_t|| sqrt(d_t))^2             a bound, free; the sum runs over shards before it is squared
+      (sum_t ||R_t|| sqrt(d_t))^2             a bound, free; the sum runs over all processes before it is squared
 
 * what rounding of stored features does to the value. A fit sees Z as it is stored; the fitted field answers with
   the kernel. To first order the value of the field itself differs from the one reported by
@@ -38,7 +38,7 @@ from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace, row_blocks
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.inference.family import Array
-from kernelfields.kernels.arrays import namespace, on_host
+from kernelfields.kernels.arrays import namespace
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
@@ -91,7 +91,13 @@ class FeatureOrigin:
         """Return sum_t ||R_t|| sqrt(d_t), a bound on the norm of the gradient outside the span, from ||R_t||."""
         return float(norms @ np.sqrt(np.maximum(self.residual_diagonal, 0.0)))
 
-    def rounding(self, stored: Array, coefficients: np.ndarray, dual: np.ndarray, residuals: Array) -> float:
+    def rounding(
+        self,
+        stored: Array,
+        coefficients: np.ndarray,
+        dual: np.ndarray,
+        residuals_of: Callable[[np.ndarray], np.ndarray],
+    ) -> float:
         """Return the change of the value if features were exact; some rows of features and residuals are read.
 
         ``dual`` are the weights of the kernel functions at the pivots that belong to ``coefficients``.
@@ -103,7 +109,7 @@ class FeatureOrigin:
             some = rows[begin : begin + _AT_ONCE]
             exact = self.kernel(self.inputs[some], self.pivots) @ dual
             kept = np.asarray(stored[some], dtype=np.float64) @ coefficients
-            total += float(np.vdot(on_host(residuals[some]), exact - kept))
+            total += float(np.vdot(residuals_of(some), exact - kept))
         return n_rows / max(1, len(rows)) * total
 
 
@@ -294,7 +300,6 @@ class LocalDesign(Design):
         rows, support = self.in_coordinates(residual), self.term.support
         if self.table is not None:
             return self.table.transposed_product(rows, workers or Workers(1))
-        rows = on_host(rows)
         return rows if support is None else support.picked(rows)
 
     def in_labels(self, values: Array) -> Array:

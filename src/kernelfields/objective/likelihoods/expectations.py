@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernelfields.inference.family import Potentials
-from kernelfields.kernels.arrays import on_host
+from kernelfields.objective.group import ALONE, Group
 from kernelfields.objective.likelihoods.likelihood import (
     Evaluation,
     Likelihood,
@@ -78,16 +78,15 @@ class Criteria:
     expectations: Sequence[Expectation]
     labelled: bool = True
 
-    def cut(self, positions: np.ndarray) -> list[Criteria]:
-        """Return the criteria of consecutive parts of the data, of which all but the first begin at ``positions``."""
-        begins = [0, *positions.tolist()]
-        parts: list[list[Expectation]] = [[] for _ in begins]
-        for each in self.expectations:
-            first = each.rows
-            own = [None] * len(begins) if first is None else np.split(first, np.searchsorted(first, positions))
-            for part, rows, begin in zip(parts, own, begins, strict=True):
-                part.append(replace(each, rows=None if rows is None else rows - begin))
-        return [Criteria(part, self.labelled) for part in parts]
+    def part(self, positions: slice) -> Criteria:
+        """Return the criteria of some of the positions."""
+
+        def own(rows: np.ndarray | None) -> np.ndarray | None:
+            if rows is None:
+                return None
+            return rows[(rows >= positions.start) & (rows < positions.stop)] - positions.start
+
+        return Criteria([replace(each, rows=own(each.rows)) for each in self.expectations], self.labelled)
 
     def check_possible(self, masses: Sequence[np.ndarray]) -> None:
         """Raise if constraints leave no place for labels that are asked for; ``masses`` are those of no potentials."""
@@ -103,13 +102,13 @@ class Criteria:
 class ExpectationLikelihood(Objective):
     """A likelihood of labels, known or partly known, with the terms of some criteria added to it.
 
-    The data may be a part of those that the criteria are about: then ``masses`` are added up over all parts, and each
-    adds its share of the divergences.
+    The data may be a part of those that the criteria are about: ``masses`` are added up over the ``group`` of processes
+    that share them, and each adds its share of the divergences.
     """
 
     convex = False
 
-    def __init__(self, labels: Likelihood | PartialLikelihood, criteria: Criteria, *, is_part: bool = False):
+    def __init__(self, labels: Likelihood | PartialLikelihood, criteria: Criteria, group: Group = ALONE):
         if labels.approximation is not None:
             raise ValueError(
                 "expectations need exact inference, and these graphs are inferred by "
@@ -121,36 +120,29 @@ class ExpectationLikelihood(Objective):
         self.labels = labels
         self._expectations = criteria.expectations
         self._row_weights = self.weights[self.family.position_items]
-        self._is_part = is_part
-        if not is_part:
-            criteria.check_possible(self.masses(self.labels.evaluate(self.family.zeros())))
+        self._group = group
+        criteria.check_possible(self.masses(self.labels.evaluate(self.family.zeros())))
 
     @property
     def value_at_zero(self) -> float:
         """The value where all potentials are zero and all labellings that are allowed equally likely."""
-        return self.labels.value_at_zero if self._is_part else float(self.evaluate(self.family.zeros()).value)
+        return float(self.evaluate(self.family.zeros()).value)
 
-    def masses(self, labels: Evaluation | None) -> list[np.ndarray]:
-        """Return what the groups of each expectation weigh at some point, and all positions; nothing for None."""
-        if labels is None:
-            return [np.zeros(len(expectation.shares) + 1) for expectation in self._expectations]
-        marginals = on_host(labels.member.marginals())
-        return [expectation.masses(marginals, self._row_weights) for expectation in self._expectations]
+    def masses(self, labels: Evaluation) -> list[np.ndarray]:
+        """Return what the groups of each expectation weigh at some point in all data, and all positions."""
+        marginals = self.family.read_back(labels.member.marginals())
+        return self._group.total([each.masses(marginals, self._row_weights) for each in self._expectations])
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
         """Return value, residual and distributions at the given potentials."""
         labels = self.labels.evaluate(potentials)
-        return self.with_terms(potentials, labels, self.masses(labels))
-
-    def with_terms(self, potentials: Potentials, labels: Evaluation, masses: Sequence[np.ndarray]) -> Evaluation:
-        """Return the evaluation of the labels with the terms of the criteria; ``masses`` are those of all data."""
-        value, slope = self._terms(labels, masses)
+        value, slope = self._terms(labels)
         return Evaluation(labels.value + value, labels.residual.moved(1.0, slope), labels.member, labels.known)
 
-    def _terms(self, labels: Evaluation, masses: Sequence[np.ndarray]) -> tuple[float, Potentials]:
+    def _terms(self, labels: Evaluation) -> tuple[float, Potentials]:
         """Return value and gradient of what is added to the likelihood of labels."""
         value, slopes = 0.0, np.zeros((self.family.n_positions, self.n_labels))
-        for expectation, mass in zip(self._expectations, masses, strict=True):
+        for expectation, mass in zip(self._expectations, self.masses(labels), strict=True):
             rows = slice(None) if expectation.rows is None else expectation.rows
             value += expectation.divergence(mass) * float(self._row_weights[rows].sum() / mass[-1])
             expectation.add_slope(slopes, mass)
@@ -162,10 +154,10 @@ class ExpectationLikelihood(Objective):
         """Raise: third derivatives of log Z are not computed."""
         raise TypeError("with expectations there are no Hessian products: use solver='lbfgs'")
 
-    def frozen(self, potentials: Potentials, masses: Sequence[np.ndarray] | None = None) -> Likelihood:
+    def frozen(self, potentials: Potentials) -> Likelihood:
         """Return the convex likelihood of labels completed at some potentials, and the tangents of the terms there."""
         here = self.labels.evaluate(potentials)
-        value, slope = self._terms(here, self.masses(here) if masses is None else masses)
+        value, slope = self._terms(here)
         labels = self.labels.frozen(potentials)
         assert isinstance(labels, Likelihood)
         return labels.plus(slope, value - slope.dot(potentials))

@@ -106,15 +106,18 @@ class FusedPasses:
         """Return passes over the labels as they have been completed: targets in their place."""
         targets, frozen = completed.observed, copy.copy(self)
         assert isinstance(targets, Potentials)
+        # Blocks whose items all weigh nothing have no targets and no part in any sum.
+        kept = [n for n, (first, last) in enumerate(self._blocks) if completed.weights[first:last].any()] or [0]
+        frozen._blocks, frozen._rows = [self._blocks[n] for n in kept], [self._rows[n] for n in kept]
         # Blocks are added up: the steps of all of them may belong to one.
         frozen._likelihoods = [
             Likelihood(
-                block.family,
-                Potentials(targets.node[begin:end], {EDGE: targets.edge if begin == 0 else 0.0 * targets.edge}),
+                self._likelihoods[n].family,
+                Potentials(targets.node[begin:end], {EDGE: targets.edge if n == kept[0] else 0.0 * targets.edge}),
                 completed.weights[first:last],
-                block.workers,
+                self._likelihoods[n].workers,
             )
-            for block, (first, last), (begin, end) in zip(self._likelihoods, self._blocks, self._rows, strict=True)
+            for n, (first, last), (begin, end) in zip(kept, frozen._blocks, frozen._rows, strict=True)
         ]
         frozen._weights = [block.weights[block.family.position_items] for block in frozen._likelihoods]
         return frozen

@@ -32,7 +32,6 @@ from kernelfields.data.partial_labels import SoftRows, certain, informative
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import EDGE, LabelFamily, Member, Placed, Potentials
 from kernelfields.inference.single import SingleFamily
-from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.memory import check_tables_fit
 
@@ -302,7 +301,7 @@ def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Po
         with np.errstate(divide="ignore"):
             potentials.tables[EDGE] = np.log(shares)
     member = family.given(logs).at(potentials, family.placed_array(weights))
-    if (lost := np.flatnonzero(np.abs(on_host(member.log_partition)) > _LOST)).size:
+    if (lost := np.flatnonzero(np.abs(family.read_back(member.log_partition)) > _LOST)).size:
         raise ValueError(f"sequence or graph {lost[0]}: targets give mass to labellings that are forbidden")
     mean = member.mean()
     if soft.edge is not None and family.group(EDGE).tied:

@@ -1,329 +1,338 @@
-// The page: label, correct, refit. All text is set as text, never as markup.
+// The page: label, correct, refit. What the keys and buttons do.
 
-const token = new URLSearchParams(location.search).get("token");
-const byId = (name) => document.getElementById(name);
-const WINDOW = 400; // positions that are drawn at once
+import { WORDS_AT_ONCE, ask, byId, element, end, later, marked, position, tell, view } from "./server.js";
+import { doubtful, drawMarks, drawWords, followPointer, showCursor, spanAt } from "./words.js";
+import { drawEntry, drawLabels, drawQueue, drawState, ordered } from "./panels.js";
+import { drawTimeline, followTimeline, whereMarked } from "./timeline.js";
+import { drawGraph } from "./graph.js";
 
-let state = null; // of the labelling
-let shown = null; // the item on the screen
-let cursor = 0; // position in the item
-let mark = null; // other end of a span, null for none
-let queue = [];
-let changed = new Set();
-let first = 0; // first position that is drawn
-
-async function ask(question, body = {}) {
-  const answer = await fetch(`/api/${question}`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json", "X-Kernelfields-Token": token },
-    body: JSON.stringify(body),
-  });
-  const found = await answer.json();
-  if (answer.status === 409) {
-    await open(shown.item, cursor);
-    tell(found.error);
-    throw new Error(found.error);
-  }
-  if (!answer.ok) {
-    tell(found.error);
-    throw new Error(found.error);
-  }
-  tell(null);
-  return found;
-}
-
-function tell(line) {
-  byId("error").hidden = !line;
-  byId("error").textContent = line ?? "";
-}
-
-function element(name, className, text) {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-// ---- labels and their colours
-
-function kind(label) {
-  const text = String(label);
-  return state.scheme && text.includes("-") ? text.slice(text.indexOf("-") + 1) : text;
-}
-
-function colour(label) {
-  if (label === null || label === "O") return "transparent";
-  let hash = 0;
-  for (const letter of kind(label)) hash = (hash * 31 + letter.codePointAt(0)) % 360;
-  return `hsl(${hash} 60% 50% / 35%)`;
-}
-
-// Labels of a span of a type, as the scheme writes it.
-function written(type, length) {
-  if (!state.scheme) return Array(length).fill(type);
-  if (type === "O") return Array(length).fill("O");
-  const tags = { bio: ["B", "I", "I", "B"], iob1: ["I", "I", "I", "I"], bioes: ["B", "I", "E", "S"], bilou: ["B", "I", "L", "U"] };
-  const [begin, inside, end, single] = tags[state.scheme];
-  if (length === 1) return [`${single}-${type}`];
-  return [`${begin}-${type}`, ...Array(length - 2).fill(`${inside}-${type}`), `${end}-${type}`];
-}
+const CLOSEST = 20, FARTHEST = 400; // positions of a time line that are drawn at once
+let tour = null; // places that are looked at one by one: {kind, places, at}
 
 // ---- drawing
 
-function position(t) {
-  return shown.positions[t - shown.first];
-}
-
 function draw() {
-  const box = byId("tokens");
-  const last = Math.min(first + WINDOW, shown.length);
-  const made = [];
-  for (let t = first; t < last; t++) {
-    const own = position(t);
-    const piece = element("span", `token ${own.from}`);
-    piece.dataset.t = t;
-    piece.setAttribute("role", "option");
-    if (t === cursor) piece.classList.add("cursor");
-    if (mark !== null && t >= Math.min(mark, cursor) && t <= Math.max(mark, cursor)) piece.classList.add("marked");
-    if (changed.has(t)) piece.classList.add("changed");
-    const label = own.set && own.set.length > 1 ? own.set.join("|") : own.label;
-    if (own.suspect !== undefined) piece.classList.add("suspect");
-    if (state.shape !== "line") {
-      piece.append(element("span", "word", (shown.words ?? shown.names)[t - shown.first]));
-      for (const cell of shown.cells?.[t - shown.first] ?? []) piece.append(element("span", "cell", String(cell ?? "")));
-      const chip = element("span", "label", label === null ? "" : String(label));
-      chip.style.background = colour(own.label);
-      piece.append(chip);
-    } else {
-      piece.classList.add("strip");
-      piece.style.background = colour(own.label);
-    }
-    piece.title = own.p === null ? `${label ?? "nothing"} (${own.from})` : `${label} ${own.p}`;
-    if (own.suspect !== undefined) piece.title += `, perhaps ${own.suspect}`;
-    made.push(piece);
-  }
-  box.classList.toggle("table", state.shape === "table");
-  if (shown.heads?.length) {
-    const head = element("span", "heads");
-    head.append(element("span", "word"), ...shown.heads.map((name) => element("span", "cell", name)), element("span", "label"));
-    made.unshift(head);
-  }
-  box.replaceChildren(...made);
+  const { shown, state } = view;
+  drawWords();
   byId("text").hidden = !shown.text;
   byId("text").textContent = shown.text ?? "";
-  byId("pages").hidden = shown.length <= WINDOW;
-  byId("span").textContent = `${first + 1} to ${last} of ${shown.length}`;
-  const broken = shown.broken ? ", known labels break a rule of the field: correct one for predictions" : "";
-  byId("where").textContent = `item ${shown.item + 1} of ${state.items}${shown.aside ? ", set aside: it judges refits" : ""}${broken}`;
-  drawCandidates("");
-  drawColumns(last);
-  box.querySelector(".cursor")?.scrollIntoView({ block: "nearest" });
+  byId("pages").hidden = shown.length <= WORDS_AT_ONCE && state.shape !== "line";
+  byId("closer").hidden = byId("farther").hidden = state.shape !== "line";
+  byId("flag").setAttribute("aria-pressed", String(shown.flag !== null));
+  drawTimeline();
+  drawGraph(async (t) => { view.mark = null; view.cursor = t; draw(); });
+  drawPlace();
 }
 
-function drawCandidates(wanted) {
-  const own = position(cursor);
-  const all = state.labels.map((label) => [label, null]);
-  const likely = own && own.top.length ? own.top : all;
-  const text = wanted.toLowerCase();
-  const found = (text ? all.filter(([label]) => String(label).toLowerCase().includes(text)) : likely).slice(0, 9);
-  byId("candidates").replaceChildren(
-    ...found.map(([label, chance], number) => {
-      const button = element("button");
-      button.append(element("kbd", "", String(number + 1)), document.createTextNode(String(label)));
-      if (chance !== null) button.append(document.createTextNode(` ${chance.toFixed(2)}`));
-      button.dataset.label = JSON.stringify(label);
-      button.addEventListener("click", (event) => later(() => (event.shiftKey ? allow(label) : choose(label))));
-      return button;
-    }),
-  );
+// What changes as the cursor moves, and no more than that.
+function drawPlace() {
+  const { shown, state } = view;
+  const notes = [`item ${shown.item + 1} of ${state.items}`];
+  if (shown.aside) notes.push("set aside: it judges refits");
+  if (shown.flag) notes.push(`⚑ ${shown.flag}`);
+  if (shown.broken) notes.push("known labels break a rule of the field: correct one for predictions");
+  if (state.shape === "line" && view.mark !== null) notes.push(whereMarked());
+  byId("where").textContent = notes.join(", ");
+  byId("span").textContent = `${view.first + 1} to ${end()} of ${shown.length}`;
+  drawLabels(pressed, byId("search").value);
 }
 
-function drawColumns(last) {
-  const canvas = byId("columns");
-  canvas.hidden = !shown.columns;
-  if (!shown.columns) return;
-  const pen = canvas.getContext("2d");
-  pen.clearRect(0, 0, canvas.width, canvas.height);
-  const step = canvas.width / Math.max(last - first, 1);
-  for (let t = first; t < last; t++) {
-    pen.fillStyle = colour(position(t).label);
-    pen.fillRect((t - first) * step, 0, step, canvas.height);
-  }
-  shown.columns.slice(0, 8).forEach((column, number) => {
-    const values = column.slice(first - shown.first, last - shown.first).filter((value) => value !== null);
-    const low = Math.min(...values), high = Math.max(...values);
-    pen.strokeStyle = `hsl(${number * 47} 70% 45%)`;
-    pen.beginPath();
-    for (let t = first; t < last; t++) {
-      const value = column[t - shown.first];
-      if (value === null) continue;
-      const y = canvas.height * (1 - (value - low) / (high - low || 1));
-      pen.lineTo((t - first + 0.5) * step, y);
-    }
-    pen.stroke();
-  });
-  pen.strokeStyle = getComputedStyle(canvas).color;
-  pen.strokeRect((cursor - first) * step, 0, Math.max(step, 1), canvas.height);
+function redrawMarks() {
+  drawMarks();
+  drawTimeline();
+  drawPlace();
 }
 
-function drawState() {
-  byId("name").textContent = state.name;
-  byId("progress").textContent = `${state.known} of ${state.positions} labels known${state.saved ? "" : ", not saved yet"}`;
-  byId("status").textContent = state.status;
-  byId("undo").disabled = !state.undo;
-  const points = state.curve.filter((point) => point.right !== null);
-  const canvas = byId("curve");
-  canvas.hidden = points.length < 2;
-  if (points.length < 2) return;
-  const pen = canvas.getContext("2d");
-  pen.clearRect(0, 0, canvas.width, canvas.height);
-  pen.strokeStyle = "#2156a5";
-  pen.beginPath();
-  const most = points[points.length - 1].known;
-  points.forEach((point) => pen.lineTo((point.known / most) * (canvas.width - 10) + 5, canvas.height - 5 - point.right * (canvas.height - 10)));
-  pen.stroke();
-}
-
-function drawQueue() {
-  byId("queue").replaceChildren(
-    ...queue.map((entry) => {
-      const row = element("li", entry.left ? "" : "done");
-      row.dataset.item = entry.item;
-      if (shown && entry.item === shown.item) row.setAttribute("aria-current", "true");
-      // What a look may bring: nats of doubt per position, or in favour of another label.
-      const score = entry.score ? ` · ${entry.score.toFixed(2)}` : "";
-      row.append(element("span", "", `item ${entry.item + 1}`), element("span", "", (entry.left ? `${entry.left} left` : "done") + score));
-      row.addEventListener("click", () => later(() => open(entry.item)));
-      return row;
-    }),
-  );
-}
-
-// ---- what the keys do
+// ---- items
 
 async function open(item, at = 0) {
-  cursor = at;
-  first = Math.floor(at / WINDOW) * WINDOW;
-  shown = await ask("item", { item, first });
-  mark = null;
-  changed = new Set();
+  const other = view.shown?.item !== item;
+  if (other) view.count = WORDS_AT_ONCE;
+  view.cursor = at;
+  view.first = Math.floor(at / view.count) * view.count;
+  view.shown = await ask("item", { item, first: view.first });
+  view.mark = null;
+  view.changed = new Set();
+  drawer(false);
   byId("more").replaceChildren();
   draw();
-  drawQueue();
+  drawQueue(open);
 }
+view.reopen = () => open(view.shown.item, view.cursor);
 
-async function window_(from) {
-  first = Math.max(0, Math.min(from, shown.length - 1));
-  if (first < shown.first || Math.min(first + WINDOW, shown.length) > shown.first + shown.positions.length) {
-    shown = await ask("item", { item: shown.item, first });
+async function scrollTo(from) {
+  view.first = Math.max(0, Math.min(from, view.shown.length - 1));
+  const { shown } = view;
+  if (view.first < shown.first || end() > shown.first + shown.positions.length) {
+    view.shown = await ask("item", { item: shown.item, first: view.first });
   }
   draw();
 }
 
-async function move(by, extend) {
-  if (extend && mark === null) mark = cursor;
-  if (!extend) mark = null;
-  cursor = Math.max(0, Math.min(shown.length - 1, cursor + by));
-  if (cursor < first || cursor >= first + WINDOW) await window_(Math.floor(cursor / WINDOW) * WINDOW);
-  else draw();
+async function zoom(by) {
+  if (view.state.shape !== "line") return;
+  view.count = Math.max(CLOSEST, Math.min(FARTHEST, Math.round(view.count * by)));
+  await scrollTo(Math.max(0, view.cursor - Math.floor(view.count / 2)));
 }
 
-async function change(changes) {
-  const before = new Map(shown.positions.map((own, k) => [shown.first + k, own.label]));
-  shown = await ask("change", { item: shown.item, version: shown.version, changes, first });
-  const fixed = new Set(changes.map(([t]) => t));
-  changed = new Set(shown.positions.map((own, k) => [shown.first + k, own]).filter(([t, own]) => !fixed.has(t) && before.has(t) && before.get(t) !== own.label).map(([t]) => t));
-  draw();
-  refreshState();
-}
-
-function span() {
-  return mark === null ? [cursor, cursor] : [Math.min(mark, cursor), Math.max(mark, cursor)];
-}
-
-async function choose(label) {
-  const [begin, end] = span();
-  const labels = mark === null ? [label] : written(kind(label), end - begin + 1);
-  await change(labels.map((own, k) => [begin + k, [own]]));
-  mark = null;
-  byId("search").value = "";
-  if (shown.length === 1) await next(1);
-  else await move(1, false);
-}
-
-// One more of the labels of which one is right, or one fewer.
-async function allow(label) {
-  const own = position(cursor);
-  const possible = new Set(own.set ?? []);
-  if (!possible.delete(label)) possible.add(label);
-  await change([[cursor, possible.size ? [...possible] : null]]);
-}
-
-async function accept(whole) {
-  const changes = [];
-  if (whole) {
-    for (let from = 0; from < shown.length; from += WINDOW) {
-      const part = await ask("item", { item: shown.item, first: from });
-      part.positions.forEach((own, k) => { if (own.from === "predicted") changes.push([part.first + k, [own.label]]); });
-    }
-  } else {
-    const [begin, end] = span();
-    for (let t = begin; t <= end; t++) if (position(t)?.from === "predicted") changes.push([t, [position(t).label]]);
+async function goTo(t, extend) {
+  if (extend && view.mark === null) view.mark = view.cursor;
+  if (!extend) view.mark = null;
+  view.cursor = Math.max(0, Math.min(view.shown.length - 1, t));
+  if (view.cursor < view.first || view.cursor >= end()) await scrollTo(Math.floor(view.cursor / view.count) * view.count);
+  else {
+    redrawMarks();
+    showCursor();
+    if (view.state.shape === "graph") draw();
   }
-  if (changes.length) await change(changes);
-  if (whole || shown.length === 1) await next(1);
-  else await move(1, false);
 }
 
-async function forget() {
-  const [begin, end] = span();
-  await change(Array.from({ length: end - begin + 1 }, (_, k) => [begin + k, null]));
-}
+const move = (by, extend) => goTo(view.cursor + by, extend);
 
 async function loadQueue() {
-  queue = await ask("queue", { order: byId("order").value, item: shown ? shown.item : 0 });
-  drawQueue();
+  view.queue = await ask("queue", {
+    order: byId("order").value,
+    item: view.shown ? view.shown.item : view.state.first,
+    text: byId("find").value,
+    part: byId("part").value,
+    label: byId("with").value ? JSON.parse(byId("with").value) : null,
+  });
+  drawQueue(open);
 }
 
 async function next(by) {
   await loadQueue();
-  if (byId("order").value === "given") {
+  const { queue, shown } = view;
+  const filtered = byId("find").value || byId("part").value !== "all" || byId("with").value;
+  if (byId("order").value === "given" && !filtered) {
     const other = shown.item + by;
-    if (other >= 0 && other < state.items) await open(other);
+    if (other >= 0 && other < view.state.items) await open(other);
     return;
   }
   const place = queue.findIndex((entry) => entry.item === shown.item);
-  const other = by > 0 ? queue.find((entry) => entry.item !== shown.item) : queue[place - 1];
+  const listed = byId("order").value === "given";
+  const other = by > 0 && !listed ? queue.find((entry) => entry.item !== shown.item) : queue[Math.max(place, listed ? -1 : 0) + by];
   if (other) await open(other.item);
 }
 
-async function undo() {
-  shown = await ask("undo", { first });
-  first = shown.first;
-  cursor = Math.max(first, Math.min(cursor, first + shown.positions.length - 1));
-  changed = new Set();
+// ---- changes
+
+async function act(question, body) {
+  const { shown } = view;
+  const before = new Map(shown.positions.map((own, k) => [shown.first + k, own]));
+  view.shown = await ask(question, { item: shown.item, version: shown.version, first: view.first, ...body });
+  view.changed = new Set();
+  view.shown.positions.forEach((own, k) => {
+    const old = before.get(view.shown.first + k);
+    if (old && own.from === "predicted" && old.from === "predicted" && old.label !== own.label) view.changed.add(view.shown.first + k);
+  });
+  drawEntry(shown.item, view.shown.left);
+}
+
+async function refresh() {
+  view.state = await ask("state");
+  drawState();
+}
+
+async function give(begin, stop, label) {
+  await act("mark", { begin, end: stop, kind: label });
+  view.mark = null;
+  if (!view.state.labels.includes(label)) await refresh();
   draw();
-  drawQueue();
-  refreshState();
+  refresh().then(() => drawLabels(pressed, byId("search").value), () => {});
+}
+
+// Give a label to what is marked, or to the word at the cursor, and go on behind it.
+async function choose(label) {
+  const [begin, stop] = marked();
+  await give(begin, stop, label);
+  byId("search").value = "";
+  if (view.shown.length === 1) await next(1);
+  else if (stop < view.shown.length) await goTo(stop, false);
+  else redrawMarks();
+}
+
+// A label that is clicked: for what is marked, or to be held.
+async function pressed(label, event) {
+  if (event?.shiftKey && !view.state.spans) return allow(label);
+  if (view.mark === null && (view.state.spans || view.state.shape === "line")) {
+    view.held = view.held === label ? null : label;
+    return drawLabels(pressed, byId("search").value);
+  }
+  return choose(label);
+}
+
+// One more of the labels of which one is right, or one fewer.
+async function allow(label) {
+  const possible = new Set(position(view.cursor).set ?? []);
+  if (!possible.delete(label)) possible.add(label);
+  await act("change", { changes: [[view.cursor, possible.size ? [...possible] : null]] });
+  draw();
+  await refresh();
+}
+
+async function accept() {
+  const [begin, stop] = marked();
+  const span = spanAt(stop - 1);
+  await act("accept", { begin, end: stop });
+  view.mark = null;
+  draw();
+  if (view.shown.length === 1) await next(1);
+  else await goTo(Math.max(stop, span ? span[1] : 0), false);
+  refresh().catch(() => {});
+}
+
+async function done() {
+  await act("done", {});
+  await refresh();
+  const last = view.shown.item;
+  await next(1);
+  if (view.shown.item === last) draw();
+}
+
+// No span here; without spans, nothing is known.
+async function outside(forgetting) {
+  let [begin, stop] = marked();
+  if (view.mark === null && spanAt(view.cursor)) [begin, stop] = spanAt(view.cursor);
+  if (view.state.spans && !forgetting) await act("mark", { begin, end: stop, kind: null });
+  else await act("change", { changes: Array.from({ length: stop - begin }, (_, k) => [begin + k, null]) });
+  view.mark = null;
+  draw();
+  await refresh();
+}
+
+async function turn(question) {
+  const from = view.shown.item;
+  view.shown = await ask(question, { first: view.first });
+  view.first = view.shown.first;
+  view.cursor = view.shown.at ?? Math.max(view.first, Math.min(view.cursor, end() - 1));
+  view.mark = null;
+  view.changed = new Set();
+  draw();
+  if (view.shown.item !== from) await loadQueue();
+  await refresh();
+}
+
+async function same() {
+  const [begin, stop] = spanAt(view.cursor) ?? marked();
+  const kind = position(begin)?.kind ?? view.held;
+  if (!kind) return tell("mark a span and give it a type first: then all the same words can have it, too");
+  const body = { item: view.shown.item, begin, end: stop, kind };
+  const found = await ask("repeats", body);
+  const box = element("div");
+  box.append(element("p", "", `${found.count} more times ${found.words}, without a label`));
+  const list = element("ul");
+  list.append(...found.places.map((place) => element("li", "", `item ${place.item + 1}: … ${place.text} …`)));
+  const button = element("button", "", `All ${found.count} as ${kind}`);
+  button.addEventListener("click", () => later(async () => {
+    await ask("repeats", { ...body, apply: true });
+    await refresh();
+    await open(view.shown.item, view.cursor);
+    await loadQueue();
+  }));
+  box.append(list, ...(found.count ? [button] : []));
+  byId("more").replaceChildren(box);
+  button.focus();
+}
+
+function flag() {
+  const { shown } = view;
+  if (shown.flag !== null) return setFlag(null);
+  const box = element("p", "row");
+  const note = element("input");
+  note.placeholder = "why? (enter)";
+  note.setAttribute("aria-label", "Note");
+  note.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") later(() => setFlag(note.value.trim()));
+    if (event.key === "Escape") byId("more").replaceChildren();
+  });
+  const button = element("button", "", "Flag it");
+  button.addEventListener("click", () => later(() => setFlag(note.value.trim())));
+  box.append(note, button);
+  byId("more").replaceChildren(box);
+  note.focus();
+  return undefined;
+}
+
+async function setFlag(note) {
+  view.shown.flag = (await ask("flag", { item: view.shown.item, note })).flag;
+  byId("more").replaceChildren();
+  draw();
+  await loadQueue();
+}
+
+// ---- one by one
+
+async function look(kind) {
+  const places = await ask("places", { kind });
+  tour = places.length ? { kind, places, at: -1 } : null;
+  byId("tour").hidden = !tour;
+  if (tour) await onward();
+}
+
+async function onward() {
+  if (++tour.at >= tour.places.length) return leave();
+  const place = tour.places[tour.at];
+  await open(place.item, place.begin);
+  view.mark = place.begin;
+  view.cursor = place.end - 1;
+  redrawMarks();
+  byId("finding").textContent = `${tour.at + 1} of ${tour.places.length}: item ${place.item + 1}, ${place.text}`;
+  return undefined;
+}
+
+async function take() {
+  if (!tour) return;
+  const place = tour.places[tour.at];
+  if (place.labels) await act("change", { changes: place.labels.map((label, k) => [place.begin + k, [label]]) });
+  else await act("accept", { begin: place.begin, end: place.end });
+  await refresh();
+  await onward();
+}
+
+async function leave() {
+  tour = null;
+  byId("tour").hidden = true;
+}
+
+// The next doubtful word, in this item or in another one that is not done.
+async function nextDoubt() {
+  const tried = new Set();
+  for (let from = view.cursor + 1; ; from = 0) {
+    for (let t = Math.max(from, view.shown.first); t < view.shown.first + view.shown.positions.length; t++) {
+      if (doubtful(position(t))) return goTo(t, false);
+    }
+    tried.add(view.shown.item);
+    await loadQueue();
+    const other = view.queue.find((entry) => entry.left && !tried.has(entry.item) && (byId("order").value !== "given" || entry.item > view.shown.item));
+    if (!other) return tell("no doubtful words are left in the items of the list");
+    await open(other.item);
+    if (doubtful(position(0) ?? {})) return undefined;
+  }
 }
 
 async function best() {
-  const found = await ask("best", { item: shown.item });
+  const found = await ask("best", { item: view.shown.item });
   const table = element("table");
   found.forEach((own) => {
     const row = element("tr");
     const button = element("button", "", own.p.toFixed(3));
-    button.addEventListener("click", () => later(() => change(own.labels.map((label, t) => [t, [label]]))));
+    button.addEventListener("click", () => later(async () => {
+      await act("change", { changes: own.labels.map((label, t) => [t, [label]]) });
+      draw();
+      await refresh();
+    }));
     const cell = element("td");
     cell.append(button);
-    row.append(cell, element("td", "", own.labels.join(" ")));
+    const told = own.spans ? own.spans.map(([kind, words]) => `[${words}] ${kind}`).join(" ") || "no span" : own.labels.join(" ");
+    row.append(cell, element("td", "", told));
     table.append(row);
   });
   byId("more").replaceChildren(table);
 }
 
 async function explain() {
-  const found = await ask("explain", { item: shown.item, position: cursor });
+  const found = await ask("explain", { item: view.shown.item, position: view.cursor });
   const table = element("table");
   const head = element("tr");
   head.append(element("th", "", `${found.label} over ${found.other ?? found.against ?? "the next"}`));
@@ -336,80 +345,124 @@ async function explain() {
   byId("more").replaceChildren(table);
 }
 
-async function refreshState() {
-  state = await ask("state");
-  drawState();
-}
-
 // A refit, or a check for label errors, beside the labelling.
 async function work(question) {
   await ask(question);
-  await refreshState();
-  while (state.busy) {
-    await new Promise((done) => setTimeout(done, 300));
-    await refreshState();
+  await refresh();
+  while (view.state.busy) {
+    await new Promise((done_) => setTimeout(done_, 300));
+    await refresh();
   }
-  await open(shown.item, cursor);
+  await open(view.shown.item, view.cursor);
   await loadQueue();
+}
+
+async function check() {
+  await work("check");
+  await look("findings");
 }
 
 async function save() {
   const found = await ask("save");
-  await refreshState();
+  await refresh();
   byId("status").textContent = found.status;
 }
 
+function help() {
+  const hidden = byId("help").toggleAttribute("hidden");
+  byId("helper").setAttribute("aria-expanded", String(!hidden));
+}
+
+function escape() {
+  if (tour) return leave();
+  if (view.mark !== null || view.held !== null) {
+    view.mark = view.held = null;
+    return redrawMarks();
+  }
+  return byId("undo").focus();
+}
+
+// ---- keys
+
+const across = (by) => (byId("tokens").matches(":dir(rtl)") ? -by : by);
+const rows = () => (["table", "graph"].includes(view.state.shape) ? 1 : 10);
 const KEYS = {
-  ArrowRight: (event) => move(byId("tokens").matches(":dir(rtl)") ? -1 : 1, event.shiftKey),
-  ArrowLeft: (event) => move(byId("tokens").matches(":dir(rtl)") ? 1 : -1, event.shiftKey),
-  ArrowDown: (event) => move(state.shape === "table" ? 1 : 10, event.shiftKey),
-  ArrowUp: (event) => move(state.shape === "table" ? -1 : -10, event.shiftKey),
-  Enter: (event) => accept(event.shiftKey),
-  Backspace: forget,
-  Delete: forget,
-  u: undo,
+  ArrowRight: (event) => move(across(1), event.shiftKey),
+  ArrowLeft: (event) => move(across(-1), event.shiftKey),
+  ArrowDown: (event) => move(rows(), event.shiftKey),
+  ArrowUp: (event) => move(-rows(), event.shiftKey),
+  Home: (event) => goTo(0, event.shiftKey),
+  End: (event) => goTo(view.shown.length - 1, event.shiftKey),
+  Enter: (event) => (event.shiftKey ? done() : accept()),
+  Backspace: (event) => outside(event.shiftKey),
+  Delete: (event) => outside(event.shiftKey),
+  Escape: escape,
+  d: done,
+  o: () => outside(false),
+  u: () => turn("undo"),
   n: () => next(1),
   p: () => next(-1),
+  j: () => byId("jump").focus(),
+  f: () => byId("find").focus(),
+  a: same,
+  g: flag,
   b: best,
   e: explain,
   r: () => work("refit"),
-  c: () => work("check"),
+  c: check,
+  l: () => look("findings"),
+  v: () => look("changed"),
+  y: take,
+  k: () => (tour ? onward() : undefined),
   s: save,
+  "+": () => zoom(0.5),
+  "-": () => zoom(2),
+  "?": help,
   "/": () => byId("search").focus(),
 };
 
-// Keys wait for those before them: fast typing is never lost.
-let last = Promise.resolve();
-function later(action) {
-  const mine = last.then(action).catch(() => {});
-  last = mine;
-  document.body.dataset.busy = "true";
-  mine.then(() => { if (mine === last) document.body.dataset.busy = "false"; });
+function searchKey(event) {
+  if (event.key === "Enter") {
+    const typed = byId("search").value.trim();
+    const [found] = ordered(typed);
+    if (typed) later(() => choose(found ?? typed));
+    byId("search").blur();
+  } else if (event.key === "Escape") {
+    byId("search").value = "";
+    byId("search").blur();
+    drawLabels(pressed);
+  }
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || !shown) return;
-  if (event.target === byId("search")) {
-    if (event.key === "Enter") {
-      const found = byId("candidates").firstElementChild;
-      const typed = byId("search").value.trim();
-      if (found) later(() => choose(JSON.parse(found.dataset.label)));
-      else if (typed) later(() => choose(typed));
-      byId("search").blur();
-    } else if (event.key === "Escape") {
-      byId("search").value = "";
-      byId("search").blur();
-      drawCandidates("");
+  if (event.altKey || !view.shown) return;
+  if (event.ctrlKey || event.metaKey) {
+    const wanted = { z: () => turn(event.shiftKey ? "redo" : "undo"), y: () => turn("redo"), s: save }[event.key.toLowerCase()];
+    if (wanted && event.target.tagName !== "INPUT") {
+      event.preventDefault();
+      later(wanted);
     }
     return;
   }
-  if (["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName)) return;
-  if (/^(Digit|Numpad)[1-9]$/.test(event.code)) {
-    const place = Number(event.code.at(-1)) - 1;
+  if (event.target === byId("search")) return searchKey(event);
+  if (["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName)) {
+    if (event.key === "Escape") byId("tokens").focus();
+    return;
+  }
+  if (event.target.tagName === "BUTTON" && ["Enter", " "].includes(event.key)) return; // it is pressed
+  if (event.key === "Tab") {
+    if (event.shiftKey || ![byId("tokens"), document.body].includes(document.activeElement) || !view.state.model) return;
+    event.preventDefault();
+    later(nextDoubt);
+    return;
+  }
+  if (/^(Digit|Numpad)[0-9]$/.test(event.code)) {
+    const place = (Number(event.code.at(-1)) + 9) % 10;
     event.preventDefault();
     later(() => {
-      const button = byId("candidates").children[place];
-      return button ? (event.shiftKey ? allow : choose)(JSON.parse(button.dataset.label)) : undefined;
+      const label = ordered()[place];
+      if (label === undefined) return undefined;
+      return event.shiftKey && !view.state.spans ? allow(label) : choose(label);
     });
     return;
   }
@@ -419,36 +472,51 @@ document.addEventListener("keydown", (event) => {
   later(() => action(event));
 });
 
-byId("search").addEventListener("input", () => drawCandidates(byId("search").value));
-byId("tokens").addEventListener("mousedown", (event) => {
-  const piece = event.target.closest(".token");
-  if (!piece) return;
-  later(async () => { mark = event.shiftKey ? (mark ?? cursor) : null; cursor = Number(piece.dataset.t); draw(); });
-});
-byId("columns").addEventListener("mousedown", (event) => {
-  const place = (event.clientX - byId("columns").getBoundingClientRect().left) / byId("columns").clientWidth;
-  const at = first + Math.floor(place * Math.min(WINDOW, shown.length - first));
-  later(async () => { mark = at; cursor = at; draw(); });
-});
-byId("columns").addEventListener("mousemove", (event) => {
-  if (!event.buttons || mark === null) return;
-  const place = (event.clientX - byId("columns").getBoundingClientRect().left) / byId("columns").clientWidth;
-  const at = first + Math.floor(place * Math.min(WINDOW, shown.length - first));
-  later(async () => { cursor = Math.max(0, Math.min(shown.length - 1, at)); draw(); });
-});
+// ---- buttons
+
+const BUTTONS = {
+  undo: () => turn("undo"), redo: () => turn("redo"), refit: () => work("refit"), check, save, done, flag, same, take, leave,
+  outside: () => outside(false), keep: () => (tour ? onward() : undefined), previous: () => next(-1), next: () => next(1),
+  earlier: () => scrollTo(view.first - view.count), later: () => scrollTo(view.first + view.count),
+  closer: () => zoom(0.5), farther: () => zoom(2), helper: help,
+};
+for (const [id, action] of Object.entries(BUTTONS)) byId(id).addEventListener("click", () => later(action));
+function drawer(open_) {
+  byId("list").classList.toggle("open", open_);
+  byId("drawer").setAttribute("aria-expanded", String(open_));
+}
+byId("drawer").addEventListener("click", () => drawer(!byId("list").classList.contains("open")));
+document.querySelector("section").addEventListener("pointerdown", () => drawer(false));
+byId("search").addEventListener("input", () => drawLabels(pressed, byId("search").value));
+byId("likely").addEventListener("change", () => drawLabels(pressed));
+byId("find").addEventListener("input", () => later(loadQueue));
+for (const id of ["part", "with"]) byId(id).addEventListener("change", () => later(async () => { byId(id).blur(); await loadQueue(); }));
 byId("order").addEventListener("change", () => later(async () => {
   byId("order").blur();
   if (byId("order").value === "suspicious") await work("check");
   await loadQueue();
 }));
-byId("earlier").addEventListener("click", () => later(() => window_(first - WINDOW)));
-byId("later").addEventListener("click", () => later(() => window_(first + WINDOW)));
-byId("undo").addEventListener("click", () => later(undo));
-byId("refit").addEventListener("click", () => later(() => work("refit")));
-byId("save").addEventListener("click", () => later(save));
+byId("jump").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  const item = Number(byId("jump").value) - 1;
+  byId("jump").value = "";
+  byId("tokens").focus();
+  later(() => (item >= 0 && item < view.state.items ? open(item).then(loadQueue) : tell(`there are items 1 to ${view.state.items}`)));
+});
+followPointer(choose);
+followTimeline(choose, give, redrawMarks);
+byId("tokens").addEventListener("pointerup", () => later(async () => drawPlace()));
+byId("columns").addEventListener("wheel", (event) => {
+  if (!event.deltaX && !event.shiftKey) return;
+  event.preventDefault();
+  const by = Math.sign(event.deltaX || event.deltaY) * Math.ceil(view.count / 10);
+  later(() => scrollTo(Math.min(view.first + by, Math.max(0, view.shown.length - view.count))));
+}, { passive: false });
+window.addEventListener("resize", () => later(async () => { if (view.shown) draw(); }));
 
 later(async () => {
-  await refreshState();
+  await refresh();
   await loadQueue();
-  if (queue.length) await open(queue[0].item);
+  if (view.state.items) await open(view.state.first);
+  byId("tokens").focus({ preventScroll: true });
 });

@@ -233,7 +233,7 @@ def maximise_evidence(
     """
     begin, seed = time.perf_counter(), int(random.integers(2**31))
     # Features move with their kernels in the memory of the host; the field that is chosen goes back to its place.
-    place, sample = sample, sample.on_host() if isinstance(sample, LocalSample) else sample
+    place, sample = sample, sample.on_host()
     elsewhere = place is not sample
     local = _in_memory([sample.design(each.term) if elsewhere and each.panel is None else each for each in designs])
     assert isinstance(sample, LocalSample)

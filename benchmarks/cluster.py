@@ -1,0 +1,331 @@
+"""Fits that the workers of a cluster run together: against threads, against one device, and what they exchange.
+
+    python -m benchmarks.cluster processes [--share 0.1] [--rank 500] [--iterations 10]
+    python -m benchmarks.cluster communication [--sizes 2 4]
+    python -m benchmarks.cluster devices [--sequences 50000] [--rank 4096] [--workers 1 2] [--device cuda]
+
+*processes*: two worker processes with one thread each against two threads of one process, by L-BFGS for the same number
+of iterations from the same pivots: netsurfp2-ss3 (window 15 one-hot, a sparse linear part and a kernel) and OCR letters
+(cubic kernel). Workers read their own part of the proteins; letters are lists.
+
+*communication*: milliseconds of a sum of 1 and of 4,096 x 26 doubles between processes of this machine, and the model
+
+    t(W, n) = latency log2(W) + 2 (W - 1) / W  8 n / bandwidth
+    pass    = pass of one device / W + t(W, r q) + 4 t(W, 2)
+
+with latency and bandwidth fitted to these, or given by --latency (seconds) and --bandwidth (bytes a second), for 10^8
+and 10^9 positions at rank 4,096 and 26 labels, a pass of 10^6 of which takes 20 ms on an H200.
+
+*devices*: chains of benchmarks/gpu_fit.py on one GPU: ``Torch("cuda")``, then workers that share the device, whose
+partitions are there already; the second fit of each process counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from benchmarks.measuring import seconds
+from benchmarks.result_files import merge_results
+from benchmarks.shared_data import ocr_letters, token_columns
+from kernelfields import ChainCRF
+from kernelfields.engines import Dask, Torch
+from kernelfields.kernels import RBF, Linear, Polynomial
+from kernelfields.numerics.threads import available_cores
+
+LETTERS = "ACDEFGHIKLMNPQRSTVWYX"
+#: Doubles of a gradient: rank 4,096, 26 labels.
+N_NUMBERS = 4096 * 26
+#: Seconds of a pass of 10^6 positions at that rank on one H200 (benchmarks/results/gpu_fit.json).
+DEVICE_PASS = 0.020
+
+
+def proteins(share: float = 1.0, part: int = 0, n_parts: int = 1) -> tuple[list, list]:
+    """Return one-hot inputs (T, 21) as CSR and labels C, H, E of a share of all proteins, cut into runs."""
+    files = (token_columns("netsurfp2-ss3", f"{name}.tsv.gz") for name in ("train", "valid", "test"))
+    chains = [chain for file in files for chain in file]
+    chains = chains[: max(n_parts, round(share * len(chains)))]
+    ends = np.cumsum([len(chain) for chain in chains])
+    first, last = np.searchsorted(ends, np.array([part, part + 1]) / n_parts * ends[-1])
+    chains = chains[first : last if part + 1 < n_parts else None]
+    X = [one_hot([row[0] for row in chain]) for chain in chains]
+    return X, [np.array([row[1] for row in chain]) for chain in chains]
+
+
+def one_hot(residues: list[str]) -> scipy.sparse.csr_array:
+    """Return a row with a single one for each residue; unknown ones count as X."""
+    known = {letter: column for column, letter in enumerate(LETTERS)}
+    columns = np.array([known.get(residue, len(LETTERS) - 1) for residue in residues])
+    ones = np.ones(len(columns), dtype=np.float32)
+    return scipy.sparse.csr_array((ones, columns, np.arange(len(columns) + 1)), shape=(len(columns), len(LETTERS)))
+
+
+def field(rank: int, **settings: Any) -> ChainCRF:
+    """Return the field: an exact linear part and a kernel of the given rank, window 15."""
+    settings = {"prior_variance": 1.0, "random_state": 0, **settings}
+    return ChainCRF(Linear() + RBF(0.05), window=15, rank=rank, **settings)
+
+
+def measured(crf: ChainCRF, X: Any, y: Any, iterations: int, processor: Callable[[], float]) -> dict:
+    """Fit by some iterations of L-BFGS, twice; return what the second time took.
+
+    ``processor`` returns the seconds that processors have worked for the processes of the fit.
+    """
+    crf.set_params(solver="lbfgs", tol=1e-12, max_iter=iterations)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so many iterations are not a fit to the end
+        crf.fit(X, y)
+        before = processor()
+        spent = seconds(lambda: crf.fit(X, y))
+    solution = crf.solution_
+    return {
+        "seconds": spent,
+        "processor_seconds": processor() - before,
+        "value": solution.value,
+        "passes": solution.passes,
+        "seconds_per_pass": solution.seconds / solution.passes,
+    }
+
+
+@contextmanager
+def workers(number: int, n_threads: int = 1) -> Iterator[Any]:
+    """Return the client of a local cluster of worker processes."""
+    import distributed
+
+    cluster = distributed.LocalCluster(
+        n_workers=number, threads_per_worker=n_threads, processes=True, dashboard_address=":0", memory_limit=0
+    )
+    with cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+def letters(rank: int, **settings: Any) -> ChainCRF:
+    """Return the field of OCR letters: a cubic kernel."""
+    settings = {"prior_variance": 3.0, "random_state": 0, **settings}
+    return ChainCRF(Polynomial(3, gamma=0.06), rank=rank, **settings)
+
+
+def compare_processes(share: float, rank: int, iterations: int) -> Iterator[dict]:
+    """Yield one row for proteins and one for letters."""
+    import dask
+
+    for data in ("netsurfp2-ss3", "OCR letters"):
+        make = field if data == "netsurfp2-ss3" else letters
+        X, y = proteins(share) if make is field else ocr_letters()[:2]
+        here = measured(make(rank, n_jobs=2), X, y, iterations, time.process_time)
+        positions = sum(map(len, y))
+        with workers(2) as client:
+            if make is field:
+                read = dask.delayed(proteins, pure=True, nout=2)
+                parts = [read(share, part, 2) for part in range(2)]
+                X, y = (client.persist([part[number] for part in parts]) for number in range(2))
+            there = measured(
+                make(rank, engine=Dask(client)), X, y, iterations, lambda: sum(client.run(time.process_time).values())
+            )
+        row = {"what": "processes", "data": data, "positions": positions, "rank": rank, "threads": here}
+        ratio = here["seconds_per_pass"] / there["seconds_per_pass"]
+        yield {**row, "processes": there, "ratio": ratio, "difference": abs(there["value"] / here["value"] - 1.0)}
+
+
+def _sums(rank: int, size: int, port: int, pipe: Any) -> None:
+    """Measure sums in one of several processes; the first sends the milliseconds."""
+    from torch import distributed
+
+    from kernelfields.engines.together.collective import Collective
+
+    store = distributed.TCPStore("127.0.0.1", port, is_master=False)
+    group = Collective(store, rank, size)
+    found = {}
+    for count in (1, N_NUMBERS):
+        values = np.ones(count)
+        for _ in range(10):
+            group.total(values)
+        times = []
+        for _ in range(50):
+            begin = time.perf_counter()
+            group.total(values)
+            times.append(time.perf_counter() - begin)
+        found[count] = float(np.median(times))
+    if rank == 0:
+        pipe.send(found)
+    group.gathered(None)
+    group.close()
+
+
+def measure_sums(size: int) -> dict[int, float]:
+    """Return the seconds of a sum of one number and of a gradient between processes."""
+    from torch import distributed
+
+    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    arguments = [(rank, size, store.port, there) for rank in range(size)]
+    running = [context.Process(target=_sums, args=each) for each in arguments]
+    for process in running:
+        process.start()
+    found = here.recv()
+    for process in running:
+        process.join()
+    return found
+
+
+def modelled_sum(n_workers: int, count: int, latency: float, bandwidth: float) -> float:
+    """Return the modelled seconds of a sum of doubles between workers."""
+    return latency * np.log2(n_workers) + 2 * (n_workers - 1) / n_workers * 8 * count / bandwidth
+
+
+def modelled_pass(n_workers: int, positions: float, latency: float, bandwidth: float) -> float:
+    """Return the modelled seconds of a pass: a sum of a gradient's size, four of few numbers."""
+    own = DEVICE_PASS * positions / 1e6 / n_workers
+    if n_workers == 1:
+        return own
+    few, many = (modelled_sum(n_workers, count, latency, bandwidth) for count in (2, N_NUMBERS))
+    return own + many + 4 * few
+
+
+def compare_communication(sizes: list[int], latency: float | None, bandwidth: float | None) -> dict:
+    """Return measured and modelled sums, and the curve of passes up to 256 devices."""
+    found = {size: measure_sums(size) for size in sizes}
+    one = {size: times[1] / np.log2(size) for size, times in found.items()}
+    latency = float(np.mean(list(one.values()))) if latency is None else latency
+    rates = [
+        2 * (size - 1) / size * 8 * N_NUMBERS / max(times[N_NUMBERS] - times[1], 1e-6) for size, times in found.items()
+    ]
+    bandwidth = float(np.mean(rates)) if bandwidth is None else bandwidth
+    curve = []
+    for n_workers in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+        row: dict[str, Any] = {"devices": n_workers}
+        for positions in (1e8, 1e9):
+            alone = modelled_pass(1, positions, latency, bandwidth)
+            together = modelled_pass(n_workers, positions, latency, bandwidth)
+            row[f"{positions:.0e}"] = {"seconds": together, "share": alone / together / n_workers}
+        row["weak"] = DEVICE_PASS / modelled_pass(n_workers, 1e6 * n_workers, latency, bandwidth)
+        curve.append(row)
+    milliseconds = {size: {count: 1e3 * value for count, value in times.items()} for size, times in found.items()}
+    return {
+        "what": "communication",
+        "data": "sums",
+        "measured_ms": milliseconds,
+        "modelled_ms": {size: 1e3 * modelled_sum(size, N_NUMBERS, latency, bandwidth) for size in sizes},
+        "latency": latency,
+        "bandwidth": bandwidth,
+        "curve": curve,
+    }
+
+
+def nccl_sum() -> float:
+    """Return the seconds of a sum of a gradient's size by NCCL, in a group of this process alone."""
+    import torch
+    from torch import distributed
+
+    from kernelfields.engines.together.collective import nccl_group
+
+    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    group, there = nccl_group(store, 0, 1, 60.0), torch.ones(N_NUMBERS, dtype=torch.float64, device="cuda")
+    times = []
+    for _ in range(20):
+        begin = time.perf_counter()
+        work = group.allreduce([there])
+        while not work.is_completed():
+            pass
+        times.append(time.perf_counter() - begin)
+    group.abort()
+    return float(np.median(times))
+
+
+def compare_devices(n_sequences: int, rank: int, numbers: list[int], device: str = "cuda") -> Iterator[dict]:
+    """Yield a row for the device alone, and one for workers that share it; the second fit of each counts."""
+    from benchmarks.gpu_fit import KERNEL, SETTINGS, VARIANCE, chains
+
+    if device == "cuda":
+        print(f"a gradient's sum by NCCL in one process: {1e3 * nccl_sum():.2f} ms", flush=True)
+    X, y = chains(n_sequences)
+    settings = {**SETTINGS, "rank": rank, "prior_variance": VARIANCE}
+
+    def fitted(crf: ChainCRF, X: Any, y: Any) -> dict:
+        first = seconds(lambda: crf.fit(X, y))
+        print(f"  first fit {first:.2f} s, its solver {crf.solution_.seconds:.2f} s", flush=True)
+        spent, solution = seconds(lambda: crf.fit(X, y)), crf.solution_
+        found = {"seconds": spent, "solver_seconds": solution.seconds, "passes": solution.passes}
+        return {**found, "value": solution.value, "relative_gap": solution.relative_gap}
+
+    alone = fitted(ChainCRF(KERNEL, engine=Torch(device), **settings), X, y)
+    size = {"data": "chains", "positions": sum(map(len, y)), "rank": rank}
+    yield {"what": f"{device} alone", **size, **alone}
+    for number in numbers:
+        with workers(number, max(1, available_cores() // number)) as client:
+            addresses = sorted(client.nthreads())
+            cuts = np.linspace(0, len(X), number + 1).astype(int)
+            there: list[list[Any]] = [[], []]
+            for (first, last), address in zip(pairwise(cuts), addresses, strict=True):
+                for futures, values in zip(there, (X, y), strict=True):
+                    futures += client.scatter([list(values[first:last])], workers=[address], hash=False)
+            row = fitted(ChainCRF(KERNEL, engine=Dask(client, workers=Torch(device)), **settings), *there)
+        whole, solver = alone["seconds"] / row["seconds"], alone["solver_seconds"] / row["solver_seconds"]
+        yield {"what": f"{number} on one {device}", **size, **row, "whole_ratio": whole, "solver_ratio": solver}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["processes", "communication", "devices"])
+    parser.add_argument("--share", type=float, default=0.1)
+    parser.add_argument("--rank", type=int, default=None)
+    parser.add_argument("--iterations", type=int, default=10)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--latency", type=float, default=None)
+    parser.add_argument("--bandwidth", type=float, default=None)
+    parser.add_argument("--sequences", type=int, default=50_000)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--device", default="cuda")
+    asked = parser.parse_args()
+    rows: list[dict] = []
+    if asked.what == "processes":
+        for row in compare_processes(asked.share, asked.rank or 500, asked.iterations):
+            rows.append(row)
+            both = row["threads"], row["processes"]
+            each = [
+                f"{own['seconds_per_pass']:.3f} s a pass, {own['processor_seconds']:.1f} of processor" for own in both
+            ]
+            print(
+                f"{row['data']}, {row['positions']:,} positions, rank {row['rank']}: two threads {each[0]}, two "
+                f"processes {each[1]}, ratio {row['ratio']:.2f}; values differ by {row['difference']:.1e}",
+                flush=True,
+            )
+    elif asked.what == "communication":
+        row = compare_communication(asked.sizes, asked.latency, asked.bandwidth)
+        rows.append(row)
+        for size, times in row["measured_ms"].items():
+            print(
+                f"{size} processes: one number {times[1]:.2f} ms, a gradient {times[N_NUMBERS]:.2f} ms "
+                f"(model {row['modelled_ms'][size]:.2f})"
+            )
+        print(f"latency {1e3 * row['latency']:.3f} ms, bandwidth {row['bandwidth'] / 1e9:.2f} GB/s")
+        for each in row["curve"]:
+            shown = [
+                f"{n} positions {each[n]['seconds']:.4f} s, share {each[n]['share']:.2f}" for n in ("1e+08", "1e+09")
+            ]
+            print(f"{each['devices']} devices: {'; '.join(shown)}; 10^6 positions on each, share {each['weak']:.2f}")
+    else:
+        for row in compare_devices(asked.sequences, asked.rank or 4096, asked.workers, asked.device):
+            merge_results("cluster.json", [row], ("what", "data"))
+            ratios = "" if "whole_ratio" not in row else f", ratios {row['whole_ratio']:.2f}, {row['solver_ratio']:.2f}"
+            print(
+                f"{row['what']}: {row['positions']:,} x {row['rank']}: whole fit {row['seconds']:.2f} s, solver "
+                f"{row['solver_seconds']:.2f} s, {row['passes']:.1f} passes, value {row['value']:.6f}{ratios}",
+                flush=True,
+            )
+    if rows:
+        merge_results("cluster.json", rows, ("what", "data"))
+
+
+if __name__ == "__main__":
+    main()

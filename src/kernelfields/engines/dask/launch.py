@@ -1,0 +1,350 @@
+"""Starts a program on all workers of a Dask cluster at once, watches it, and starts it again when a worker dies.
+
+    client    picks workers, has the first open a meeting point, submits one task to each, looks at the first one's
+              progress from time to time, and asks it to stop
+    worker    joins the group (engines/together/collective.py), runs the program with its part, returns what it found
+
+No number of the fit passes through the client or the scheduler. When a worker dies, the others get an error from the
+group within seconds, and the program starts again on the workers that are there: every solver begins with the
+coefficients that the client saw last. Partitions are results of tasks, which Dask makes again.
+
+Every wait has a limit: workers that do not come within a minute, a cluster without workers for a minute, workers that
+die again and again without progress, and processes that do not answer for ten minutes are errors.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from kernelfields.engines.engine import Engine
+from kernelfields.engines.torch.engine import Torch
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+    #: Arguments of the first workers among some, given a function that waits for futures.
+    Parts = Callable[[list[str], Callable[[list[Any]], None]], list[tuple]]
+
+# Seconds between looks at a fit: at first, or where it waits for what its callbacks say, and later.
+_SHORTLY, _PATIENCE = 0.01, 0.25
+# Seconds until a worker must have reached the meeting point, which is there before.
+_LONGEST_CONNECTION = 10.0
+# Seconds until workers that fit together with one that has gone must have ended.
+_LONGEST_END = 20.0
+# Seconds to wait for a worker to come back when none is left.
+_LONGEST_ABSENCE = 60.0
+# How often a fit is started again without having got any further.
+_MOST_ATTEMPTS = 8
+
+
+# ---- on the workers
+
+
+@dataclass
+class Run:
+    """A program in this process, as the client sees it: what it reports, and what it was asked."""
+
+    reports: list[Any] = field(default_factory=list)
+    #: What the client answers to the reports so far, and how many it has seen.
+    wish: str = ""
+    answered: int = 0
+    collective: Any = None
+    store: Any = None
+
+    def report(self, what: Any, *, wait: bool, limit: float) -> str:
+        """Report something; return what the client wants, once it has seen this if the program is to ``wait``."""
+        self.reports.append(what)
+        end = time.monotonic() + limit
+        while wait and not self.wish and self.answered < len(self.reports):
+            if time.monotonic() > end:
+                raise RuntimeError(f"the client has not answered for {limit:.0f} seconds: is it gone?")
+            time.sleep(0.002)
+        return self.wish
+
+
+_RUNS: dict[str, Run] = {}
+_BUSY = threading.Lock()
+
+
+def open_meeting(name: str, host: str) -> int:
+    """Open the point where the processes of a program meet; return its port."""
+    from torch import distributed
+
+    store = distributed.TCPStore(host, 0, is_master=True, wait_for_workers=False)
+    _RUNS[name] = Run(store=store)
+    return store.port
+
+
+def look(name: str, seen: int, solver: int) -> tuple[list[Any], dict[int, np.ndarray]]:
+    """Return the reports of a program since some number of them, and where its solvers are since some number."""
+    run = _RUNS.get(name)
+    if run is None or run.collective is None:
+        return [], {}
+    known = dict(run.collective.journal.known)
+    return run.reports[seen:], {number: theta for number, theta in known.items() if number >= solver}
+
+
+def answer(name: str, seen: int, wish: str) -> None:
+    """Tell a program that its reports were seen, and what is wanted of it."""
+    if (run := _RUNS.get(name)) is not None:
+        run.answered, run.wish = seen, wish or run.wish
+
+
+def leave(name: str) -> None:
+    """Take a process out of a program that has ended elsewhere."""
+    run = _RUNS.pop(name, None)
+    if run is not None and run.store is not None:
+        run.store.set("left", "")
+    if run is not None and run.collective is not None:
+        run.collective.close()
+
+
+def take_part(
+    name: str,
+    rank: int,
+    hosts: Sequence[str],
+    port: int,
+    engine: Engine,
+    starts: dict[int, np.ndarray],
+    program: Callable[..., Any],
+    *part: Any,
+) -> Any:
+    """Run a program in this process, one of several; return what the first of them returns, Lost where one has gone."""
+    from torch import distributed
+
+    from kernelfields.engines.together.collective import LONGEST_START, Collective, Journal, Parted, joined
+
+    if not _BUSY.acquire(timeout=LONGEST_START):
+        raise RuntimeError("this process takes part in another fit: workers need a process each, and a fit at a time")
+    try:
+        store = distributed.TCPStore(hosts[0], port, is_master=False, timeout=timedelta(seconds=_LONGEST_CONNECTION))
+        store.set_timeout(timedelta(seconds=LONGEST_START))
+        device = engine.resolved_device() if isinstance(engine, Torch) else None
+        group = Collective(store, rank, len(hosts), device=device, host=hosts[rank], journal=Journal(starts))
+        run = _RUNS.setdefault(name, Run())
+        run.collective = group
+        with joined(group):
+            result = program(run, *part)
+        return result if rank == 0 else None
+    except (Parted, distributed.DistNetworkError) as error:
+        return Lost(str(error))
+    finally:
+        _BUSY.release()
+        if rank:
+            _RUNS.pop(name, None)
+
+
+# ---- on the client
+
+
+class Lost(Exception):
+    """Workers of a program have gone."""
+
+
+def host_of(address: str) -> str:
+    """Return the host of a worker's address; that of this process for workers in it."""
+    host = urlsplit(address).hostname
+    return host if host and not address.startswith("inproc") else socket.gethostbyname(socket.gethostname())
+
+
+def launch(
+    client: Client,
+    engine: Engine,
+    program: Callable[..., Any],
+    parts: Parts,
+    n_most: int,
+    watch: Callable[[Any], str],
+    *,
+    waits: bool,
+) -> Any:
+    """Run ``program(run, *part)`` on workers at once; return what the first of them returns.
+
+    ``parts`` are their arguments; there can be ``n_most`` of them. ``watch(report)`` says what is wanted after a
+    report, "" for nothing; with ``waits`` the program waits for that.
+    """
+    starts: dict[int, np.ndarray] = {}
+    furthest, attempts = -1, 0
+    while True:
+        attempt = _Attempt(client, starts, watch, waits=waits)
+        try:
+            attempt.begin(engine, program, parts, n_most)
+            return attempt.run()
+        except Lost as lost:
+            starts = attempt.starts
+            if attempt.n_reports > furthest:
+                furthest, attempts = attempt.n_reports, 0
+            attempts += 1
+            if attempts >= _MOST_ATTEMPTS:
+                raise RuntimeError(
+                    f"workers of the fit were lost {attempts} times without progress, they die or run out of memory: "
+                    f"give them more memory, or use more of them ({lost})"
+                ) from None
+        finally:
+            attempt.end()
+
+
+class _Attempt:
+    """One start of a program on the workers that are there."""
+
+    def __init__(self, client: Client, starts: dict[int, np.ndarray], watch: Callable[[Any], str], *, waits: bool):
+        self.client, self.watch = client, watch
+        self.name, self.starts, self.n_reports, self._waits = uuid.uuid4().hex, dict(starts), 0, waits
+        self._wish = ""
+        self.futures: list[Future] = []
+        self.addresses: list[str] = []
+
+    def begin(self, engine: Engine, program: Callable[..., Any], parts: Parts, n_most: int) -> None:
+        """Submit the program to workers that are there; Lost if one goes meanwhile."""
+        from distributed.scheduler import KilledWorker
+
+        self.addresses = self._present()[: max(1, n_most)]
+        try:
+            own = parts(self.addresses, self._wait_for)
+        except (KilledWorker, CancelledError, TimeoutError, OSError) as error:
+            raise Lost(str(error)) from error
+        self.addresses = self.addresses[: len(own)]
+        hosts = [host_of(address) for address in self.addresses]
+        port = self._ask(open_meeting, self.name, hosts[0])
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+            self.futures = [
+                self.client.submit(
+                    take_part,
+                    *(self.name, rank, hosts, port, engine, self.starts, program, *part),
+                    key=f"fit-{self.name}-{rank}",
+                    pure=False,
+                    workers=[address],
+                    allow_other_workers=False,
+                )
+                for rank, (address, part) in enumerate(zip(self.addresses, own, strict=True))
+            ]
+
+    def _wait_for(self, values: list[Any]) -> None:
+        """Wait until partitions are there, however long that takes: then all workers begin at the same time."""
+        from distributed import Future
+
+        waiting = [value for value in values if isinstance(value, Future)]
+        while waiting := [future for future in waiting if not future.done()]:
+            self._present()
+            time.sleep(_SHORTLY)
+
+    def _addresses(self) -> list[str]:
+        """Return the addresses of the workers, in order; RuntimeError where the scheduler has gone."""
+        try:
+            if self.client.status == "running":
+                return sorted(self.client.nthreads())
+        except (OSError, TimeoutError) as error:
+            raise RuntimeError(f"the scheduler of the Dask cluster does not answer: {error}") from error
+        # A client that finds its scheduler again has lost all tasks.
+        raise RuntimeError(
+            "the scheduler of the Dask cluster has gone, and the fit with it: start a cluster, fit again"
+        )
+
+    def _present(self) -> list[str]:
+        """Return the same once there are some; RuntimeError where none comes back."""
+        end = time.monotonic() + _LONGEST_ABSENCE
+        while not (addresses := self._addresses()):
+            if time.monotonic() > end:
+                raise RuntimeError(
+                    "no worker of the Dask cluster is left, and none came back within "
+                    f"{_LONGEST_ABSENCE:.0f} seconds: the fit cannot go on. Start workers and fit again."
+                )
+            time.sleep(_PATIENCE)
+        return addresses
+
+    def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a function returns on the first worker; Lost if that has gone."""
+        address = self.addresses[0]
+        try:
+            found = self.client.run(function, *arguments, workers=[address], on_error="return")
+        except (OSError, ValueError, KeyError, TimeoutError) as error:
+            self._addresses()
+            raise Lost(str(error)) from error
+        result = found.get(address)
+        if isinstance(result, OSError) or address not in found:
+            raise Lost(str(result))
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def run(self) -> Any:
+        """Wait for the program, showing its reports; return its result, or raise what went wrong in it."""
+        pause, ended = _SHORTLY, threading.Event()
+        for future in self.futures:
+            future.add_done_callback(lambda _: ended.set())
+        while not all(future.done() for future in self.futures):
+            ended.clear()
+            try:
+                self._pass_on()
+                if any(future.status == "error" for future in self.futures):
+                    self._raise_error()
+                if lost := set(self.addresses) - set(self._addresses()):
+                    raise Lost(f"worker {min(lost)}")
+                ended.wait(pause)
+                pause = pause if self._waits else min(1.3 * pause, _PATIENCE)
+            except KeyboardInterrupt:
+                if self._wish == "interrupt":
+                    raise
+                self._wish = "interrupt"
+        if any(future.status != "finished" for future in self.futures):
+            self._raise_error()
+        self._pass_on()
+        try:
+            results = self.client.gather(self.futures)
+        except (CancelledError, TimeoutError, OSError) as error:
+            raise Lost(str(error)) from error
+        for result in results:
+            if isinstance(result, Lost):
+                raise result
+        return results[0]
+
+    def _pass_on(self) -> None:
+        """Show new reports, and tell the program what is wanted of it."""
+        reports, starts = self._ask(look, self.name, self.n_reports, max(self.starts, default=0))
+        self.starts.update(starts)
+        for report in reports:
+            self.n_reports += 1
+            self._wish = self.watch(report) or self._wish
+        if reports or self._wish:
+            self._ask(answer, self.name, self.n_reports, self._wish)
+
+    def _raise_error(self) -> NoReturn:
+        """Raise the error of the program; Lost where there is none but that of a worker that has gone."""
+        from distributed.scheduler import KilledWorker
+
+        end = time.monotonic() + _LONGEST_END
+        while time.monotonic() < end and not all(future.done() for future in self.futures):
+            if set(self.addresses) - set(self._addresses()):
+                break
+            time.sleep(_PATIENCE / 5)
+        for address, future in zip(self.addresses, self.futures, strict=True):
+            if future.status != "error":
+                continue
+            error = future.exception(timeout=_LONGEST_END)
+            if isinstance(error, MemoryError):
+                raise MemoryError(f"worker {address}: {error}") from error
+            if error is not None and not isinstance(error, KilledWorker | CancelledError):
+                raise error
+        raise Lost("a worker that the others waited for")
+
+    def end(self) -> None:
+        """Let go of the program, wherever it still runs."""
+        if self.client.status != "running":
+            return
+        with suppress(OSError, TimeoutError, RuntimeError):  # a cluster that has gone has nothing left to let go
+            self.client.cancel([future for future in self.futures if not future.done()], force=True)
+            if present := sorted(set(self.addresses) & set(self._addresses())):
+                self.client.run(leave, self.name, workers=present, on_error="ignore")

@@ -1,0 +1,272 @@
+"""Processes that fit together: sums over all of them by torch.distributed, and where a fit goes on after a loss.
+
+    total, gathered            the sums and lists of objective/group.py: gloo, NCCL for sums where every process has
+                               a device of its own
+    start, reached             coefficients of each solver that has run, so that a fit begins where it was
+    close                      leave the group; whoever waits for this process gets an error at once
+
+Every process runs the same program on the same coefficients. All of them receive the same bits of a sum, and what
+follows is computed from these alone, so that they take the same branches. With every iteration they compare a
+checksum of the coefficients: where machines round differently, the fit ends with one line and does not hang.
+
+Cost of a pass: one sum of as many doubles as there are coefficients, and one or two of a few numbers for each trial
+of a line search. Every wait ends after ``timeout`` seconds. Fails: :class:`Parted` where another process has gone.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+from torch import distributed
+
+from kernelfields.objective.group import Group, Value
+
+#: Seconds that a process waits for the others: as long as the slowest of them may take for its part of a pass.
+LONGEST_WAIT = 600.0
+#: Seconds until all processes of a group must be there.
+LONGEST_START = 120.0
+
+
+class Parted(RuntimeError):
+    """Another process of the group has gone, or does not answer."""
+
+
+class LateError(RuntimeError):
+    """Other processes did not come to a fit in time."""
+
+
+class Journal:
+    """Coefficients that the solvers of a program have reached, one after the other, by the number of the solver."""
+
+    def __init__(self, known: dict[int, np.ndarray] | None = None):
+        self.known = dict(known or {})
+        self.run = -1
+
+    def begin(self, size: int) -> np.ndarray | None:
+        """Return where the next solver was before, None where it was not."""
+        self.run += 1
+        theta = self.known.get(self.run)
+        return None if theta is None or len(theta) != size else theta
+
+    def note(self, theta: np.ndarray) -> None:
+        """Keep the coefficients of the present solver."""
+        self.known[self.run] = theta
+
+
+class Collective(Group):
+    """``size`` processes that meet at a ``store``, this one of number ``rank`` at the address ``host``.
+
+    ``device`` is that of its part, None for threads.
+    """
+
+    def __init__(
+        self,
+        store: distributed.Store,
+        rank: int,
+        size: int,
+        *,
+        device: torch.device | None = None,
+        host: str = "127.0.0.1",
+        timeout: float = LONGEST_WAIT,
+        journal: Journal | None = None,
+    ):
+        self.rank, self.size = rank, size
+        self.journal = journal or Journal()
+        self._device, self._timeout = device, timeout
+        self._group: Any = None
+        self._sums: Any = None
+        self._left = False
+        if size == 1:
+            return
+        with self._partings():
+            _meet(store, rank, size)
+            here = distributed.ProcessGroupGloo._Options()
+            here._devices = [distributed.ProcessGroupGloo.create_device(hostname=host)]
+            here._timeout = timedelta(seconds=timeout)
+            self._group = distributed.ProcessGroupGloo(distributed.PrefixStore("gloo", store), rank, size, here)
+        devices = self.gathered(_identity(device))
+        kinds = [kind for kind, _ in devices]
+        if len(set(kinds)) > 1:
+            other = next(number for number, kind in enumerate(kinds) if kind != kinds[0])
+            raise RuntimeError(
+                "devices that fit together must be of one kind, so that all compute the same: process 0 has "
+                f"{kinds[0]}, process {other} has {kinds[other]}"
+            )
+        if devices[0][1] and len(set(devices)) == size and distributed.is_nccl_available():
+            with self._partings():
+                self._sums = nccl_group(store, rank, size, timeout)
+
+    @contextmanager
+    def _partings(self) -> Iterator[None]:
+        if self._left:
+            raise Parted("the fit was left")
+        try:
+            yield
+        except RuntimeError as error:
+            if isinstance(error, Parted | LateError):
+                raise
+            said = str(error).splitlines()[0]
+            raise Parted(f"a process that fits together with this one has gone ({said:.200})") from error
+
+    def total(self, values: Value) -> Value:
+        """Return the sum over all processes."""
+        if self.size == 1:
+            return values
+        parts: Any = values if isinstance(values, list) else [values]
+        if not parts:
+            return values
+        narrow = all(isinstance(part, np.ndarray) and part.dtype == np.float32 for part in parts)
+        arrays = [np.asarray(part, dtype=np.float32 if narrow else np.float64) for part in parts]
+        flat = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]))
+        if self._sums is not None and len(flat) > 1:
+            there = flat.to(self._device)
+            with self._partings():
+                self._wait_for(self._sums.allreduce([there]))
+            flat = there.cpu()
+        else:
+            with self._partings():
+                self._group.allreduce([flat]).wait()
+        ends = np.cumsum([array.size for array in arrays])
+        sums: Any = [
+            own.reshape(array.shape) if isinstance(part, np.ndarray) else type(part)(own[0])
+            for part, array, own in zip(parts, arrays, np.split(flat.numpy(), ends[:-1]), strict=True)
+        ]
+        return sums if isinstance(values, list) else sums[0]
+
+    def _wait_for(self, work: Any) -> None:
+        """Wait for a sum by NCCL, which does not notice by itself that a process has gone."""
+        end = time.monotonic() + self._timeout
+        while not work.is_completed():
+            if self._left:
+                raise Parted("the fit was left")
+            if time.monotonic() > end:
+                raise Parted(f"another process has not answered for {self._timeout:.0f} seconds")
+            time.sleep(1e-5)
+        work.wait()
+
+    def gathered(self, value: Value) -> list[Value]:
+        """Return the values of all processes, pickled on the way."""
+        if self.size == 1:
+            return [value]
+        data = np.frombuffer(pickle.dumps(value), dtype=np.uint8)
+        sizes = self._gathered_rows(np.array([len(data)]))
+        rows = np.zeros(int(sizes.max()), dtype=np.uint8)
+        rows[: len(data)] = data
+        found = self._gathered_rows(rows)
+        return [pickle.loads(row[: int(size)].tobytes()) for row, (size,) in zip(found, sizes, strict=True)]
+
+    def _gathered_rows(self, row: np.ndarray) -> np.ndarray:
+        own = torch.from_numpy(row.copy())
+        rows = [torch.empty_like(own) for _ in range(self.size)]
+        with self._partings():
+            self._group.allgather([rows], [own]).wait()
+        return np.stack([each.numpy() for each in rows])
+
+    def start(self, theta: np.ndarray | None, size: int) -> np.ndarray | None:
+        """Return where a solver begins: where it was before a process was lost, else ``theta``."""
+        known = self.journal.begin(size)
+        return theta if known is None else known
+
+    def reached(self, theta: np.ndarray) -> None:
+        """Keep the coefficients after an iteration; RuntimeError unless all processes have the same."""
+        self.journal.note(theta)
+        if self.size > 1:
+            sums = self._gathered_rows(np.array([zlib.crc32(theta.tobytes())]))[:, 0]
+            if np.any(sums != sums[0]):
+                other = int(np.argmax(sums != sums[0]))
+                raise RuntimeError(
+                    f"process {other} of the fit has other coefficients than process 0: their processors or libraries "
+                    "round differently. Use machines of one kind."
+                )
+
+    def same_random(self, random: np.random.Generator) -> Any:
+        """Return the generator of the first process."""
+        return self.gathered(random)[0]
+
+    def close(self) -> None:
+        """Leave the group: who waits for this process gets an error at once."""
+        self._left = True
+        for group in (self._sums, self._group):
+            if group is not None:
+                group.abort()
+        self._sums = self._group = None  # connections end with the last reference
+
+
+def _meet(store: distributed.Store, rank: int, size: int) -> None:
+    """Wait until all processes are there, but not for ever, and not where the fit has been left."""
+    store.set(f"here-{rank}", "")
+    end = time.monotonic() + LONGEST_START
+    while not store.check([f"here-{other}" for other in range(size)]):
+        if store.check(["left"]):
+            raise Parted("the fit was left before all processes were there")
+        if time.monotonic() > end:
+            raise LateError(
+                f"process {rank} of a fit waited {LONGEST_START:.0f} seconds for the others: are their workers busy?"
+            )
+        time.sleep(0.01)
+
+
+def nccl_group(store: distributed.Store, rank: int, size: int, timeout: float) -> Any:
+    """Return the group of processes that have a device each, by which NCCL adds up."""
+    # By default a process whose sum fails is ended by a thread of NCCL's; here the fit ends with an error.
+    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
+    options = distributed.ProcessGroupNCCL.Options()
+    options._timeout = timedelta(seconds=2 * timeout)
+    return distributed.ProcessGroupNCCL(distributed.PrefixStore("nccl", store), rank, size, options)
+
+
+def _identity(device: torch.device | None) -> tuple[str, str]:
+    """Return the name of a device, and what no other device of CUDA has."""
+    if device is None or device.type != "cuda":
+        return "a processor", ""
+    properties = torch.cuda.get_device_properties(device)
+    return properties.name, str(properties.uuid)
+
+
+_RUNNING: ContextVar[Collective | None] = ContextVar("running", default=None)
+
+
+def running() -> Collective | None:
+    """Return the group that this thread fits with; None outside of such a fit."""
+    return _RUNNING.get()
+
+
+@contextmanager
+def joined(collective: Collective) -> Iterator[Collective]:
+    """Fit with a group, and leave it at the end."""
+    token = _RUNNING.set(collective)
+    try:
+        yield collective
+    finally:
+        _RUNNING.reset(token)
+        collective.close()
+
+
+def from_environment(device: torch.device | None = None) -> Collective:
+    """Return the group of processes that ``torchrun`` has started, made once; RuntimeError without one."""
+    present = _RUNNING.get()
+    if present is None:
+        if missing := [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
+            raise RuntimeError(
+                f'group="env" takes its processes from the environment, and {missing[0]} is not there: start them '
+                "with torchrun"
+            )
+        store, rank, size = next(distributed.rendezvous("env://", timeout=timedelta(seconds=LONGEST_START)))
+        # The address by which this machine reaches the first one.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
+            route.connect((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+            host = route.getsockname()[0]
+        present = Collective(store, rank, size, device=device, host=host)
+        _RUNNING.set(present)
+    return present

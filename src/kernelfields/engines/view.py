@@ -1,0 +1,38 @@
+"""What the cliques of a set see of labelled data in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
+
+
+class LocalView:
+    """Rows of inputs (n, d) that the cliques of a set see, and their weights (n,), None where all are one."""
+
+    def __init__(self, sample: Any, name: str, clique: CliqueSet):
+        self._sample, self._name, self._clique = sample, name, clique
+        self.inputs = clique.view(sample.data)
+        self.n_rows = self.inputs.shape[0]
+        self.first_row = self.inputs[:1]
+
+    def resolved(self, kernel: Kernel) -> Kernel:
+        """Return the kernel with rules that read the data turned into numbers."""
+        data, clique = self._sample.data, self._clique
+        labels = data.known_labels if clique.labels_per_clique == 1 else None
+        # Sets at some positions only, and those of segments, see other rows than labels have.
+        if labels is not None and len(labels) != self.n_rows:
+            labels = None
+        return kernel.resolve(self.inputs, clique.weights(data), labels)
+
+    def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
+        """Raise if the kernel is not positive semi-definite on a random sample of rows."""
+        check_positive_semidefinite(kernel, self.inputs, random)
+
+    def panel(self, kernel: Kernel, capacity: int) -> PanelCholesky:
+        """Return an empty panel for the columns of a basis; MemoryError if it cannot fit."""
+        return self._sample.panel(self._name, self._clique, kernel, self.inputs, capacity)

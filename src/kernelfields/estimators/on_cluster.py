@@ -1,0 +1,202 @@
+"""Methods of estimators that run on a cluster: what travels, what is seen meanwhile, and what comes back.
+
+With engine=Dask(...), a method such as ``fit`` runs on all workers, each of which calls it on a copy of the estimator:
+with all of X and y where these are lists, with its partitions where they are collections. Samples are placed in parts,
+all else is computed by every worker alike. Callbacks and Ctrl-C stay with the client, which sees every iteration:
+
+    fit on a worker    after each iteration asks what the client wants; all workers hear the same answer
+    client             shows iterations to callbacks and progress, writes checkpoints, takes over the fitted attributes
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kernelfields.engines.choice import Partitions, is_collection
+from kernelfields.models.callbacks import Checkpoint
+from kernelfields.numerics.parameters import check_callbacks
+
+if TYPE_CHECKING:
+    from kernelfields.engines.dask.engine import Dask
+    from kernelfields.engines.dask.launch import Run
+    from kernelfields.solvers.loop import Iteration
+
+
+def launched(cluster: Dask, estimator: Any, method: str, arguments: tuple, settings: dict[str, Any]) -> Any:
+    """Run a method of an estimator on all workers; take over what it has set, and return what it returns."""
+    if "callbacks" in estimator.get_params(deep=False):
+        estimator.check_parameters()
+    watchers = [watcher for each in _nested(estimator) for watcher in check_callbacks(each.callbacks)]
+    checkpoints = [watcher for watcher in watchers if isinstance(watcher, Checkpoint)]
+    for checkpoint in checkpoints:
+        checkpoint.begin()
+    own = [watcher for watcher in watchers if not isinstance(watcher, Checkpoint)]
+    with next(_nested(estimator))._progress() as progress:
+        shown = [*(watcher for watcher in own if watcher is not progress), progress]
+
+        def watch(report: Any) -> str:
+            if isinstance(report, tuple):
+                place, model = report
+                checkpoints[place].end(model)
+                return ""
+            try:
+                # A list, not a generator: every watcher sees every iteration, whatever the others return.
+                return "stop" if True in [watcher(report) for watcher in shown] else ""
+            except KeyboardInterrupt:
+                return "interrupt"
+
+        sent, collections = _sent(estimator, arguments, settings)
+        common = travelling(estimator, bool(own)), method, *sent
+        n_items = _n_items(arguments[0])
+        found = cluster.run(call_method, common, collections, n_items, watch, waits=bool(own))
+    attributes, result, warned = found
+    for message, category in warned:
+        warnings.warn(message, category, stacklevel=4)
+    taken_over(estimator, attributes)
+    for checkpoint in checkpoints:
+        checkpoint.end(estimator)
+    return estimator if result is None else result
+
+
+def _nested(estimator: Any) -> Iterator[Any]:
+    """Return the fields that a fit of an estimator fits: itself, or the one inside."""
+    if "callbacks" in estimator.get_params(deep=False):
+        yield estimator
+    else:
+        yield from _nested(estimator.estimator)
+
+
+def _n_items(X: Any) -> int:
+    shape = getattr(X, "shape", None)
+    return int(shape[0]) if shape else len(X) if hasattr(X, "__len__") else 2**31
+
+
+def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[tuple, list[list[Any]]]:
+    """Return arguments for the workers, in which a number stands for a collection, and the collections' partitions."""
+    if not any(map(is_collection, arguments)):
+        return (arguments, settings), []
+    from kernelfields.data.readers import TableReader
+    from kernelfields.engines.dask.collections import PAIRED, partitions
+
+    table = issubclass(estimator._reads, TableReader)
+    names = ("X", "y", "sample_weight")
+    named = zip(names, arguments, strict=False)  # sample_weight may be left out
+    found = [None if value is None else partitions(value, name, table) for name, value in named]
+    lengths = [len(each) for each in found if each is not None]
+    if len(set(lengths)) > 1:
+        counts = ", ".join(f"{name} has {len(each or ())}" for name, each in zip(names, found, strict=False))
+        raise ValueError(f"{PAIRED}: {counts}")
+    places = tuple(None if each is None else _Place(number) for number, each in enumerate(found))
+    return (places, settings), [[None] * lengths[0] if each is None else each for each in found]
+
+
+class _Place:
+    """Stands for the collection of a number among arguments."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+
+def travelling(estimator: Any, waits: bool) -> Any:
+    """Return a copy that runs on workers: callbacks, which stay here, are replaced by one that reports."""
+    model = copy.copy(estimator)
+    if "callbacks" in model.get_params(deep=False):
+        given = check_callbacks(model.callbacks)
+        checkpoints = [watcher for watcher in given if isinstance(watcher, Checkpoint)]
+        stand_ins = [CheckpointThere(place, each) for place, each in enumerate(checkpoints)]
+        model.callbacks = [Reporter(waits), *stand_ins]
+        model.verbose = 0
+    elif getattr(model, "estimator", None) is not None:
+        model.estimator = travelling(model.estimator, waits)
+    return model
+
+
+def taken_over(estimator: Any, attributes: dict[str, Any]) -> None:
+    """Give an estimator what a fit elsewhere has set; its parameters stay as they are."""
+    names = set(estimator.get_params(deep=False))
+    for name in [name for name in vars(estimator) if name not in names and name not in attributes]:
+        delattr(estimator, name)
+    for name, value in attributes.items():
+        setattr(estimator, name, value)
+
+
+# ---- on the workers
+
+#: The program that runs in this process, as its client sees it.
+_RUN: list[Run] = []
+
+
+def call_method(run: Run, common: tuple, numbers: list[int], *collections: Sequence[Any]) -> Any:
+    """Call a method on the estimator of a worker; return attributes that it has set, its result, and warnings."""
+    from kernelfields.engines.dask.engine import worker_threads
+
+    estimator, method, arguments, settings = common
+    estimator = copy.copy(estimator)
+    for each in _nested(estimator):
+        each.n_jobs = worker_threads() if each.n_jobs is None else each.n_jobs
+    given = [
+        Partitions(numbers, list(collections[each.number])) if isinstance(each, _Place) else each for each in arguments
+    ]
+    _RUN.append(run)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = getattr(estimator, method)(*given, **settings)
+    finally:
+        _RUN.remove(run)
+    names = set(estimator.get_params(deep=False))
+    attributes = {name: value for name, value in vars(estimator).items() if name not in names}
+    warned = [(warning.message, warning.category) for warning in caught if issubclass(warning.category, UserWarning)]
+    return attributes, None if result is estimator else result, warned
+
+
+class Reporter:
+    """A callback on a worker: the first one reports iterations, and all do what the client wants."""
+
+    def __init__(self, waits: bool):
+        self.waits = waits
+
+    def __call__(self, iteration: Iteration) -> bool:
+        """Report an iteration; True to stop, KeyboardInterrupt to end at once."""
+        from kernelfields.engines.dask.engine import running
+
+        group, wish = running(), ""
+        assert group is not None
+        if group.rank == 0:
+            wish = _RUN[-1].report(iteration, wait=self.waits, limit=300.0)
+        wish = group.gathered(wish)[0]
+        if wish == "interrupt":
+            raise KeyboardInterrupt
+        return wish == "stop"
+
+
+class CheckpointThere(Checkpoint):
+    """Stands on a worker for a checkpoint of the client: the model travels there when it is time."""
+
+    def __init__(self, place: int, given: Checkpoint):
+        super().__init__(given.path, given.seconds)
+        self.place = place
+
+    def begin(self) -> None:
+        """Start the clock; the file is the client's."""
+        self._start_clock()
+
+    def keep(self, snapshot: Callable[[], Any]) -> None:
+        """Report the estimator that ``snapshot()`` makes, if it is time by the clock of the first worker."""
+        from kernelfields.engines.dask.engine import running
+
+        group = running()
+        assert group is not None
+        if group.gathered(time.monotonic() >= self._due)[0]:
+            model = snapshot()
+            if group.rank == 0:
+                model.callbacks = None
+                _RUN[-1].report((self.place, model), wait=False, limit=0.0)
+            self._start_clock()
+
+    def end(self, estimator: Any) -> None:
+        """Nothing to write here: the client has the model."""

@@ -1,0 +1,98 @@
+"""Whole sequences as rows of a table: level, spread, extremes and slope of each column, of the whole and of its parts.
+
+    sequences (T, d)  ->  (n, 5 d (1 + parts) + 1):   mean, deviation, minimum, maximum and slope of each column,
+                                                      of the whole and of parts of equal length, and log T
+
+A class of whole sequences that shows in their shape, as that of a gesture does, shows in such numbers, whatever the
+length. A slope is that of the least-squares line over a part, in units of the column from its first to its last
+position. A part without positions, of a sequence shorter than their number, has the numbers of the whole.
+
+Cost: O(N d). Fails: ValueError or TypeError that names the parameter or the sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.data.readers import InputReader
+from kernelfields.features.sequencewise import SequenceTransformer
+from kernelfields.features.text import TRANSFORMERS
+from kernelfields.numerics.parameters import check_count
+
+STATISTICS = ("mean", "deviation", "minimum", "maximum", "slope")
+
+
+def summary(rows: np.ndarray, parts: int) -> np.ndarray:
+    """Return the numbers of one sequence (T, d)."""
+    pieces = [rows, *(piece if len(piece) else rows for piece in np.array_split(rows, parts) if parts > 1)]
+    return np.concatenate([np.ravel([_statistics(piece) for piece in pieces]), [np.log(len(rows))]])
+
+
+def _statistics(rows: np.ndarray) -> np.ndarray:
+    """Return the statistics of each column, (5, d)."""
+    time = np.linspace(-0.5, 0.5, len(rows)) if len(rows) > 1 else np.zeros(1)
+    slope = time @ rows / max(time @ time, 1.0 / 12.0)
+    return np.array([rows.mean(axis=0), rows.std(axis=0), rows.min(axis=0), rows.max(axis=0), slope])
+
+
+@TRANSFORMERS.register("summaries")
+class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Make a row of a table of each sequence of numbers, for a ``KernelClassifier`` or a forest of whole sequences.
+
+    Attributes after fit: ``n_features_in_``, and ``feature_names_in_`` for data frames.
+
+    Parameters
+    ----------
+    parts : int, default 3
+        Parts of equal length that are summarised beside the whole; 1 for the whole alone.
+    """
+
+    def __init__(self, *, parts: int = 3):
+        self.parts = parts
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Check the parameter, and learn the number and the names of columns; classes are not read."""
+        check_count(self.parts, "parts")
+        reader = InputReader()
+        rows, _ = reader.learn_arrays(X)
+        if sp.issparse(rows):
+            raise TypeError("X is sparse: summaries are of columns of numbers; use toarray()")
+        self._read_by(reader)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return a row for each sequence."""
+        rows, offsets = self._read(X)
+        if 0 in (lengths := np.diff(offsets)):
+            raise ValueError(f"sequence {lengths.tolist().index(0)} of X is empty: remove it from X and y")
+        dense = np.asarray(rows, dtype=np.float64)
+        made = [summary(dense[first:last], self.parts) for first, last in pairwise(offsets.tolist())]
+        return np.array(made).reshape(len(made), len(self.get_feature_names_out()))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return a name for each column, such as "slope of temperature, part 2 of 3"."""
+        check_is_fitted(self, "n_features_in_")
+        given = self._reader.columns if input_features is None else list(input_features)
+        names = [f"x{column}" for column in range(self.n_features_in_)] if given is None else [*map(str, given)]
+        places = ["", *(f", part {part + 1} of {self.parts}" for part in range(self.parts) if self.parts > 1)]
+        made = [f"{what} of {name}{place}" for place in places for what in STATISTICS for name in names]
+        return np.array([*made, "log length"], dtype=object)
+
+    def describe(self) -> dict[str, object]:
+        """Return the parameter, and the number and the names of columns."""
+        check_is_fitted(self, "n_features_in_")
+        return {"parts": self.parts, "n_features": self.n_features_in_, "names": self._reader.columns}
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any]) -> Self:
+        """Return the transformer that was described."""
+        made = cls(parts=described["parts"])
+        check_count(made.parts, "parts")
+        made._read_by(InputReader(int(described["n_features"]), columns=described["names"]))
+        return made

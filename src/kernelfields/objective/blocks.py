@@ -1,0 +1,120 @@
+"""theta in blocks: the coefficients of each clique set, one set after the other.
+
+A plain set has its coefficients V (r, q) in theta, row by row. Of sparse features these are the rows that some training
+input has; ``expanded`` and ``compressed`` go to those of all features and back. A set whose labels are tied has one
+number for each orbit (tied_coefficients.py), and V is made of them. Cost: O(r q), and a product where pivots are tied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from kernelfields.objective.designs.design import Design
+from kernelfields.objective.tied_coefficients import Ties
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The coefficients of one clique set within theta: its ``rows``, as a table of ``shape`` (r, q)."""
+
+    design: Design
+    rows: slice
+    shape: tuple[int, int]
+
+    @classmethod
+    def after(cls, begin: int, design: Design) -> Self:
+        """Return the block of a design that begins at a place of theta."""
+        return cls(design, slice(begin, begin + design.shape[0] * design.shape[1]), design.shape)
+
+    @property
+    def name(self) -> str:
+        """Name of the clique set."""
+        return self.design.name
+
+    @property
+    def prior_variance(self) -> float:
+        """Variance of the Gaussian prior."""
+        return self.design.term.prior_variance
+
+    def split(self, theta: np.ndarray) -> np.ndarray:
+        """Return the coefficients (r, q) of the design."""
+        return theta[self.rows].reshape(self.shape)
+
+    def reduced(self, gradient: np.ndarray) -> np.ndarray:
+        """Return a gradient (r, q) in the coefficients of the design as one in this part of theta."""
+        return gradient.ravel()
+
+    def expanded(self, theta: np.ndarray) -> np.ndarray:
+        """Return the coefficients over all features, seen in training or not."""
+        return self.design.expand(self.split(theta))
+
+    def compressed(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return this part of theta from coefficients over all features."""
+        return self.design.compress(coefficients).ravel()
+
+    def diagonal(self, diagonal: np.ndarray) -> np.ndarray:
+        """Return about the diagonal of a matrix in this part of theta from that (r, q) of one in coefficients."""
+        return diagonal.ravel()
+
+    def reduced_matrix(self, matrix: np.ndarray) -> np.ndarray:
+        """Return a matrix in the coefficients of the design as one in this part of theta."""
+        return matrix
+
+    def tables(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows of theta (k, size) as tables (k, r, q)."""
+        return rows[:, self.rows].reshape(len(rows), *self.shape)
+
+
+class TiedBlock(Block):
+    """The coefficients of a tied set within theta, one number for each orbit, (size, 1)."""
+
+    @classmethod
+    def after(cls, begin: int, design: Design) -> Self:
+        """Return the block of a design that begins at a place of theta."""
+        assert design.term.ties is not None
+        size = design.term.ties.size
+        return cls(design, slice(begin, begin + size), (size, 1))
+
+    @property
+    def ties(self) -> Ties:
+        """How labels share coefficients."""
+        assert self.design.term.ties is not None
+        return self.design.term.ties
+
+    def split(self, theta: np.ndarray) -> np.ndarray:
+        """Return the coefficients (r, q) of the design."""
+        return self.design.compress(self.expanded(theta))
+
+    def reduced(self, gradient: np.ndarray) -> np.ndarray:
+        """Return a gradient (r, q) in the coefficients of the design as one in the orbits."""
+        return self.ties.reduce(self.design.expand(gradient))
+
+    def expanded(self, theta: np.ndarray) -> np.ndarray:
+        """Return V over all features, seen in training or not."""
+        return self.ties.expand(theta[self.rows])
+
+    def compressed(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return this part of theta from a tied V."""
+        return self.ties.reduce(coefficients)
+
+    def diagonal(self, diagonal: np.ndarray) -> np.ndarray:
+        """Return the means of a diagonal (r, q) over the orbits."""
+        return self.ties.means(self.design.expand(diagonal))
+
+    def reduced_matrix(self, matrix: np.ndarray) -> np.ndarray:
+        """Return a matrix in the coefficients of the design as one in the orbits."""
+        tied = self.ties.matrix(self.design.occupied)
+        return tied.T @ (tied.T @ matrix).T
+
+    def tables(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows of theta (k, size) as tables V (k, r, q) over all features."""
+        return np.reshape([self.expanded(row) for row in rows], (len(rows), *self.ties.shape))
+
+
+def block_after(begin: int, design: Design) -> Block:
+    """Return the block of a design that begins at a place of theta."""
+    kind = TiedBlock if design.term.shares_coefficients else Block
+    return kind.after(begin, design)

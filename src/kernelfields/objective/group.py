@@ -1,0 +1,63 @@
+"""Groups of processes that hold parts of the same data, and the sums over all of them.
+
+Value, slope, gradient, Hessian products, curvature blocks and Gram matrices are sums over items. Where each process
+evaluates its own sum and receives the total, all of them can run the same solver on the same coefficients:
+
+    total(values)      the sum over all processes of a number, an array, or a list of arrays; None stays None
+    gathered(value)    the values of all processes, in the order of their data
+
+A process by itself, :data:`ALONE`, is a group of one. Those of several are engines/together/collective.py. Every
+process has to ask the same questions in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+Value = TypeVar("Value")
+
+
+class Group:
+    """A group of ``size`` processes, of which this one is number ``rank``; by itself, one that holds all data."""
+
+    rank = 0
+    size = 1
+
+    def total(self, values: Value) -> Value:
+        """Return the sum over all processes."""
+        return values
+
+    def gathered(self, value: Value) -> list[Value]:
+        """Return the values of all processes, the first one's first."""
+        return [value]
+
+    def largest(self, value: float) -> float:
+        """Return the largest of the numbers of all processes."""
+        return max(self.gathered(value))
+
+    def joined(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows of all data, those of the first process first."""
+        return rows if self.size == 1 else np.concatenate(self.gathered(rows))
+
+    def share_of(self, counts: Sequence[int]) -> slice:
+        """Return which of the rows of all data are those of this process, given how many each has."""
+        begin = sum(counts[: self.rank])
+        return slice(begin, begin + counts[self.rank])
+
+    def start(self, theta: np.ndarray | None, size: int) -> np.ndarray | None:
+        """Return where a solver begins: ``theta``, unless a fit goes on that has lost a process."""
+        return theta
+
+    def reached(self, theta: np.ndarray) -> None:
+        """Take note of the coefficients after an iteration of a solver."""
+
+    def same_random(self, random: np.random.Generator) -> Any:
+        """Return a generator of random numbers that draws the same ones in every process."""
+        return random
+
+
+#: A process that holds all data.
+ALONE = Group()

@@ -1,0 +1,133 @@
+"""Coefficients of a term whose labels are tied: one number for every orbit, and the table V that they stand for.
+
+Where ties (data/ties.py) permute the features of a subspace, and so the rows of V, and the labellings, its columns,
+
+    V[g.i, g.y] = V[i, y]          V = F T theta,      T[(i, y), o] = 1 / sqrt(size of o) for (i, y) in orbit o
+
+with F the identity for explicit features and Q^T for pivots (basis/orbits.py). The columns of F T are orthonormal, so
+that the norm of theta is that of V: a field with ties is the same convex problem on a linear subspace. A posterior
+works in theta; designs, engines and fitted terms have V, and are those of any other field.
+
+Cost: O(r q) for each of ``expand`` and ``reduce``, and a product O(r^2 q) where pivots span the features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.basis.orbits import moved_rows, pivot_permutations, symmetric_frame
+from kernelfields.basis.subspace import ConstantSubspace, PivotSubspace, Subspace, row_blocks
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.ties import moved_labellings, orbits_of
+from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.sparse_rows import Rows
+
+
+@dataclass(eq=False)
+class Ties:
+    """Orbits of the entries of V (r, q): ``orbits`` (r q,) are their numbers; ``frame`` F (r, r), None: identity."""
+
+    orbits: np.ndarray
+    shape: tuple[int, int]
+    frame: np.ndarray | None = None
+
+    @cached_property
+    def _heights(self) -> np.ndarray:
+        return 1.0 / np.sqrt(np.bincount(self.orbits))
+
+    @property
+    def size(self) -> int:
+        """Number of orbits, the length of theta."""
+        return len(self._heights)
+
+    def expand(self, theta: np.ndarray) -> np.ndarray:
+        """Return V (r, q)."""
+        table = (theta * self._heights)[self.orbits].reshape(self.shape)
+        return table if self.frame is None else self.frame @ table
+
+    def reduce(self, table: np.ndarray) -> np.ndarray:
+        """Return (F T)^T V, (size,): theta of a table that is tied, the gradient in theta of one in V."""
+        table = table if self.frame is None else self.frame.T @ table
+        return np.bincount(self.orbits, weights=table.ravel(), minlength=self.size) * self._heights
+
+    def means(self, table: np.ndarray) -> np.ndarray:
+        """Return the means of a table (r, q) over the orbits, (size,): about the diagonal of a reduced matrix."""
+        return np.bincount(self.orbits, weights=table.ravel(), minlength=self.size) * self._heights**2
+
+    def matrix(self, rows: np.ndarray | None = None) -> scipy.sparse.csr_array:
+        """Return F T for some rows of V, None for all, (rows q, size)."""
+        entries = self._heights[self.orbits], (np.arange(len(self.orbits)), self.orbits)
+        matrix = scipy.sparse.csr_array(scipy.sparse.coo_array(entries, shape=(len(self.orbits), self.size)))
+        rank, outputs = self.shape
+        if self.frame is not None:
+            matrix = scipy.sparse.csr_array(scipy.sparse.kron(self.frame, scipy.sparse.eye_array(outputs)) @ matrix)
+        if rows is None:
+            return matrix
+        return matrix[np.arange(rank * outputs).reshape(rank, outputs)[rows].ravel()]
+
+
+def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
+    """Return the ties of the coefficients of a tied clique set in a subspace."""
+    assert clique.ties is not None
+    labels, columns = clique.ties.labels, clique.ties.columns
+    if labels.shape[1] != n_labels:
+        raise ValueError(f"ties move {labels.shape[1]} labels, and there are {n_labels}")
+    outputs = np.array([coordinate_moves(clique, each) for each in labels])
+    features, frame = _feature_moves(subspace, columns, len(labels))
+    rank, width = features.shape[1], outputs.shape[1]
+    moves = [(own[:, None] * width + beside).ravel() for own, beside in zip(features, outputs, strict=True)]
+    return Ties(orbits_of(moves, rank * width), (rank, width), frame)
+
+
+def coordinate_moves(clique: CliqueSet, labels: np.ndarray) -> np.ndarray:
+    """Return where label coordinates go, (q,): labellings, pairs without a direction, or what all have in common."""
+    if clique.one_table:
+        return np.zeros(1, dtype=np.int64)
+    if not clique.symmetric:
+        return moved_labellings(labels, clique.labels_per_clique)
+    first, second = np.triu_indices(len(labels))
+    places = np.zeros((len(labels), len(labels)), dtype=np.int64)
+    places[first, second] = places[second, first] = np.arange(len(first))
+    return places[labels[first], labels[second]]
+
+
+def _feature_moves(subspace: Subspace, columns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return where the features of a subspace go by each generator, (m, r), and the frame in which they do."""
+    if isinstance(subspace, ConstantSubspace):
+        return np.zeros((count, 1), dtype=np.int64), None
+    if isinstance(subspace, PivotSubspace):
+        return pivot_permutations(subspace.pivots, columns), symmetric_frame(subspace)
+    probe = np.random.default_rng(0).normal(size=(1, columns.shape[1]))
+    values = np.asarray(subspace.features(probe)).ravel()
+    order = np.argsort(values, kind="stable")
+    moves = np.empty((count, len(values)), dtype=np.int64)
+    for move, each in zip(moves, columns, strict=True):
+        moved = np.asarray(subspace.features(moved_rows(probe, each))).ravel()
+        places = np.argsort(moved, kind="stable")
+        if not np.array_equal(moved[places], values[order]):
+            raise ValueError(
+                f"{subspace.kernel!r} changes when ties move the columns of both inputs: use one that does not"
+            )
+        move[order] = places
+    return moves, None
+
+
+def tied_quadratic_form(kernel: Kernel, inputs: Rows, residuals: np.ndarray, clique: CliqueSet) -> float:
+    """Return the squared norm of the likelihood's gradient in the RKHS of the averaged kernel.
+
+    It is the mean over g of sum_tu k(x_t, g.x_u) <R_t, g.R_u> for residuals R (n, q) in label coordinates; O(|G| n^2).
+    """
+    assert clique.ties is not None
+    total, elements = 0.0, list(zip(*clique.ties.elements, strict=True))
+    blocks = row_blocks(len(residuals), min(len(residuals), 4096))
+    for labels, columns in elements:
+        moved, own = moved_rows(inputs, columns), residuals[:, np.argsort(coordinate_moves(clique, labels))]
+        for rows in blocks:
+            for others in blocks:
+                block = np.asarray(kernel(inputs[rows], moved[others]), dtype=np.float64)
+                total += float(np.einsum("iq,iq->", residuals[rows], block @ own[others]))
+    return max(total / len(elements), 0.0)

@@ -1,0 +1,223 @@
+"""Texts and time lines of other tools on the page: doccano, Label Studio, brat, spaCy, raw text, Praat and ELAN.
+
+Words of texts are their tokens, by the tokenizer of formats/tokens.py where there are none. Labels are written as
+spans; what is not known yet, and sets of labels, stand where the format keeps remarks (formats/own_parts.py). Spans
+that did not change keep their ids, and documents that did not change stay as they were read.
+
+Of time lines with tiers, the intervals of one tier are the positions and their texts the words; another tier, the last
+unless ``label`` names one, has their labels. A tier alone is labelled in its own intervals, gaps among them.
+
+Formats of folders are one content here: the bytes of all their files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from kernelfields.data.text_files import write_whole
+from kernelfields.formats.annotated_texts import (
+    NO_SCHEME,
+    Document,
+    LabelledSpan,
+    Labelling,
+    chosen_labelling,
+    labels_of,
+    name_of,
+    spans_of,
+    tokens_of,
+)
+from kernelfields.formats.annotation_files import annotation_format_of, read_documents, write_documents
+from kernelfields.page.label_file import LabelFile
+from kernelfields.page.sequence_files import SequenceLabelFile
+
+# Files of a folder that belong to a format; a hidden one lists them in their order.
+_MEMBERS = {"brat": (".ann", ".txt"), "textgrid": (".textgrid",), "elan": (".eaf",)}
+_ORDER = ".kernelfields-order"
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentFile(LabelFile):
+    """Texts with spans of any format; ``kind`` is the format."""
+
+    documents: list[Document]
+    kind: str
+
+    @classmethod
+    def read_from(cls, path: str, kind: str, options: dict[str, Any]) -> DocumentFile:
+        """Read texts with spans, or without."""
+        documents = read_documents(path, kind, **options)
+        if kind == "text":
+            documents = [replace(document, tokens=tokens_of(document)) for document in documents]
+        named = [(document, name_of(document, number)) for number, document in enumerate(documents, start=1)]
+        words = [document.words for document in documents]
+        y = [labels_of(document, name=name) if document.labellings else None for document, name in named]
+        labels = [None if own is None else [_entry(label) for label in own] for own in y]
+        scheme = next((document.scheme for document in documents if document.labellings), "spans")
+        own = (Path(path), b"", words, labels, words, None, None if scheme == NO_SCHEME else scheme, options)
+        found = cls(*own, documents=documents, kind=kind)
+        return replace(found, content=found.current())
+
+    def written(self, labels: Sequence[Sequence[object]]) -> bytes:
+        """Return the documents with their labels."""
+        as_spans = self.kind not in ("text", "conllu")  # these have a label for each word
+        return self._packed([_labelled(*pair, as_spans) for pair in zip(self.documents, labels, strict=True)])
+
+    def _packed(self, documents: list[Document]) -> bytes:
+        """Return what the files of the documents hold."""
+        kind = annotation_format_of(self.path) if self.kind == "text" else self.kind
+        with TemporaryDirectory() as folder:
+            place = Path(folder) / self.path.name
+            write_documents(place, documents, kind or "columns")
+            return _content(place, self.kind)
+
+    def after(self, content: bytes) -> LabelFile:
+        """Return the file with the content that was saved, read again with the ids that it has now."""
+        if self.kind == "text":
+            return SequenceLabelFile.read_from(str(self.path), "columns", {})
+        return self.read_from(str(self.path), self.kind, self.options)
+
+    def current(self) -> bytes:
+        """Return the content that the files have now; empty if they are not there."""
+        return _content(self.path, self.kind) if self.path.exists() else b""
+
+    def save(self, content: bytes) -> None:
+        """Replace the files, all at once."""
+        if not _is_several(self.path, self.kind):
+            super().save(content)
+            return
+        folder = self.path.parent if self.path.suffix == ".ann" else self.path
+        folder.mkdir(exist_ok=True)
+        write_whole({str(folder / name): bytes.fromhex(own) for name, own in json.loads(content).items()})
+
+
+@dataclass(frozen=True, eq=False)
+class TierFile(DocumentFile):
+    """Time lines whose intervals are labelled in a tier, ``tier``; ``intervals`` are those of each document."""
+
+    tier: str = ""
+    intervals: Sequence[Sequence[tuple[float, float]]] = ()
+
+    @classmethod
+    def read_from(cls, path: str, kind: str, options: dict[str, Any]) -> TierFile:
+        """Read tiers; the option ``label`` names the one that is labelled."""
+        documents = read_documents(path, kind)
+        names = list(dict.fromkeys(own.annotator for document in documents for own in document.labellings))
+        tier = str(options.get("label") or (names[-1] if names else "labels"))
+        others = [name for name in names if name != tier]
+        shown = others[0] if others else None
+        words, intervals, y = [], [], []
+        for document in documents:
+            labelled = _tier(document, tier)
+            spans = [*_with_gaps(document, labelled)] if shown is None else _tier(document, shown)
+            words.append([f"{span.begin:g} – {span.end:g}" if shown is None else span.label for span in spans])
+            intervals.append([(span.begin, span.end) for span in spans])
+            y.append([_label_at(labelled, *interval) for interval in intervals[-1]])
+        own = (Path(path), b"", words, y, words, None, None, options)
+        found = cls(*own, documents=documents, kind=kind, tier=tier, intervals=intervals)
+        return replace(found, content=found.current())
+
+    def written(self, labels: Sequence[Sequence[object]]) -> bytes:
+        """Return the documents with the labels of their tier; spans whose label did not change stay as they are."""
+        pairs = zip(self.documents, self.intervals, labels, strict=True)
+        return self._packed([self._with_tier(document, *own) for document, *own in pairs])
+
+    def _with_tier(self, document: Document, intervals: Sequence, labels: Sequence) -> Document:
+        if any(isinstance(label, set | frozenset) for label in labels):
+            raise ValueError("a tier has one label for an interval: choose one of those that may be right")
+        old = _tier(document, self.tier)
+        at = [(begin, end, label) for (begin, end), label in zip(intervals, labels, strict=True)]
+        kept = [
+            span
+            for span in old
+            if all(label == span.label for begin, end, label in at if span.begin <= (begin + end) / 2 < span.end)
+        ]
+        new = [own for own in at if own[2] is not None and _label_at(kept, *own[:2]) is None]
+        spans = [*kept, *(_clipped(LabelledSpan(str(label), begin, end), kept) for begin, end, label in new)]
+        if spans == old:
+            return document
+        tiers = list(document.labellings)
+        if all(own.annotator != self.tier for own in tiers):
+            tiers.append(Labelling([], annotator=self.tier))
+        changed = [replace(own, spans=spans) if own.annotator == self.tier else own for own in tiers]
+        return replace(document, labellings=changed)
+
+
+def _entry(label: Any) -> Any:
+    return set(label) if isinstance(label, frozenset) else label
+
+
+def _labelled(document: Document, entries: Sequence[Any], as_spans: bool) -> Document:
+    """Return a document with what is known of its words, as spans where everything is known."""
+    labels = [frozenset(entry) if isinstance(entry, set | frozenset) else entry for entry in entries]
+    old = chosen_labelling(document)
+    if (old is None and not any(entry is not None for entry in labels)) or (
+        old is not None and labels == labels_of(document, old)
+    ):
+        return document
+    place = next((k for k, own in enumerate(document.labellings) if own is old), 0)
+    others = [own for own in document.labellings if own is not old]
+    if not any(entry is not None for entry in labels):
+        return replace(document, labellings=others)
+    whole = replace(document, tokens=tokens_of(document))
+    new = replace(old or Labelling([]), spans=None, labels=labels, predicted=False)
+    if as_spans and document.scheme != NO_SCHEME and all(isinstance(entry, str) for entry in labels):
+        before = {(span.label, span.begin, span.end): span for span in (old.spans if old else None) or ()}
+        spans = [before.get((span.label, span.begin, span.end), span) for span in spans_of(whole, new)]
+        new, whole = replace(new, spans=spans, labels=None), document
+    if any((own.spans is None) != (new.spans is None) for own in others):
+        others = [replace(own, spans=None, labels=labels_of(whole, own)) for own in others]
+    return replace(whole, labellings=[*others[:place], new, *others[place:]])
+
+
+def _members(path: Path, kind: str) -> list[Path]:
+    """Return the files of a path that belong to a format."""
+    if not path.is_dir():
+        return [path.with_suffix(ending) for ending in _MEMBERS["brat"]] if kind == "brat" else [path]
+    own = [each for each in sorted(path.iterdir()) if each.suffix.lower() in _MEMBERS.get(kind, ())]
+    return own + [each for each in [path / _ORDER] if each.exists()]
+
+
+def _content(path: Path, kind: str) -> bytes:
+    """Return the bytes of a file, or of all files of a format that has several, as one JSON object."""
+    if not _is_several(path, kind):
+        return path.read_bytes()
+    return json.dumps({each.name: each.read_bytes().hex() for each in _members(path, kind)}).encode()
+
+
+def _is_several(path: Path, kind: str) -> bool:
+    """Whether a path stands for several files: a folder, which may not be there yet, or a text and its labels."""
+    return kind == "brat" or (kind in _MEMBERS and path.suffix.lower() not in _MEMBERS[kind])
+
+
+def _tier(document: Document, name: str) -> list[LabelledSpan]:
+    return next((own.spans or [] for own in document.labellings if own.annotator == name), [])
+
+
+def _label_at(spans: Sequence[LabelledSpan], begin: float, end: float) -> str | None:
+    middle = (begin + end) / 2
+    return next((span.label for span in spans if span.begin <= middle < span.end), None)
+
+
+def _with_gaps(document: Document, spans: Sequence[LabelledSpan]) -> Iterator[LabelledSpan]:
+    """Yield the intervals of a tier and those between them."""
+    position, last = document.duration or (0.0, 0.0)
+    for span in spans:
+        if span.begin > position:
+            yield LabelledSpan("", position, span.begin)
+        yield span
+        position = span.end
+    if position < last:
+        yield LabelledSpan("", position, last)
+
+
+def _clipped(span: LabelledSpan, others: Sequence[LabelledSpan]) -> LabelledSpan:
+    """Return a span that ends where others begin; they do not hold its middle."""
+    middle = (span.begin + span.end) / 2
+    begin = max([span.begin, *(other.end for other in others if other.end <= middle)])
+    end = min([span.end, *(other.begin for other in others if other.begin >= middle)])
+    return replace(span, begin=begin, end=end)

@@ -1,0 +1,76 @@
+"""Estimators behind the page: the one that begins, what it needs to be fitted to labels that are partly known.
+
+prepared(model, known)     ready for ``fit``: from its last estimate, with partial labels where some are not known
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.data.constraints import Scheme
+from kernelfields.data.reading import plain_label
+from kernelfields.estimators import ChainCRF, MultiLabelCRF
+from kernelfields.features.text import TextFeatures
+from kernelfields.models.partial import PartialLabels
+from kernelfields.page.items import Known
+from kernelfields.selection.field_search_cv import FieldSearchCV
+from kernelfields.selection.held_out import parameter_named
+
+
+def inner_estimator(model: Any) -> Any:
+    """Return the estimator of labels inside pipelines and searches, the fitted one where there is one."""
+    if isinstance(model, Pipeline):
+        return inner_estimator(model[-1])
+    if isinstance(model, FieldSearchCV | BaseSearchCV | FrozenEstimator):
+        return inner_estimator(vars(model).get("best_estimator_", model.estimator))
+    return model
+
+
+def classes_of(model: BaseEstimator) -> list:
+    """Return the labels that a position may have."""
+    field = inner_estimator(model)
+    return [plain_label(label) for label in field.label_names()]
+
+
+def prepared(model: Any, known: list[list[Known]]) -> Any:
+    """Return an estimator ready to be fitted to what is known: from its last estimate, with partly known labels."""
+    field = inner_estimator(model)
+    named = {label for item in known for entry in item if entry is not None for label in entry}
+    if len(named) < 2:
+        raise ValueError("all labels that are known are the same: two different ones make a model")
+    partly = any(entry is None or len(entry) > 1 for item in known for entry in item)
+    if own := parameter_named(model, "partial_labels"):
+        several = isinstance(field, MultiLabelCRF)
+        partial = PartialLabels() if several else PartialLabels(classes=sorted(named, key=str))
+        model.set_params(**{own: partial if partly else None})
+    elif partly:
+        raise ValueError(f"{type(field).__name__} needs all labels of the items that it is fitted to")
+    if own := parameter_named(model, "warm_start"):
+        old = set(classes_of(field)) if hasattr(field, "classes_") else set()
+        model.set_params(**{own: old == named})
+    return model
+
+
+def usual_estimator(words: bool, scheme: Scheme | None) -> Any:
+    """Return the estimator for words, whose labels may follow a scheme, or for numbers."""
+    if not words:
+        return ChainCRF(random_state=0)
+    return make_pipeline(TextFeatures(), ChainCRF(constraints=None if scheme is None else scheme.name, random_state=0))
+
+
+def fitted_or_none(estimator: BaseEstimator | None) -> Any:
+    """Return the estimator if it is fitted."""
+    if estimator is None:
+        return None
+    try:
+        check_is_fitted(inner_estimator(estimator))
+    except NotFittedError:
+        return None
+    return estimator

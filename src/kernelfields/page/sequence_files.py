@@ -1,0 +1,116 @@
+"""Column files, CoNLL-U and CSV on the page: words or numbers with a column of labels, which may be missing.
+
+Rows, comments and other columns stay as they are; labels that are not known are written as the mark of the file says.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, label_text, read_sequences
+from kernelfields.formats.column_files import columns_text
+from kernelfields.formats.label_marks import BETWEEN
+from kernelfields.page.label_file import LabelFile
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceLabelFile(LabelFile):
+    """A column file, CoNLL-U or CSV; ``source`` is the content that was read."""
+
+    read: SequenceFile
+    source: bytes
+    labelled: bool
+
+    @classmethod
+    def read_from(cls, path: str, kind: str, options: dict[str, Any]) -> SequenceLabelFile:
+        """Read words or numbers."""
+        content = Path(path).read_bytes()
+        settings: dict[str, Any] = {"label_sets": BETWEEN, "labels_required": False, **options}
+        if "label" not in settings and kind == "columns" and _one_column(content):
+            settings["label"] = None  # words alone
+        read = read_sequences(path, **{"format": kind, **settings})
+        words = [list(own) for own in read.words if own is not None] or None
+        columns = None
+        if words is None:
+            if not isinstance(read.X[0], np.ndarray):
+                raise SequenceFileError(f"{path} has neither words nor columns of numbers to show")
+            columns = [str(name) for name in read.reading.get("features") or range(read.X[0].shape[1])]
+        known = read.y is not None and any(entry is not None for own in read.y for entry in own)
+        scheme = "spans" if words is not None and not known and kind == "columns" else "auto"
+        own = (Path(path), content, read.X, read.y, words, columns, scheme, options)
+        return cls(*own, read=read, source=content, labelled=read.y is not None)
+
+    def check_label(self, label: str, *, new: bool) -> None:
+        """Raise ValueError for a label that would not be read as it was written; ``new`` ones may hold no spaces."""
+        # Labels of tab-separated files may hold spaces, but who reads the file elsewhere may part cells there.
+        if isinstance(self.read, ColumnFile) and any(map(str.isspace, label)) and (new or not self._has_tabs):
+            label = ""
+        super().check_label(label, new=new)
+
+    @property
+    def _forbidden(self) -> str:
+        return "spaces, tabs or ends of lines" if isinstance(self.read, ColumnFile) else super()._forbidden
+
+    @property
+    def _has_tabs(self) -> bool:
+        return isinstance(self.read, ColumnFile) and self.read.sequences[0].separator == "\t"
+
+    @property
+    def _marks(self) -> tuple[list[str], str]:
+        return self.read.unknown_marks, self.read.reading["label_sets"]
+
+    def written(self, labels: Sequence[Sequence[object]]) -> bytes:
+        """Return the rows with their labels."""
+        unknown, between = self._marks
+        texts = [[label_text(entry, unknown[0], between) for entry in own] for own in labels]
+        return self._columns(texts) if isinstance(self.read, ColumnFile) else self._table(texts)
+
+    def after(self, content: bytes) -> LabelFile:
+        """Return the file with the content that was saved."""
+        if self.labelled:
+            return replace(self, content=content)
+        # Where a column of labels was added, rows are read again, so that the next time it is replaced.
+        return self.read_from(str(self.path), self.read.format, self.options)
+
+    def _columns(self, texts: list[list[str]]) -> bytes:
+        file = self.read
+        assert isinstance(file, ColumnFile)
+        sequences = []
+        for sequence, own in zip(file.sequences, texts, strict=True):
+            column = file.reading["label"] if self.labelled else len(sequence.rows[0])
+            rows = [[*row[:column], text, *row[column + 1 :]] for row, text in zip(sequence.rows, own, strict=True)]
+            sequences.append(replace(sequence, rows=rows))
+        return columns_text(sequences).encode()
+
+    def _table(self, texts: list[list[str]]) -> bytes:
+        reading = self.read.reading
+        text = self.source.decode("utf-8-sig")
+        delimiter = reading.get("delimiter") or ","
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        header, body = rows[0], [row for row in rows[1:] if row]
+        name = reading.get("label") or "label"
+        column = header.index(name) if name in header else len(header)
+        by_sequence: dict[str, list[list[str]]] = {}
+        place = header.index(reading["sequence"])
+        for row in body:
+            by_sequence.setdefault(row[place], []).append(row)
+        for own, cells in zip(by_sequence.values(), texts, strict=True):
+            for row, cell in zip(own, cells, strict=True):
+                row[column : column + 1] = [cell]
+        out = io.StringIO()
+        writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(header if name in header else [*header, name])
+        writer.writerows(body)
+        return out.getvalue().encode()
+
+
+def _one_column(content: bytes) -> bool:
+    """Whether the first line that is not empty holds one cell."""
+    return next((len(line.split()) == 1 for line in content.splitlines() if line.strip()), False)

@@ -1,0 +1,121 @@
+"""Labels of words as spans of types: what the page shows, and what it writes when a span is marked.
+
+    labels    O   B-city   I-city   O       by a scheme (data/constraints.py)
+    spans         city -----------          a type from a position to the one after its last
+
+Nobody who labels sees tags. Marking a span replaces the spans that it meets: what is left of them is outside where all
+of the item is known, and else not known.
+
+Cost: linear in the positions of an item. Fails: ValueError for a type that labels of the scheme cannot name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from kernelfields.data.constraints import Scheme
+from kernelfields.data.spans import UNTYPED, mended_labels, spans_of_scheme
+
+OUTSIDE = "O"
+
+
+class TypedSpan(NamedTuple):
+    """A type from ``begin`` to the position before ``end``."""
+
+    kind: str
+    begin: int
+    end: int
+
+
+class SpanView:
+    """Labels of a scheme, read and written as spans."""
+
+    def __init__(self, scheme: Scheme):
+        self.scheme = scheme
+        self._begins = {"bio": "B", "iob1": "BI", "bioes": "BS", "bilou": "BU"}[scheme.name]
+
+    def kind(self, label: str) -> str | None:
+        """Return the type of a label; None outside of spans."""
+        tag, kind = self.scheme.parse(label)
+        return None if tag == OUTSIDE else kind or UNTYPED
+
+    def told(self, label: str) -> str:
+        """Return a label in words: its type, and whether a span begins with it."""
+        kind = self.kind(label)
+        return "no span" if kind is None else f"{kind} ({'begins' if label[0] in self._begins else 'goes on'})"
+
+    def kinds(self, labels: Iterable[str]) -> list[str]:
+        """Return the types of labels, each once, in their order."""
+        named = map(self.kind, labels)
+        return list(dict.fromkeys(kind for kind in named if kind is not None))
+
+    def labels_of(self, kind: str) -> list[str]:
+        """Return all labels that write spans of a type."""
+        tags = [tag for tag in self.scheme.tags if tag != OUTSIDE]
+        labels = [tag if kind == UNTYPED else f"{tag}-{kind}" for tag in tags]
+        if not self.scheme.holds(labels) or self.kinds(labels) != [kind]:
+            raise ValueError(f"{kind!r:.40} cannot be the type of a span")
+        return labels
+
+    def spans(self, labels: Sequence[str | None]) -> list[TypedSpan]:
+        """Return the spans of labels; None is outside."""
+        plain = [OUTSIDE if label is None else label for label in labels]
+        return [TypedSpan(*span) for span in spans_of_scheme(plain, self.scheme)]
+
+    def written(self, kind: str | None, length: int, before: str | None) -> list[str]:
+        """Return the labels of a span, or of words outside of spans; ``before`` is the label in front of them."""
+        if kind is None:
+            return [OUTSIDE] * length
+        self.labels_of(kind)
+        touching = before is not None and self.kind(before) == kind
+        tags = self.scheme.span_tags(length, touching=touching)
+        return [tag if kind == UNTYPED else f"{tag}-{kind}" for tag in tags]
+
+    def marked(
+        self, shown: Sequence[str | None], known: Sequence[bool], begin: int, end: int, kind: str | None
+    ) -> dict[int, str | None]:
+        """Return the labels that change where a span is marked, None for those that are not known any more.
+
+        ``shown`` are the labels of all positions, ``known`` says which of them are more than predicted.
+        """
+        changes: dict[int, str | None] = {}
+        spans, last = self.spans(shown), end
+        for span in spans:
+            if span.begin < end and begin < span.end:
+                left = [t for t in range(span.begin, span.end) if not begin <= t < end and known[t]]
+                changes |= dict.fromkeys(left, OUTSIDE if all(known) else None)
+                last = max(last, span.end)
+        before = changes.get(begin - 1, shown[begin - 1]) if begin else None
+        changes |= zip(range(begin, end), self.written(kind, end - begin, before), strict=True)
+        follows = next((span for span in spans if span.begin == last), None)
+        if follows is not None:  # it stays a span of its own, in the words of the scheme
+            own = range(follows.begin, follows.end)
+            new = self.written(follows.kind, len(own), changes.get(last - 1, shown[last - 1]))
+            changes |= {t: label for t, label in zip(own, new, strict=True) if known[t]}
+        return {t: label for t, label in changes.items() if label != shown[t] or not known[t] or label is None}
+
+    def goes_on(self, label: str, after: str) -> bool:
+        """Whether two neighbours belong to one span."""
+        return len(self.spans([label, after])) == 1 and OUTSIDE not in (label, after)
+
+    def mended(self, labels: Sequence[str]) -> list[str]:
+        """Return labels as the scheme writes the spans that they make."""
+        return mended_labels([list(labels)], self.scheme)[0][0]
+
+    def shares(self, names: Sequence[str], marginals: np.ndarray) -> tuple[list[str | None], np.ndarray]:
+        """Return types and None for outside, and the probability of each (T, types), by labels (L,) and (T, L)."""
+        kinds = [self.kind(name) for name in names]
+        found = list(dict.fromkeys(kinds))
+        return found, np.column_stack([marginals[:, [own == kind for own in kinds]].sum(axis=1) for kind in found])
+
+    def counts(self, labels: Mapping[str, int]) -> Counter[str]:
+        """Return how many spans of each type there are, by how often each label occurs; words where none is marked."""
+        found: Counter[str] = Counter()
+        for label, count in labels.items():
+            if (kind := self.kind(label)) is not None and label[0] in self._begins:
+                found[kind] += count
+        return found

@@ -1,0 +1,58 @@
+"""Steps for objectives with an l1 penalty: L-BFGS within one orthant at a time.
+
+    Andrew and Gao (2007), Scalable training of L1-regularized log-linear models: orthants (OWL-QN).
+    Schmidt (2010), Graphical model structure learning with l1-regularization: two metrics (PSSgb).
+
+Within an orthant the l1 penalty is linear. Among coefficients that are not zero the direction is the quasi-Newton one,
+by the parts of the pairs that belong to them; a coefficient that is zero moves along the pseudo-gradient over gamma D.
+So none of them bends the path of the others, and few pairs are enough. Trial points that leave the orthant are set to
+zero there. Every trial needs its own potentials, half a pass, because projected points lie on no line; the first is
+nearly always taken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelfields.numerics.vectors import dot
+from kernelfields.objective.posterior import Direction, Point
+from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.solvers.loop import MAX_TRIALS, ROUNDING, SUFFICIENT_DECREASE
+
+
+class OrthantLBFGS(LBFGS):
+    """L-BFGS on the coefficients that are not zero, steepest descent on the others, one orthant at a time."""
+
+    name = "owl-qn"
+
+    def direction(self, point: Point, relative_gap: float) -> Direction:
+        """Return the quasi-Newton direction of coefficients that are not zero, the steepest one of the others."""
+        free = (point.theta != 0.0) | (point.posterior.l1 == 0.0)
+        return self._within_reach(point, self.quasi_newton(-point.steepest, free))
+
+    def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
+        """Make one projected step; the point is None when none improves the value at this precision."""
+        posterior = point.posterior
+        steepest = point.steepest
+        orthant = np.sign(np.where(point.theta == 0.0, -steepest, point.theta))
+        held = posterior.l1 > 0.0  # the others are smooth at zero and may cross it
+        allowance = ROUNDING * abs(point.value)
+        step, slope = 1.0, dot(steepest, direction.theta)
+        for _ in range(MAX_TRIALS):
+            theta = point.theta + step * direction.theta
+            theta[(theta * orthant < 0.0) & held] = 0.0
+            # What walls cut off may have been what made a long step a descent.
+            promised = dot(steepest, theta - point.theta)
+            trial = posterior.trial(theta, near=point) if promised < 0.0 else None
+            if trial is not None and trial.value <= point.value + SUFFICIENT_DECREASE * promised:
+                return posterior.complete(trial), step
+            if -step * slope < allowance:
+                return None, 0.0
+            step = _shorter(step, slope, np.inf if trial is None else trial.value - point.value)
+        return None, 0.0
+
+
+def _shorter(step: float, slope: float, rise: float) -> float:
+    """Return the next step to try: where the parabola through the last trial is lowest, a tenth to a half of it."""
+    lowest = -0.5 * slope * step / (rise / step - slope) if np.isfinite(rise) else 0.0
+    return min(max(lowest, 0.1 * step), 0.5 * step)

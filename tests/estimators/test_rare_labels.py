@@ -1,0 +1,84 @@
+"""Rare labels: a warning of those that are never predicted, and thresholds by held-out F1."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+from kernelfields import ChainCRF, NodeCliques
+from kernelfields.estimators.rare_labels import above_thresholds, half_largest_f1, rare_thresholds
+from kernelfields.serving import ServingError, load_chain
+
+
+def rare_events(seed, n_sequences=80, length=60):
+    """Sequences in which one position in fifty is an event that its input tells of, but not for sure."""
+    random = np.random.default_rng(seed)
+    y = [np.where(random.random(length) < 0.02, "event", "usual") for _ in range(n_sequences)]
+    X = [((labels == "event") * 0.8 + random.normal(size=length))[:, None] for labels in y]
+    return X, y
+
+
+TRAIN, TEST = rare_events(0), rare_events(1)
+
+
+def event_f1(crf):
+    return f1_score(np.concatenate(TEST[1]), np.concatenate(crf.predict(TEST[0])), pos_label="event")
+
+
+@pytest.fixture(scope="module")
+def by_thresholds():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return ChainCRF("linear", decode="f1", random_state=0).fit(*TRAIN)
+
+
+def test_a_rare_label_that_is_never_predicted_is_named_with_what_to_do():
+    with pytest.warns(UserWarning, match=r"never predicted .*'event' \(2\.\d% of the positions\)\. decode='f1'"):
+        crf = ChainCRF("linear", random_state=0).fit(*TRAIN)
+    assert crf.thresholds_ == {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ChainCRF("linear", decode="posterior", random_state=0).fit(*TRAIN)
+
+
+def test_thresholds_find_rare_labels(by_thresholds, tmp_path):
+    assert list(by_thresholds.thresholds_) == ["event"]
+    assert 0.0 < by_thresholds.thresholds_["event"] < 0.5
+    usual = np.concatenate(by_thresholds.predict(TEST[0], decode="posterior"))
+    assert event_f1(by_thresholds) > f1_score(np.concatenate(TEST[1]), usual, pos_label="event") + 0.02
+    marginals = np.concatenate(by_thresholds.predict_marginals(TEST[0]))
+    expected = marginals[:, 0] > by_thresholds.thresholds_["event"]
+    assert np.array_equal(np.concatenate(by_thresholds.predict(TEST[0])) == "event", expected)
+    by_thresholds.save(tmp_path / "rare.safetensors")
+    stored = ChainCRF.load(tmp_path / "rare.safetensors")
+    assert stored.thresholds_ == by_thresholds.thresholds_
+    assert stored.predict(TEST[0]) == by_thresholds.predict(TEST[0])
+    with pytest.raises(ServingError, match="decode='f1' cannot be served"):
+        load_chain(tmp_path / "rare.safetensors")
+
+
+def test_what_cannot_have_thresholds_says_so(by_thresholds):
+    with pytest.raises(ValueError, match="decode='f1' chooses thresholds by short fits"):
+        ChainCRF(cliques=[NodeCliques("linear")], decode="f1").fit(*TRAIN)
+    with pytest.raises(ValueError, match="streams decode by 'viterbi' or 'posterior'"):
+        by_thresholds.stream()
+    with pytest.raises(ValueError, match="decode must be one of"):
+        by_thresholds.predict(TEST[0], decode="f1")
+
+
+def test_half_the_largest_f1_is_that_of_all_thresholds():
+    random = np.random.default_rng(3)
+    p, weights = random.random(200), random.integers(1, 4, size=200).astype(float)
+    truth = random.random(200) < p**2
+    plain = max(f1_score(truth, p >= own, sample_weight=weights) for own in p)
+    assert half_largest_f1(p, truth, weights) == pytest.approx(plain / 2)
+
+
+def test_the_largest_factor_above_a_threshold_wins():
+    marginals = np.array([[0.7, 0.2, 0.1], [0.7, 0.1, 0.2], [0.9, 0.06, 0.04], [0.5, 0.25, 0.25]])
+    thresholds = np.array([1.0, 0.15, 0.1])
+    assert above_thresholds(marginals, thresholds).tolist() == [1, 2, 0, 2]
+    assert above_thresholds(marginals, np.ones(3)).tolist() == [0, 0, 0, 0]
+    found = rare_thresholds(marginals, np.array([0, 1, 0, 0]), np.ones(4), np.array([1]))
+    assert found.tolist() == [1.0, half_largest_f1(marginals[:, 1], np.array([0, 1, 0, 0]), np.ones(4)), 1.0]
