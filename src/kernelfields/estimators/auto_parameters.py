@@ -117,11 +117,13 @@ def kernel_candidates(training: FitState, tied: bool = False, by_node: bool = Fa
     reader = training.reader
     if reader.holds_features or reader.sparse:
         return suitable_kernels(reader, scaled=False)
+    # Of many positions short fits see a part, and linear functions gain least by the rest.
+    simple = ["linear", "rbf"] if training.data.n_positions <= 2 * MOST_POSITIONS else ["rbf"]
     if reader.n_features > FEW_COLUMNS:
-        return ["linear", "rbf"]
+        return simple
     # Collections of a cluster have their labels elsewhere.
     labels_known = by_node or training.data.certain_labels is not None
-    return ["linear", "rbf", "laplacian", *(["forest"] if labels_known and not tied else [])]
+    return [*simple, "laplacian", *(["forest"] if labels_known and not tied else [])]
 
 
 def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None:
@@ -226,10 +228,12 @@ class _Scene:
 
 def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_Scene]:
     """Return the data of pilot fits, and those with further columns; none where there is too little."""
-    most = MOST_OF_FEATURES if training.reader.holds_features else MOST_POSITIONS
-    if pilot_folds(training.data, most, training.groups):
+    features = training.reader.holds_features
+    most = MOST_OF_FEATURES if features else MOST_POSITIONS
+    if pilot_folds(training.data, most, training.groups, once=features):
         drawn = _some_items(training, _DRAWN * most)
-        found = [_Scene(drawn, pilot_folds(drawn.data, most, drawn.groups), {}, scale_candidates(training))]
+        folds = pilot_folds(drawn.data, most, drawn.groups, once=features)
+        found = [_Scene(drawn, folds, {}, scale_candidates(training))]
         if described and (seen := with_windows(estimator, drawn)) is not None:
             folds = pilot_folds(seen.data, most, seen.groups)
             scale: list[dict[str, object]] = [{"scale": True} if seen.scaling else {}]

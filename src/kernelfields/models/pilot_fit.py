@@ -1,6 +1,6 @@
 """Parameters by pilot fits: short fits on a part of the data, judged by what was held out of them.
 
-    scale, kernel      all candidates at one prior variance, the best three along a path of variances of their own
+    scale, kernel      all candidates at two prior variances, the best three along a path of variances of their own
     prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls; else s/10, ...
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
                        them with l1, all without, those seen with l1, until one brings enough
@@ -37,12 +37,12 @@ from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
 from kernelfields.solvers.choice import FitOptions
 
-#: The variance where it cannot be chosen, and that at which candidates are compared first.
-FALLBACK, FIRST = 1.0, 0.1
+#: The variance where it cannot be chosen; candidates are compared first at this one and at a smaller one.
+FALLBACK, SMALL = 1.0, 0.1
 #: The rank of a fit to all data where more does not help.
 MOST_RANK = 500
 #: The rank of pilot fits, how many positions they learn from, and how many where these are features, as of words.
-PILOT_RANK, MOST_POSITIONS, MOST_OF_FEATURES = 200, 5000, 8000
+PILOT_RANK, MOST_POSITIONS, MOST_OF_FEATURES = 300, 5000, 8000
 #: The name of the rank of a pilot fit among its settings: it shows whether more would help, and is never chosen itself.
 TRIED_RANK = "pilot_rank"
 #: What is tried beside candidates and never chosen: the field without edges, and a classifier of single positions.
@@ -53,6 +53,8 @@ _SMALLEST, _LARGEST = 1e-3, 1e5
 _FOLLOWED = 3
 # Other settings have to bring so many nats a position, or this share of the loss if it is less.
 _TIE, _TIE_SHARE = 5e-3, 1e-2
+# What is left out of the weights of a field, or shrunk to zero, has to bring this share.
+_CHANGE = 3e-3
 # A candidate is left where its loss is so many times the least of all others, and more by so many nats; a step along a
 # path where its loss on some folds is so many times that of the settings before.
 _HOPELESS, _FAR, _WORSE = 2.0, 0.2, 1.1
@@ -277,19 +279,19 @@ class Pilot:
         def at(variance: float) -> dict[str, Any]:
             return {**settings, "prior_variance": float(f"{variance:.6g}")}
 
-        best = first = settings["prior_variance"]
-        hopeless = self.loss(at(best)) > _too_much(self._least[-1])
-        for ratio in () if hopeless else (_RATIO, 1.0 / _RATIO):
+        best = first = settings.get("prior_variance", FALLBACK)
+        for ratio in (_RATIO, 1.0 / _RATIO):
             while _SMALLEST <= (variance := best * ratio) <= _LARGEST and self.gains(at(best), at(variance)):
                 best = variance
             if best != first:
                 break
         return at(best)
 
-    def gains(self, before: Settings, after: Settings) -> bool:
-        """Whether other settings bring enough to be worth it."""
+    def gains(self, before: Settings, after: Settings, margin: Callable[[float], float] | None = None) -> bool:
+        """Whether other settings bring enough to be worth it, by default more than a tie."""
+        margin = margin or _tie
         least = self.loss(before)
-        return self.loss(after, before) < least - _tie(least)
+        return self.loss(after, before) < least - margin(least)
 
     def best(self, columns: Sequence[Settings], kernels: Sequence[str], path: bool) -> Settings:
         """Return the settings of the least loss: of columns, then, on the best columns, of kernels, the simplest first.
@@ -297,20 +299,28 @@ class Pilot:
         With a ``path``, the prior variance is the best one. The first of those that others do not gain enough on is
         taken: last digits, and where short fits end by them, make no choice.
         """
-        at: dict[str, Any] = {"prior_variance": FIRST if len(columns) * max(1, len(kernels)) > 1 else FALLBACK}
-        candidates: list[Settings] = [{**own, **(at if path else {})} for own in columns]
         self._n_kinds = len(columns) + max(0, len(kernels) - 1)
+        candidates = [self._at_first(own, path and self._n_kinds > 1) for own in columns]
         if len(kernels) > 1:
             best = self._first_best(candidates)
-            candidates = [own for own in candidates if own is not best]
-            candidates = [*({**best, "kernel": kernel} for kernel in kernels), *candidates]
+            others = [own for own in candidates if own is not best]
+            candidates = [self._at_first({**best, "kernel": kernel}, path) for kernel in kernels] + others
         if path:
-            followed = sorted(range(len(candidates)), key=lambda index: self.loss(candidates[index]))[:_FOLLOWED]
+            followed = [0]
+            if len(candidates) > 1:
+                followed = sorted(range(len(candidates)), key=lambda index: self.loss(candidates[index]))[:_FOLLOWED]
             kept = {_kind(candidates[index]) for index in followed}
             self._stages = {kind: stages for kind, stages in self._stages.items() if kind in kept}
             for index in followed:
-                candidates[index] = dict(self.along_variances(candidates[index]))
+                candidates[index] = self.along_variances(candidates[index])
         return self._first_best(candidates)
+
+    def _at_first(self, settings: Settings, path: bool) -> Settings:
+        """Return settings with the better of two prior variances where there is a path of them."""
+        if not path:
+            return settings
+        usual, small = ({**settings, "prior_variance": variance} for variance in (FALLBACK, SMALL))
+        return small if self.gains(usual, small) else usual
 
     def _first_best(self, candidates: Sequence[Settings]) -> Settings:
         """Return the first candidate that no other gains enough on."""
@@ -322,7 +332,7 @@ class Pilot:
     def improved(self, settings: Settings, changes: Sequence[Settings]) -> Settings:
         """Return settings with the first of the changes that brings enough, if one does."""
         changed = ({**settings, **change} for change in changes)
-        return next((each for each in changed if self.gains(settings, each)), settings)
+        return next((each for each in changed if self.gains(settings, each, lambda loss: _CHANGE * loss)), settings)
 
 
 def _tie(loss: float) -> float:

@@ -7,7 +7,8 @@ seen in many items, not in many positions of one. So
     many items      one fold: a fifth of the positions that are drawn is held out
     fewer           four folds, each item held out once: items differ more than candidates do, and which of two
                     candidates predicts a few items better says little about others
-    fewer than 5    sequences are cut into pieces; of graphs there are no folds, see auto_parameters.py
+    very few        fewer than 3 sequences are cut into pieces; of fewer than 5 graphs there are no folds, see
+                    auto_parameters.py
 
 Of more positions than ``most``, long sequences are cut into pieces, and all items give some before one gives more.
 Labels that are rare are spread over folds. Draws are the same in every fit.
@@ -32,7 +33,7 @@ from kernelfields.engines.engine import PackedData
 Parts: TypeAlias = tuple[PackedData, PackedData]
 
 _LEAST_POSITIONS = 200
-_LEAST_ITEMS = 5
+_LEAST_ITEMS, _LEAST_SEQUENCES = 5, 3
 # Labels of one instance are less informative than as many labels of others.
 _LEAST_INSTANCES = 100
 _N_FOLDS = 4
@@ -43,10 +44,11 @@ _FIRM, _FIRM_POSITIONS = 40, 500
 _PIECES, _LENGTH = 20, 100
 
 
-def pilot_folds(data: PackedData, most: int, groups: np.ndarray | None = None) -> list[Parts]:
+def pilot_folds(data: PackedData, most: int, groups: np.ndarray | None = None, *, once: bool = False) -> list[Parts]:
     """Return parts to learn from, of about ``most`` positions, and parts to judge by; none where there is too little.
 
-    Items of a second part with labels that the first does not have are left out.
+    Items of a second part with labels that the first does not have are left out. ``once`` makes one fold of few items,
+    too: fields that differ in the penalty of weights alone are told apart by few.
     """
     if data.lie_with is not None or data.n_positions < _LEAST_POSITIONS:
         return []
@@ -54,7 +56,8 @@ def pilot_folds(data: PackedData, most: int, groups: np.ndarray | None = None) -
         return []
     units = np.arange(len(data.weights)) if groups is None else np.unique(groups, return_inverse=True)[1]
     data, units = _weighted(data, units)
-    if len(np.unique(units)) < (_LEAST_ITEMS if groups is None else 2):
+    least = 2 if groups is not None else _LEAST_SEQUENCES if isinstance(data, Chains) else _LEAST_ITEMS
+    if len(np.unique(units)) < least:
         if not isinstance(data, Chains):
             return []
         data, _ = in_pieces(data, max(1, data.n_positions // _PIECES))
@@ -66,7 +69,8 @@ def pilot_folds(data: PackedData, most: int, groups: np.ndarray | None = None) -
     sizes = np.bincount(units, data.lengths, minlength=len(rank))[np.argsort(rank)]
     ends = np.cumsum(sizes)
     n_held = int(np.searchsorted(ends, _HELD_OUT * min(ends[-1], most / (1.0 - _HELD_OUT)), side="right"))
-    if n_held >= _FIRM and ends[n_held - 1] >= _FIRM_POSITIONS:
+    firm = n_held >= _FIRM and ends[n_held - 1] >= _FIRM_POSITIONS
+    if firm or (once and n_held >= _LEAST_ITEMS):
         n_all = max(n_held + 1, int(np.searchsorted(ends, ends[n_held - 1] + most, side="right")))
         places = rank[units]
         splits = [(np.flatnonzero((places >= n_held) & (places < n_all)), np.flatnonzero(places < n_held))]
