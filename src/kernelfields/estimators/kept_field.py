@@ -348,7 +348,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
             document["evidence_path"] = [asdict(step) for step in self.evidence_path_.steps]
         return document
 
-    def _without_idle_features(self) -> tuple[Reader, Sequence[Term]]:
+    def _without_idle_features(self) -> tuple[InputReader, Sequence[Term]]:
         """Return the reader and the terms without named features that l1 has left no weight: answers stay the same."""
         from kernelfields.models.documents import idle_features, without_features
 
