@@ -189,7 +189,7 @@ def report(results: Sequence[Result], train: DigitChains, test: DigitChains, n_s
                 f"The fit of the {best.name} field. Every step also gives a lower bound on the minimum. The "
                 "fit ends when value and bound agree to the tolerance: no field in the span of this "
                 "basis is better by more than that.",
-                plot_convergence(best.field.solution_, tol=FINAL_TOL),
+                plot_convergence(best.field),
             ),
             section(
                 "What was learnt about the order of digits",
@@ -268,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.readme_images:
         target = Path(__file__).resolve().parent.parent / "docs" / "images" / "convergence.svg"
         target.parent.mkdir(parents=True, exist_ok=True)
-        picture = plot_convergence(best_of(results).field.solution_, tol=FINAL_TOL)
+        picture = plot_convergence(best_of(results).field)
         picture.savefig(target, metadata={"Date": None})
     console.print(f"Done in {time.perf_counter() - begin:.0f} seconds. Open in a browser:")
     console.print(options.output.resolve().as_uri(), soft_wrap=True)
