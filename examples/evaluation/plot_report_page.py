@@ -76,10 +76,8 @@ _, pairs = field.predict_marginals(X[80:], cliques="edge")
 steps = np.concatenate(pairs).sum(axis=0)
 figure = plt.figure(figsize=(13, 5), layout="constrained")
 left, middle, right = figure.subfigures(1, 3, width_ratios=[1.3, 1.2, 0.9])
-plot_convergence(
-    field.solution_, tol=1e-3, ax=left.subplots(2, 1, sharex=True)
-)
-plot_reliability(evaluation.calibration, ax=middle.subplots())
+plot_convergence(field, ax=left.subplots(2, 1, sharex=True))
+plot_reliability(evaluation, ax=middle.subplots())
 shares = steps / steps.sum(axis=1, keepdims=True)
 plot_heat_map(
     shares,

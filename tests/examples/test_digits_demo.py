@@ -92,6 +92,9 @@ def test_a_small_run_writes_a_report(demo, tmp_path, capsys):
     ):
         assert word in document
     assert document.count('class="strip"') == 8
+    order = [document.index(words) for words in ('class="strip"', "Alone and together", "All fields", "the fit?")]
+    assert order == sorted(order)
+    assert "together " in document[order[1] : order[2]]
 
 
 @pytest.mark.slow

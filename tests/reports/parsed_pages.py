@@ -100,10 +100,10 @@ def texts(svg):
     return [each.text or "" for each in shapes(svg, "text")]
 
 
-def solution_of(values, bounds):
+def solution_of(values, bounds, tol=None):
     """A solution with this history of values and lower bounds."""
     history = [
-        Iteration(i, i + 0.5, 0.1 * i, value, bound, 1.0, 1.0)
+        Iteration(i, i + 0.5, 0.1 * i, value, bound, 1.0, 1.0, tol=tol)
         for i, (value, bound) in enumerate(zip(values, bounds, strict=True))
     ]
     last = history[-1]

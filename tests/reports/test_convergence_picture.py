@@ -15,7 +15,7 @@ VALUES, BOUNDS = [900.0, 400.0, 301.0, 300.1], [-math.inf, 200.0, 299.0, 300.0]
 
 
 def test_value_bound_and_the_band_between_are_the_history():
-    upper, lower = plot_convergence(solution_of(VALUES, BOUNDS), tol=1e-3).axes
+    upper, lower = plot_convergence(solution_of(VALUES, BOUNDS, tol=1e-3)).axes
     bound, value = upper.lines
     np.testing.assert_array_equal(value.get_ydata(), VALUES)
     np.testing.assert_array_equal(value.get_xdata(), [0.5, 1.5, 2.5, 3.5])
@@ -32,14 +32,14 @@ def test_value_bound_and_the_band_between_are_the_history():
 
 
 def test_the_lower_panel_shows_the_gap_and_the_tolerance():
-    solution = solution_of(VALUES, BOUNDS)
-    lower = plot_convergence(solution, tol=1e-3).axes[1]
+    solution = solution_of(VALUES, BOUNDS, tol=1e-3)
+    lower = plot_convergence(solution).axes[1]
     gaps, tol = lower.lines
     np.testing.assert_allclose(gaps.get_ydata(), [each.relative_gap for each in solution.history[1:]])
     np.testing.assert_array_equal(gaps.get_xdata(), [1.5, 2.5, 3.5])
     assert set(tol.get_ydata()) == {1e-3}
     assert [each.get_text() for each in lower.texts] == ["tol = 0.001"]
-    assert len(plot_convergence(solution).axes[1].lines) == 1
+    assert len(plot_convergence(solution_of(VALUES, BOUNDS)).axes[1].lines) == 1
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_the_lower_panel_shows_the_gap_and_the_tolerance():
 )
 def test_degenerate_histories_are_drawn(values, bounds):
     for tol in (None, 1e-3):
-        picture = plot_convergence(solution_of(values, bounds), tol=tol)
+        picture = plot_convergence(solution_of(values, bounds, tol=tol))
         assert "nan" not in picture.markup()
         low, high = picture.axes[0].get_ylim()
         assert np.isfinite([low, high]).all()

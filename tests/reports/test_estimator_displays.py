@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_html_repr
 
 from kernelfields import ChainCRF, EdgeCliques
+from kernelfields.reports import plot_convergence, plot_sequence, plot_transitions
 
 WORDS = [["the", "cat", "sat"], ["the", "dog", "sat", "down"], ["sat", "the", "cat"]]
 TAGS = [["D", "N", "V"], ["D", "N", "V", "P"], ["V", "D", "N"]]
@@ -27,21 +28,41 @@ def words_field():
     return ChainCRF("linear", tol=1e-2, n_jobs=1, constraints=[("P", "D")]).fit(DICTS, TAGS)
 
 
-def test_a_fitted_field_shows_its_summary_and_an_unfitted_one_the_diagram(words_field):
+def test_a_fitted_field_is_the_box_of_scikit_learn_with_one_line_and_the_rest_folded(words_field):
     bundle = words_field._repr_mimebundle_()
-    page = ParsedPage(bundle["text/html"])
+    summary = words_field.summary()
+    assert bundle["text/html"].endswith(summary.folded())
+    page = ParsedPage(summary.folded())
     page.assert_harmless()
-    assert "ChainCRF: 4 labels, 5 input features, 2 clique sets" in page.text
-    assert f"{words_field.certificate_.relative_gap:.2g}" in page.text
+    near = f"within {100 * words_field.certificate_.relative_gap:.2g} % of the best fit"
+    assert f"4 labels, 5 features, {near}" in page.text
+    assert [tag for tag, _ in page.tags if tag in ("details", "summary")][:2] == ["details", "summary"]
     assert [tag for tag, _ in page.tags].count("svg") == 1
     assert "×" in page.text  # the forbidden step
     assert "constraints [('P', 'D')]" in page.text
     assert bundle["text/plain"] == repr(words_field)
-    assert words_field._repr_html_() == bundle["text/html"]
+    for html in (bundle["text/html"], words_field._repr_html_()):
+        assert "sk-top-container" in html
+        assert near in html
     unfitted = clone(words_field)
     for html in (unfitted._repr_html_(), unfitted._repr_mimebundle_()["text/html"]):
         assert "sk-top-container" in html
         assert "kf-inspect" not in html
+
+
+def test_displays_are_their_tables_and_plots_take_a_fitted_field(words_field):
+    summary, shown = words_field.summary(), words_field.show(DICTS[0], tokens=WORDS[0])
+    for display in (summary, words_field.weights(), shown, summary.set_table):
+        assert repr(display) == str(display)
+    history = plot_convergence(words_field).axes[1].lines[-1].get_ydata()
+    assert set(history) == {words_field.solution_.history[-1].tol}
+    drawn = plot_transitions(words_field).markup()
+    assert drawn == summary.transition_picture().markup()
+    assert plot_sequence(words_field, DICTS[0], tokens=WORDS[0]).markup() == plot_sequence(shown).markup()
+    X, y = arrays()
+    field = ChainCRF("linear", edges=EdgeCliques("linear"), tol=1e-2, n_jobs=1).fit(X, y)
+    with pytest.raises(ValueError, match="ChainCRF has no transitions that are the same for all inputs"):
+        plot_transitions(field)
 
 
 def test_text_displays_are_respected(words_field):
@@ -59,7 +80,7 @@ def test_a_field_inside_a_pipeline_keeps_the_diagram(words_field):
 def test_transitions_that_depend_on_inputs_have_no_map():
     X, y = arrays()
     field = ChainCRF("linear", edges=EdgeCliques("linear"), tol=1e-2, n_jobs=1).fit(X, y)
-    page = ParsedPage(field._repr_html_())
+    page = ParsedPage(field.summary().folded())
     assert "svg" not in {tag for tag, _ in page.tags}
 
 

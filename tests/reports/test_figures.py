@@ -25,7 +25,7 @@ from kernelfields.reports.figures import (
 )
 from kernelfields.reports.markup import LIGHT
 
-FIT = solution_of([900.0, 400.0, 301.0, 300.1], [-np.inf, 200.0, 299.0, 300.0])
+FIT = solution_of([900.0, 400.0, 301.0, 300.1], [-np.inf, 200.0, 299.0, 300.0], tol=0.1)
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def test_the_same_data_are_the_same_picture():
 
 
 def test_a_picture_loads_nothing_and_has_no_date():
-    for svg in (points().markup(), plot_convergence(FIT, tol=0.1).markup()):
+    for svg in (points().markup(), plot_convergence(FIT).markup()):
         ParsedPage(f"<body>{svg}</body>").assert_harmless()
         assert "metadata" not in svg
         assert not re.search(r"\d{4}-\d\d-\d\d", svg)
@@ -78,7 +78,7 @@ def test_ids_differ_between_pictures_and_references_are_to_their_own():
 
 
 def test_colours_have_names_that_follow_the_screen():
-    svg = plot_convergence(FIT, tol=0.1).markup()
+    svg = plot_convergence(FIT).markup()
     used = set(re.findall(r"var\(--kf-([a-z-]+),", svg))
     assert {"ink", "muted", "line", "accent", "second"} <= used <= set(LIGHT)
     # A colour stands there only as what to fall back on.

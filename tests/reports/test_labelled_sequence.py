@@ -162,7 +162,17 @@ def test_plotted_entity_types_share_a_hue_and_tags_can_be_told_apart():
 
 
 def test_what_cannot_be_plotted_is_named():
-    with pytest.raises(TypeError, match=r"plot_sequence takes what show\(\) returns"):
+    with pytest.raises(TypeError, match=r"a fitted estimator and a sequence, or what show\(\) returns"):
         plot_sequence([1, 2])
     with pytest.raises(ValueError, match="has no positions"):
         plot_sequence(LabelledSequence([], np.zeros((0, 2)), ["a", "b"]))
+
+
+def test_adjacent_entities_are_not_joined():
+    labels, classes = ["O", "B-X", "B-X", "I-X", "I-X", "O", "O"], ["B-X", "I-X", "O"]
+    marginals = np.eye(3)[[classes.index(label) for label in labels]]
+    (table,) = LabelledSequence(labels, marginals, classes).parts()
+    assert [row[0] for row in table.rows] == ["0", "1", "2", "3 to 4", "5 to 6"]
+    chords = LabelledSequence(["B-flat", "B-flat"], np.ones((2, 1)), ["B-flat"])
+    (table,) = chords.parts()
+    assert [row[0] for row in table.rows] == ["0 to 1"]

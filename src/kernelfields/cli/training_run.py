@@ -41,7 +41,7 @@ from kernelfields.data.text_files import check_writable, input_name, write_whole
 from kernelfields.formats import SequenceFile, read_sequences
 from kernelfields.models.pilot_fit import in_words
 from kernelfields.numerics.wording import counted
-from kernelfields.reports.progress import FitProgress, in_a_sentence
+from kernelfields.reports.progress import FitProgress
 
 if TYPE_CHECKING:
     from kernelfields.cli.models import Field
@@ -192,9 +192,10 @@ class TrainingRun:
             console.info(f"segments of up to {counted(self.crf.max_duration_, self.file.part)}")
         # A fit that ended otherwise has warned already, with the reason.
         why = f"; {solution.message}" if solution.reason in _FINISHED else ""
-        words = in_a_sentence(solution, bounded=solution.history[-1].bounded)
+        # Where labels are partly known there is no bound: the message tells that it is flat.
+        near = f"{solution.nearness}; " if solution.history[-1].bounded else ""
         console.info(
-            f"fit: {words}; {counted(solution.iterations, 'iteration')} of {solution.solver} in "
+            f"fit: {near}{counted(solution.iterations, 'iteration')} of {solution.solver} in "
             f"{solution.seconds:.1f} s{why}"
         )
         console.detail(f"objective {solution.value:.6g}, relative gap {solution.relative_gap:.2g}")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.ragged import Ragged
@@ -358,14 +357,13 @@ class AnsweringField(KeptField[Data, Reader]):
         return self.transitions_
 
     def _repr_html_inner(self) -> str:
-        """Return the HTML of scikit-learn's ``_repr_html_``: of a fitted estimator its summary."""
-        return self.summary()._repr_html_() or "" if self.__sklearn_is_fitted__() else super()._repr_html_inner()
+        """Return the HTML of scikit-learn's ``_repr_html_``; below a fitted estimator is its summary, folded."""
+        return super()._repr_html_inner() + (self.summary().folded() if self.__sklearn_is_fitted__() else "")
 
     def _repr_mimebundle_(self, **settings: object) -> dict[str, str]:
         """Return what a notebook shows, as scikit-learn does."""
-        if self.__sklearn_is_fitted__() and get_config()["display"] == "diagram":
-            return {"text/plain": repr(self), "text/html": self.summary()._repr_html_() or ""}
-        return super()._repr_mimebundle_(**settings)
+        bundle = super()._repr_mimebundle_(**settings)
+        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
     def show(
         self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""

@@ -75,6 +75,12 @@ class Bounded:
         """Gap over the value."""
         return relative_gap(self.value, self.lower_bound)
 
+    @property
+    def nearness(self) -> str:
+        """How near this is to the best fit, in words."""
+        share = 100.0 * max(self.relative_gap, 0.0)
+        return f"within {share:.2g} % of the best fit" if share < 100.0 else "far from the best fit yet"
+
 
 @dataclass(frozen=True)
 class Certificate(Bounded):

@@ -1,7 +1,7 @@
 """Curves: the convergence of a fit, the reliability of probabilities.
 
-    plot_convergence(crf.solution_)
-    plot_reliability(evaluation.calibration)
+    plot_convergence(crf)
+    plot_reliability(evaluation)
 
 Every function draws into the Axes passed as ``ax`` or into a new figure, and returns a Picture (figures.py).
 Relative gaps are clipped to [1e-16, 1e16]: 1e-16 is zero to rounding. Cost: O(points).
@@ -52,17 +52,18 @@ class Calibrated(Protocol):
     expected_error: Estimate
 
 
-def plot_convergence(solution: Solution, ax: AxesOrNone = None, *, tol: float | None = None) -> Picture:
-    """Plot the ``solution_`` of a fitted estimator: value, lower bound and relative gap against passes.
+def plot_convergence(fit: Any, ax: AxesOrNone = None) -> Picture:
+    """Plot the fit of an estimator, or its ``solution_``: value, lower bound and relative gap against passes.
 
     Upper panel: the value and the best lower bound on the minimum so far; for every solver, the minimum lies in
-    the band between them. Lower panel: the relative gap in decades, with the tolerance if passed. One Axes passed as
+    the band between them. Lower panel: the relative gap in decades, with the gap that ends the fit. One Axes passed as
     ``ax`` takes the upper panel alone, two take both. The upper axis is logarithmic once the bound is positive;
     bounds far below the last one are cut off, and those that are still minus infinity are not drawn.
     """
+    solution: Solution = getattr(fit, "solution_", fit)
     history = [iteration for iteration in solution.history if math.isfinite(iteration.value)]
     if not history:
-        raise ValueError("the solution has no history with a finite value; pass the solution_ of a fitted estimator")
+        raise ValueError("the solution has no history with a finite value; pass a fitted estimator")
     description = (
         f"Convergence of {solution.solver}: value {solution.value:.6g}, relative gap "
         f"{solution.relative_gap:.2g} after {counted(solution.passes, 'pass', 'g')}"
@@ -71,7 +72,7 @@ def plot_convergence(solution: Solution, ax: AxesOrNone = None, *, tol: float | 
     with panels(ax, description, (8.4, 4.4), (1,) if alone else (2, 1)) as picture:
         _draw_band(picture.axes[0], history)
         if not alone:
-            _draw_gaps(picture.axes[1], history, tol)
+            _draw_gaps(picture.axes[1], history, history[-1].tol)
         picture.axes[-1].set_xlabel("passes over the data")
         picture.axes[-1].locator_params(axis="x", steps=[1, 2, 5, 10])
     return picture
@@ -119,7 +120,7 @@ def _draw_gaps(panel: Axes, history: Sequence[Iteration], tol: float | None) -> 
     if tol:
         panel.axhline(tol, color=LIGHT["muted"], linestyle=":", linewidth=1)
         at_the_left = {"transform": panel.get_yaxis_transform(), "va": "bottom"}
-        note(panel, 0.02, tol, f"tol = {tol:g}", color=LIGHT["muted"], **at_the_left)
+        note(panel, 0.02, tol, f"tol = {tol:.2g}", color=LIGHT["muted"], **at_the_left)
     decade_axis(panel, [*gaps, tol] if tol else gaps)
     panel.set_ylabel("relative gap")
 
@@ -132,8 +133,9 @@ def plot_reliability(calibration: object, ax: AxesOrNone = None) -> Picture:
     A mark for each bin of confidence stands at its mean confidence and its accuracy, with its interval where there
     is one. On the diagonal the probabilities are calibrated; below it the field is overconfident.
     Above the diagram, in ``picture.axes[0].child_axes[-1]``: the number of positions of each bin, which is the weight
-    of its mark. ``calibration`` is that of an evaluation.
+    of its mark. ``calibration`` is an evaluation, or that part of it.
     """
+    calibration = getattr(calibration, "calibration", calibration)
     if not isinstance(calibration, Calibrated):
         raise ValueError(f"expected the calibration of an evaluation, got {type(calibration).__name__}")
     curve, error_words = calibration.curve, f"expected calibration error {calibration.expected_error:.3f}"

@@ -1,6 +1,7 @@
 """Heat maps: a matrix with the value written in each cell, whose size sets the strength of the colour.
 
-    plot_transitions(crf.transitions_, crf.classes_)
+    plot_transitions(crf)
+    plot_transitions(scores, labels)
     plot_heat_map(confusions, labels, labels, row_name="truth", column_name="predicted")
 
 Cells shrink as the labels grow in number; where numbers no longer fit, a scale of the colours takes their place. Labels
@@ -16,7 +17,7 @@ Cost: O(cells). Fails: ValueError when shapes do not fit the labels or a number 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -68,18 +69,25 @@ def plot_heat_map(
 
 
 def plot_transitions(
-    scores: ArrayLike,
-    labels: Sequence[object],
+    scores: Any,
+    labels: Sequence[object] | None = None,
     forbidden: ArrayLike | None = None,
     ax: AxesOrNone = None,
     *,
     most: int = MOST_LABELS,
 ) -> Picture:
-    """Plot transition scores (L, L) from row to column, such as ``crf.transitions_`` and ``crf.classes_``.
+    """Plot the transition scores of a fitted estimator, or scores (L, L) of labels, from row to column.
 
     Each sign has its colour. Forbidden steps are crossed out; NaN, a step without a weight of its own, is shown as
     a dot. Of more than ``most`` labels those with the strongest scores are shown, and the axis is labelled so.
     """
+    if hasattr(scores, "summary"):
+        model = scores.summary()
+        if model.transitions is None:
+            raise ValueError(f"{model.name} has no transitions that are the same for all inputs: nothing to plot")
+        scores, labels, forbidden = model.transitions, model.labels, model.forbidden
+    if labels is None:
+        raise ValueError("labels must name the rows and columns of the scores; or pass a fitted estimator alone")
     weights, ruled_out = read_transitions(scores, labels, forbidden)
     chosen = strongest_labels(weights, most)
     shown, cells = [labels[index] for index in chosen], np.ix_(chosen, chosen)

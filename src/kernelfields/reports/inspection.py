@@ -31,7 +31,7 @@ import numpy as np
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.figures import Picture
 from kernelfields.reports.heat_maps import MOST_LABELS, plot_transitions
-from kernelfields.reports.markup import Markup, render
+from kernelfields.reports.markup import Markup, notebook, render
 from kernelfields.reports.page import Part, Shown
 from kernelfields.reports.tables import (
     ABSENT,
@@ -143,8 +143,20 @@ class ModelSummary(Shown):
     @property
     def sentences(self) -> list[str]:
         """The certificates in plain words."""
-        known = (certificate for certificate in self.certificates if certificate.relative_gap < 1.0)
-        return [f"the fit is {certificate.sentence}" for certificate in known]
+        known = [certificate for certificate in self.certificates if certificate.relative_gap < 1.0]
+        # Explicit features span their whole RKHS: what is proved for one holds for the other.
+        same = len({certificate.lower_bound for certificate in known}) == 1
+        return [f"the fit is {certificate.sentence}" for certificate in (known[-1:] if same else known)]
+
+    @property
+    def line(self) -> str:
+        """Sizes, and how near the fit is to the best one, in one line."""
+        near = [known.nearness for known in self.certificates[:1] if known.relative_gap < 1.0]
+        return ", ".join([counted(len(self.labels), "label"), counted(self.n_features, "feature"), *near])
+
+    def folded(self) -> str:
+        """Return HTML of the line, which unfolds into the summary, for a notebook."""
+        return notebook([render("folded.html", line=self.line, summary=self.markup())])
 
     @property
     def set_table(self) -> Table:
@@ -185,10 +197,9 @@ class ModelSummary(Shown):
     def __str__(self) -> str:
         words = ", ".join(printable(label) for label in self.first_labels)
         lines = [self.heading, f"labels: {words}{self.more_labels}", f"fit: {self.fit_words}", *self.sentences]
-        for table, prefix in ((self.certificate_table, "among "), (self.set_table, "")):
-            for name, *cells in table.shown_rows():
-                pairs = zip(table.columns[1:], cells, strict=True)
-                lines.append(f"{prefix}{name}: " + ", ".join(f"{column} {cell}" for column, cell in pairs))
+        for name, *cells in self.set_table.shown_rows():
+            pairs = zip(self.set_table.columns[1:], cells, strict=True)
+            lines.append(f"{name}: " + ", ".join(f"{column} {cell}" for column, cell in pairs))
         lines += [*self.choices, *(f"{name} = {value}" for name, value in self.parameters.items())]
         return "\n".join(
             textwrap.fill(printable(line, 10 * TEXT_WIDTH), TEXT_WIDTH, subsequent_indent="    ") for line in lines

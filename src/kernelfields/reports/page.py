@@ -32,6 +32,14 @@ class Shown(Result):
         """Yield what is shown, in order; tables in a list stand side by side in HTML."""
         raise NotImplementedError
 
+    def __init_subclass__(cls) -> None:
+        """Let dataclasses show themselves, not the values of their fields."""
+        super().__init_subclass__()
+        cls.__repr__ = Shown.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         texts = (_text_of(part) for group in self.parts() for part in (group if isinstance(group, list) else [group]))
         return "\n\n".join(filter(None, texts))

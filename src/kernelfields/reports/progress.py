@@ -30,7 +30,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from kernelfields.objective.bounds import Bounded
 from kernelfields.solvers.loop import Iteration
 
 _SECONDS_BETWEEN_LINES = 2.0
@@ -160,16 +159,9 @@ class FitProgress:
         left = estimated_seconds_left(self._history, self._max_iter)
         if self._every_iteration:
             return describe(iteration) + (f"  about {in_words(left)} left" if left else "")
-        words = f"iteration {iteration.iteration}, {in_a_sentence(iteration, bounded=iteration.bounded)}"
+        flat = f"flat to within {100 * iteration.relative_gap:.2g} %"
+        words = f"iteration {iteration.iteration}, {iteration.nearness if iteration.bounded else flat}"
         return words + (f", about {in_words(left)} left" if left else "")
-
-
-def in_a_sentence(reached: Bounded, *, bounded: bool = True) -> str:
-    """Return how near a fit is to the best one; how flat the objective is where it is not ``bounded`` from below."""
-    share = 100.0 * max(reached.relative_gap, 0.0)
-    if not share < 100.0:
-        return "far from the best fit yet"
-    return f"within {share:.2g} % of the best fit" if bounded else f"flat to within {share:.2g} %"
 
 
 def describe(iteration: Iteration) -> str:

@@ -85,7 +85,7 @@ def report_page(
         evaluation=evaluation,
         reliability=plot_reliability(evaluation.calibration) if evaluation and evaluation.calibration else None,
         model=model,
-        convergence=plot_convergence(model.solution, tol=model.tol) if model is not None and fitted else None,
+        convergence=plot_convergence(model.solution) if model is not None and fitted else None,
         transitions=None if model is None else model.transition_picture(),
         # The map of the model shows the transitions already.
         weights=replace(weights, transitions=None, forbidden=None) if weights is not None and drawn else weights,

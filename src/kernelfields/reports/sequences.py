@@ -2,7 +2,7 @@
 
     crf.show(x, tokens=words)          a LabelledSequence: print it, or let a notebook show it
     crf.show(x)                        without words, a time line
-    plot_sequence(crf.show(x))         the marginal probabilities as stacks of coloured bars
+    plot_sequence(crf, x)              the marginal probabilities as stacks of coloured bars
 
     true         ████████▒▒▒▒▒▒▒▒▒▒████████
     wrong                ▌▌
@@ -32,7 +32,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -120,11 +120,17 @@ class LabelledSequence(Shown):
         """Return the token of a position, or its number."""
         return str(position) if self.tokens is None else str(self.tokens[position])
 
+    def begins_entity(self, label: object) -> bool:
+        """Whether a label begins an entity by how labels are written: two of them are two entities, not one run."""
+        named = [str(other) for other in self.classes]
+        return str(label).startswith(("B-", "S-", "U-")) and any(each.startswith(("I-", "E-", "L-")) for each in named)
+
     def parts(self) -> Iterable[Table]:
         """Yield a line for every word, or for every run of positions whose label, and true label, are the same."""
         truth = self.labels if self.truth is None else self.truth
         pairs = list(zip(self.labels, truth, strict=True))
-        stretches = [(t, t + 1) for t in range(len(self))] if self.tokens is not None else runs(pairs)
+        begun = [self.begins_entity(label) or self.begins_entity(true) for label, true in pairs]
+        stretches = [(t, t + 1) for t in range(len(self))] if self.tokens is not None else runs(pairs, begun)
         wrong, probabilities, rows = self.wrong, self.probabilities, []
         for begin, end in stretches[:_MOST_POSITIONS]:
             where = self.word(begin) if end - begin == 1 else f"{begin} to {end - 1}"
@@ -225,23 +231,34 @@ def _plain(entries: object, name: str) -> tuple[object, ...]:
     return tuple(entry.item() if isinstance(entry, np.generic) else entry for entry in entries)
 
 
-def runs(values: Sequence[object]) -> list[tuple[int, int]]:
-    """Return begin and end of every stretch of equal values."""
-    ends = [t for t in range(1, len(values)) if values[t] != values[t - 1]]
+def runs(values: Sequence[object], begun: Sequence[bool] | None = None) -> list[tuple[int, int]]:
+    """Return begin and end of every stretch of equal values; one begins wherever ``begun`` says so."""
+    ends = [t for t in range(1, len(values)) if values[t] != values[t - 1] or (begun is not None and begun[t])]
     return list(zip([0, *ends], [*ends, len(values)], strict=True)) if len(values) else []
 
 
 # ---- pictures
 
 
-def plot_sequence(sequence: LabelledSequence, ax: AxesOrNone = None) -> Picture:
-    """Plot the result of ``show()`` of a fitted estimator: the stacked marginals of every position.
+def plot_sequence(
+    sequence: Any,
+    x: object = None,
+    y: Sequence | None = None,
+    *,
+    tokens: Sequence | None = None,
+    ax: AxesOrNone = None,
+) -> Picture:
+    """Plot a sequence x as a fitted estimator labels it, or the result of ``show()``: the stacked marginals.
 
+    ``y`` and ``tokens`` are its true labels and words, as in ``show``.
     The predicted labels stand above the stacks, wrong ones with a cross and the true label. Only labels that
     are probable somewhere have a colour of their own in the legend; the others share grey.
     """
+    if x is not None and hasattr(sequence, "show"):
+        sequence = sequence.show(x, y, tokens=tokens)
     if not isinstance(sequence, LabelledSequence):
-        raise TypeError(f"plot_sequence takes what show() returns, a LabelledSequence, got {type(sequence).__name__}")
+        kind = type(sequence).__name__
+        raise TypeError(f"plot_sequence takes a fitted estimator and a sequence, or what show() returns, got {kind}")
     if not len(sequence):
         raise ValueError("the sequence has no positions: there is nothing to plot")
     n_positions, truth = len(sequence), sequence.labels if sequence.truth is None else sequence.truth
@@ -337,7 +354,8 @@ def _draw_band(
     names = [str(label) for label in labels]
     segments = (sequence.segments or ()) if name == "predicted" else ()
     chances = {begin: chance for begin, _, _, chance in segments}
-    stretches = [(begin, end) for begin, end, *_ in segments] or runs(names)
+    begun = [sequence.begins_entity(label) for label in names]
+    stretches = [(begin, end) for begin, end, *_ in segments] or runs(names, begun)
     if coarse := len(stretches) > _MOST_RUNS:
         names, chances = list(_most_frequent(names)), {}
         stretches = runs(names)

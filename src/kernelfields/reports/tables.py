@@ -94,7 +94,7 @@ class Row:
         return shade(self.shade) if column is None else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table(Result):
     """Column heads, rows of as many cells, and which columns hold words; the others hold numbers.
 
@@ -130,6 +130,8 @@ class Table(Result):
 
     def __str__(self) -> str:
         return self.text()
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return notebook([self.markup()])
