@@ -106,6 +106,41 @@ def test_the_first_page_begins_with_the_code_of_the_readme():
     assert shown[0][:2] == shown[1]
 
 
+# Rows of the short table of the guide, by those of the whole one.
+SHORT_ROWS = {
+    "probabilities of labels": "marginals",
+    "n best labellings": "predict_nbest",
+    "prediction sets": "ConformalField",
+    "entities": "predict_entities",
+    "label errors": "find_label_errors",
+    "active learning": "rank_for_labelling",
+    "sparse arrays": "sparse",
+    "feature dicts": "feature dicts",
+    "missing labels": "None for unknown labels",
+    "learning in batches": "partial_fit",
+    "streams": "stream",
+    "Laplace approximation": "laplace",
+}
+
+
+def table_rows(page):
+    """Rows of the tables of a page, by their first cell."""
+    lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    rows = [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0]: row[1:] for row in rows}
+
+
+def test_the_short_table_of_the_guide_says_what_the_matrix_says():
+    whole, short = table_rows(DOCS / "matrix.md"), table_rows(DOCS / "guide.md")
+    text = (DOCS / "matrix.md").read_text(encoding="utf-8")
+    numbers = {name: int(number) - 1 for number, name in re.findall(r"^(\d+)\. (.*)$", text, re.MULTILINE)}
+    estimators = short[""]
+    assert set(SHORT_ROWS) <= set(short)
+    for shown, row in SHORT_ROWS.items():
+        cells = ["✓" if whole[row][numbers[name]] == "+" else "–" for name in estimators]
+        assert short[shown] == cells, shown
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 

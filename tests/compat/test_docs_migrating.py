@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from kernelfields.compat import CRF
+from tests.test_docs_pages import assert_prints
 
 PAGE = Path(__file__).parents[2] / "docs" / "migrating.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -20,7 +21,7 @@ def test_the_page_does_what_it_says(tmp_path, monkeypatch, capsys):
         line = page.count("\n", 0, code.start()) + 1
         # Blank lines in front, so that errors point at the line of the page.
         exec(compile("\n" * line + code[2], str(PAGE), "exec"), names)
-        assert capsys.readouterr().out == printed[2], f"the block at line {line} prints something else"
+        assert_prints(capsys.readouterr().out, printed[2])
 
 
 def test_every_parameter_is_on_the_page():

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from kernelfields.cli.app import app
 from kernelfields.features.patterns import FUNCTIONS
+from tests.test_docs_pages import assert_prints
 
 PAGE = Path(__file__).parents[2] / "docs" / "text.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -40,7 +41,7 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch, capsys):
                 assert result.exit_code == 0, result.output
         elif kind == "python":
             exec(compile(text, str(PAGE), "exec"), names)
-    assert capsys.readouterr().out == "".join(text for kind, text in blocks if kind == "text")
+    assert_prints(capsys.readouterr().out, "".join(text for kind, text in blocks if kind == "text"))
     assert (tmp_path / "labelled.tsv").read_text().splitlines()[1].endswith("\tB-PER\tB-PER")
 
 

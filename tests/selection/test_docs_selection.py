@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from kernelfields import ChainCRFCV
+from tests.test_docs_pages import assert_prints
 
 PAGE = Path(__file__).parents[2] / "docs" / "selection.md"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -19,7 +20,7 @@ def test_the_page_does_what_it_says(capsys):
         line = page.count("\n", 0, code.start()) + 1
         # Blank lines in front, so that errors point at the line of the page.
         exec(compile("\n" * line + code[2], str(PAGE), "exec"), names)
-        assert capsys.readouterr().out == printed[2], f"the block at line {line} prints something else"
+        assert_prints(capsys.readouterr().out, printed[2])
 
 
 def test_the_page_names_what_is_searched():
