@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import kernelfields
-from kernelfields import ChainCRF, RingCRF, SegmentCRF, SequenceClassifier, TextFeatures
+from kernelfields import ChainCRF, OutOfFold, RingCRF, SegmentCRF, SequenceClassifier, TextFeatures
 from kernelfields.serving import load_chain
 
 PATTERNS = [
@@ -119,3 +122,56 @@ def test_classes_of_whole_sequences_of_words(tmp_path):
     again = kernelfields.load(tmp_path / "classes.kfm")
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert "Smith" in again.show(X[1])._repr_html_()
+
+
+DOCUMENTS = [
+    ["We study names of cities", "They are hard to find", "Our method finds most of them"],
+    ["Cities are large", "We find them by a method", "Results are good in most cities"],
+    ["Little is known of names", "Our method is new", "Results are good"],
+] * 5
+ROLES = [["aim", "aim", "method"], ["aim", "method", "result"], ["aim", "method", "result"]] * 5
+CLASSIFIED = OutOfFold(make_pipeline(TfidfVectorizer(), LogisticRegression()), cv=3)
+OF_TEXTS = {
+    "auto": "auto",
+    "vectorizer": TfidfVectorizer(stop_words="english", ngram_range=(1, 2)),
+    "counts": CountVectorizer(binary=True),
+    "pipeline": make_pipeline(TfidfVectorizer(), TruncatedSVD(4, random_state=0)),
+    "classifier": CLASSIFIED,
+    "joined": [TfidfVectorizer(), CLASSIFIED],
+}
+
+
+@pytest.mark.parametrize("name", OF_TEXTS)
+def test_documents_of_sentences(name, tmp_path):
+    model = ChainCRF(features=OF_TEXTS[name], random_state=0).fit(DOCUMENTS, ROLES)
+    assert model.score(DOCUMENTS, ROLES) > 0.8
+    assert (
+        model.score([["Names are known", "The method finds them", "Good results"]], [["aim", "method", "result"]]) > 0.6
+    )
+    model.save(tmp_path / "roles.kfm")
+    again = kernelfields.load(tmp_path / "roles.kfm")
+    for own, other in zip(again.predict_marginals(DOCUMENTS), model.predict_marginals(DOCUMENTS), strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-12)
+
+
+def test_texts_by_hand_and_straight_are_one_field():
+    rows = TfidfVectorizer().fit_transform([text for document in DOCUMENTS for text in document]).tocsr()
+    tables = [rows[first : first + 3] for first in range(0, rows.shape[0], 3)]
+    by_hand = ChainCRF(random_state=0).fit(tables, ROLES)
+    straight = ChainCRF(features=TfidfVectorizer(), random_state=0).fit(DOCUMENTS, ROLES)
+    own, other = straight.predict_marginals(DOCUMENTS), by_hand.predict_marginals(tables)
+    np.testing.assert_allclose(np.concatenate(own), np.concatenate(other), rtol=1e-12)
+    for wrong in (["A text alone"], [[1.0, 2.0]]):
+        with pytest.raises(TypeError, match="sequence 0 must be a list of strings"):
+            straight.predict(wrong)
+
+
+def test_text_features_say_that_words_are_texts():
+    with pytest.warns(UserWarning, match="TextFeatures takes each for one word"):
+        TextFeatures().fit(DOCUMENTS)
+
+
+def test_vectorizers_that_are_code_are_not_saved(tmp_path):
+    model = ChainCRF(features=CountVectorizer(tokenizer=str.split, token_pattern=None), random_state=0)
+    with pytest.raises(TypeError, match="cannot hold a CountVectorizer with tokenizer="):
+        model.fit(DOCUMENTS, ROLES).save(tmp_path / "roles.kfm")

@@ -1,6 +1,7 @@
 """Readers: the kind of inputs that a fit was given, so that prediction sees new ones in the same way.
 
     InputReader    lists of arrays (T, d), dense or CSR, of feature dicts or of feature strings    -> Chains
+    TextReader     lists of lists of strings, for transformers that make numbers of them            -> rows
     GraphReader    graphs with features of nodes and of each type of factors                       -> Graphs
     TableReader    one table (n, d), dense or CSR, and what scikit-learn notes of it                -> rows
 
@@ -41,6 +42,7 @@ from kernelfields.data.reading import (
     encode_labels,
     has_no_rows,
     holds_partial,
+    holds_words,
     in_sequences,
     is_empty,
     is_feature_sequences,
@@ -51,6 +53,7 @@ from kernelfields.data.reading import (
 from kernelfields.data.scaling import Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
 from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
+from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.window_statistics import window_names, with_window_columns
 
 # Inputs of so many columns of which less than this share is not zero are taken for features of words and the like.
@@ -381,6 +384,37 @@ class InputReader:
         made = cls(n_features, bool(described["sparse"]), names, None, encoder, allowed=rule, windows=windows)
         made.scaling = Scaling.rebuild(described.get("scaling"), made.n_columns)
         return made
+
+
+@dataclass(eq=False)
+class TextReader(InputReader):
+    """Reader of sequences of strings, which are rows of one column for what makes numbers of them."""
+
+    n_features: int = 1
+
+    def learn_arrays(self, X: Any) -> tuple[Any, np.ndarray]:
+        """Return the strings (N,) of all sequences, and their offsets (S + 1,)."""
+        return self.read_inputs(X)
+
+    def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Any, np.ndarray]:
+        """Return the strings (N,) of all sequences, and their offsets (S + 1,)."""
+        return self.read_inputs(X)
+
+    def read_inputs(self, X: Any) -> tuple[Any, np.ndarray]:
+        """Return the strings (N,) of all sequences, and their offsets (S + 1,)."""
+        for index, sequence in enumerate(X):
+            if isinstance(sequence, str) or not all(isinstance(text, str) for text in sequence):
+                raise TypeError(
+                    f"sequence {index} must be a list of strings, as those of the fit, got {sequence!r:.60}"
+                )
+        texts = list(chain.from_iterable(X))
+        return np.array(texts, dtype=object), offsets_of(np.array([len(x) for x in X]))
+
+
+def reader_of(X: object) -> InputReader:
+    """Return a reader that is to learn the kind of X, for what is fitted to all positions: gaps are no errors."""
+    settings: dict[str, Any] = {"finite": False, "warns": False}
+    return TextReader(**settings) if holds_words(X) else InputReader(**settings)
 
 
 def _are_plain(tables: Any) -> bool:

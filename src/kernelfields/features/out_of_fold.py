@@ -28,7 +28,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelfields.data.graph_reading import GRAPHS, holds_graphs, read_graphs
-from kernelfields.data.readers import InputReader
+from kernelfields.data.readers import InputReader, TextReader, reader_of
 from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, is_feature_sequences
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, labels_by_position
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
@@ -44,6 +44,11 @@ class _Inputs:
     offsets: np.ndarray
     nouns: ItemNames
     form: Callable[[Matrix], Any]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns; strings are one."""
+        return self.rows.shape[1] if self.rows.ndim == 2 else 1
 
     @property
     def is_table(self) -> bool:
@@ -73,10 +78,10 @@ class _Inputs:
 class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn a classifier of positions into a transformer for fields: its log-probabilities.
 
-    Inputs are sequences of arrays or of feature dicts, graphs, of which the features of nodes are replaced, or a table
-    with an input in each row. Attributes after fit: ``estimator_``, fitted to all positions with a known label, its
-    ``classes_``, ``n_features_in_``, and after ``fit_transform`` ``folds_``, the number of the fold of each sequence,
-    graph or row.
+    Inputs are sequences of arrays, of feature dicts or, for pipelines that begin with a vectorizer, of texts; graphs,
+    of which the features of nodes are replaced, or a table with an input in each row. Attributes after fit:
+    ``estimator_``, fitted to all positions with a known label, its ``classes_``, ``n_features_in_``, and after
+    ``fit_transform`` ``folds_``, the number of the fold of each sequence, graph or row.
 
     Parameters
     ----------
@@ -109,14 +114,14 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the estimator to all positions; ``fit_transform`` gives predictions out of fold as well."""
         self._check_fittable()
-        reader = InputReader(finite=False, warns=False)
+        reader = reader_of(X)
         inputs = _rows_of(X, reader, reader.learn_inputs)
         return self._keep(inputs, reader, self._fitted(inputs.rows, *inputs.labels(y), "the fit to all"))
 
     def fit_transform(self, X: Any, y: Any) -> Any:
         """Return predictions out of fold in the form of X, and fit the estimator to all positions."""
         self._check_fittable()
-        reader = InputReader(finite=False, warns=False)
+        reader = reader_of(X)
         inputs = _rows_of(X, reader, reader.learn_inputs)
         rows, (labels, known) = inputs.rows, inputs.labels(y)
         folds = self._folds(X, inputs, labels)
@@ -142,8 +147,8 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         if is_empty(X):
             return []
         inputs, width = _rows_of(X, self._reader, self._reader.read_inputs), self.n_features_in_
-        if inputs.rows.shape[1] != width:
-            raise ValueError(f"X has {inputs.rows.shape[1]} features, but the estimator was fitted with {width}")
+        if inputs.n_columns != width:
+            raise ValueError(f"X has {inputs.n_columns} features, but the estimator was fitted with {width}")
         return inputs.form(self._predictions(self.estimator_, inputs.rows))
 
     def describe(self) -> dict[str, object]:
@@ -162,8 +167,11 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         made._check_parameters()
         made.estimator_, made.classes_ = model, model.classes_
         made.n_features_in_ = int(described["n_features"])
-        made._reader = InputReader.of_names(described["names"], made.n_features_in_, finite=False, warns=False)
+        made._reader = TextReader() if model.takes_texts else made._reader_of(described["names"])
         return made
+
+    def _reader_of(self, names: Any) -> InputReader:
+        return InputReader.of_names(names, self.n_features_in_, finite=False, warns=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each prediction, such as "log p(rain)"."""
@@ -210,7 +218,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         return np.log(np.maximum(made, self.clip))
 
     def _keep(self, inputs: _Inputs, reader: InputReader, model: Any) -> Self:
-        self.estimator_, self._reader, self.n_features_in_ = model, reader, inputs.rows.shape[1]
+        self.estimator_, self._reader, self.n_features_in_ = model, reader, inputs.n_columns
         self.classes_ = model.classes_
         return self
 

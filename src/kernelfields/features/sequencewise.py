@@ -27,10 +27,10 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.readers import InputReader
+from kernelfields.data.readers import InputReader, TextReader, reader_of
 from kernelfields.data.reading import Matrix, is_empty
 from kernelfields.features.folds import known_labels, labels_by_position
-from kernelfields.features.stored_transformers import rebuild_transformer_of, store_transformer
+from kernelfields.features.stored_transformers import rebuild_transformer_of, store_transformer, takes_texts
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
 
 _PASSTHROUGH = "passthrough"
@@ -71,7 +71,8 @@ class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
 class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Wrap ``transformer`` so that it works on lists of sequences, for example in a Pipeline.
 
-    NaN and infinity reach the transformer, so an imputer can be wrapped too. Attributes after fit:
+    NaN and infinity reach the transformer, so an imputer can be wrapped too. Positions may be strings, for example
+    sentences of documents, where the transformer takes such, as TfidfVectorizer does. Attributes after fit:
     ``transformer_``, the fitted copy, ``n_features_in_``, and ``feature_names_in_`` for data frames.
     """
 
@@ -125,11 +126,12 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
         fitted = rebuild_transformer_of(described["transformer"], width)
         made = cls(clone(fitted))
         made.transformer_ = fitted
-        made._read_by(InputReader(width, columns=described["names"], finite=False))
+        texts = takes_texts(described["transformer"])
+        made._read_by(TextReader() if texts else InputReader(width, columns=described["names"], finite=False))
         return made
 
     def _stack_for_fit(self, X: object, y: object) -> tuple[Matrix, np.ndarray | None, np.ndarray]:
-        reader, labels = InputReader(finite=False), None
+        reader, labels = reader_of(X), None
         stacked, offsets = reader.learn_arrays(X)
         if y is not None:
             every, known = known_labels(labels_by_position(y, np.diff(offsets)), np.diff(offsets))

@@ -4,6 +4,7 @@
     trees       decision trees, random forests, extra trees          mean over trees of the shares in x's leaf, also of
                                                                      several labels of yes and no
     boosting    HistGradientBoostingClassifier                       softmax or sigmoid of a sum of leaf values
+    pipelines   of transformers that can be stored and one of these
 
 Trees are stored end to end: node j of tree i is node ``roots[i] + j``, inner nodes send x to the left where
 x[feature] <= threshold, and leaves are their own children. Cost: O(n trees depth) in NumPy for n inputs.
@@ -19,6 +20,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from kernelfields.features.stored_transformers import rebuild_transformer_of, store_transformer, takes_texts
 
 # Links from scores to probabilities: of all classes at once, of two, or of each class against the rest.
 _SOFTMAX, _SIGMOID, _EACH = "softmax", "sigmoid", "each"
@@ -44,6 +48,8 @@ def store_classifier(model: Classifier) -> dict[str, Any]:
     store = _STORES.get(name) if module.startswith("sklearn.") else None
     if isinstance(model, StoredClassifier):
         return model.stored
+    if isinstance(model, Pipeline):
+        return {**store_classifier(model[-1]), "before": store_transformer(model[:-1])}
     if store is None:
         raise TypeError(
             f"a file of data cannot hold a {name}: of classifiers it can hold {', '.join(_STORES)}. Take one of these, "
@@ -60,10 +66,14 @@ class StoredClassifier:
         self.classes_ = np.asarray(stored["classes"])
         if stored["link"] not in _LINKS or stored["kind"] not in ("linear", *_PRECISIONS):
             raise ValueError(f"a stored classifier of the unknown kind {stored['kind']!r}, {stored['link']!r}")
+        before = stored.get("before")
+        self.takes_texts = before is not None and takes_texts(before)
+        self._before = None if before is None else rebuild_transformer_of(before)
 
     def predict_proba(self, X: Any) -> Any:
         """Return probabilities (n, L); a list of (n, 2) for several labels, as scikit-learn does."""
         stored = self.stored
+        X = X if self._before is None else self._before.transform(X)
         if stored["kind"] == "linear":
             return _probabilities(np.asarray(X @ stored["weights"] + stored["intercept"]), stored["link"])
         means = _leaf_sums(X, stored) / (stored["n_rounds"] if stored["kind"] == "trees" else 1)

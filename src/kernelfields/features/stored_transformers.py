@@ -33,7 +33,11 @@ _STATES: dict[str, tuple[str, ...]] = {
     "TruncatedSVD": _DECOMPOSED,
     "VarianceThreshold": ("variances_",),
     "SelectKBest": ("scores_", "pvalues_"),
+    "CountVectorizer": ("vocabulary_",),
+    "TfidfVectorizer": ("vocabulary_", "idf_"),
 }
+#: Those that take texts: what a parameter that is code would do to them is not kept.
+_OF_TEXTS = ("CountVectorizer", "TfidfVectorizer")
 _NAMES = ", ".join((*_STATES, "and pipelines of them"))
 _OUTPUTS = (None, "default", "pandas", "polars")
 
@@ -48,6 +52,14 @@ def store_transformer(transformer: BaseEstimator) -> dict[str, Any]:
         raise TypeError(f"a file of data cannot hold a {name}: of scikit-learn's transformers it can hold {_NAMES}")
     given = {key: value for key, value in transformer.get_params(deep=False).items() if _is_plain(value)}
     state = {key: getattr(transformer, key) for key in _STATES[name] if hasattr(transformer, key)}
+    if name in _OF_TEXTS:
+        usual = type(transformer)().get_params(deep=False)
+        for key, value in transformer.get_params(deep=False).items():
+            if key not in given and value is not usual[key] and key != "vocabulary":
+                raise TypeError(f"a file of data cannot hold a {name} with {key}={value!r:.60}")
+        if given.get("use_idf", True) is False:
+            raise TypeError("a file of data cannot hold a TfidfVectorizer without idf: take a CountVectorizer")
+        state["vocabulary_"] = sorted(transformer.vocabulary_, key=transformer.vocabulary_.__getitem__)
     for key, value in state.items():
         if isinstance(value, BaseEstimator):
             state[key] = store_transformer(value)
@@ -56,15 +68,22 @@ def store_transformer(transformer: BaseEstimator) -> dict[str, Any]:
                 f"a file of data cannot hold a {name} of texts or objects, which has {key} of {value.dtype}"
             )
     output = getattr(transformer, "_sklearn_output_config", {}).get("transform")
-    state["n_features_in_"] = transformer.n_features_in_
+    if name not in _OF_TEXTS:
+        state["n_features_in_"] = transformer.n_features_in_
     return {"class": name, "parameters": given, "state": state, "output": output}
 
 
-def rebuild_transformer_of(stored: Mapping[str, Any], n_features: int) -> Any:
+def takes_texts(stored: Mapping[str, Any]) -> bool:
+    """Whether the transformer that was stored takes texts, and not rows of numbers."""
+    return stored["steps"][0][1]["class"] in _OF_TEXTS if stored["class"] == _PIPELINE else stored["class"] in _OF_TEXTS
+
+
+def rebuild_transformer_of(stored: Mapping[str, Any], n_features: int | None = None) -> Any:
     """Return the transformer that was stored, for inputs of so many columns; errors of any kind if it is not sound."""
-    made = _rebuilt(stored)
+    made, texts = _rebuilt(stored), takes_texts(stored)
+    rows: Any = [""] if texts else np.zeros((1, made.n_features_in_ if n_features is None else n_features))
     # What was forged shows: a transformer of numbers that are not finite, or for other columns, cannot do this.
-    if not np.isfinite(np.asarray(_dense(made.transform(np.zeros((1, n_features)))))).all():
+    if not np.isfinite(np.asarray(_dense(made.transform(rows)))).all():
         raise ValueError("a transformer makes numbers that are not finite")
     return made
 
@@ -77,8 +96,10 @@ def _rebuilt(stored: Mapping[str, Any]) -> Any:
         raise ValueError(f"a transformer of scikit-learn that is not known, {stored['class']!r:.60}")
     # Ranges are tuples in scikit-learn, and lists in a file.
     given = {key: tuple(value) if isinstance(value, list) else value for key, value in stored["parameters"].items()}
-    made = known(**given)
-    for key, value in stored["state"].items():
+    made, state = known(**given), dict(stored["state"])
+    if stored["class"] in _OF_TEXTS:
+        made.vocabulary_ = {str(word): place for place, word in enumerate(state.pop("vocabulary_"))}
+    for key, value in state.items():
         setattr(made, key, _rebuilt(value) if isinstance(value, Mapping) else value)
     if stored["class"] == "SimpleImputer":
         made._fit_dtype = made._fill_dtype = made.statistics_.dtype
@@ -92,9 +113,9 @@ def _class_of(name: object) -> Any:
     if not isinstance(name, str) or name not in _STATES:
         return None
     # Most pipelines have none of them, and these modules take a while to load.
-    from sklearn import decomposition, feature_selection, impute, preprocessing
+    from sklearn import decomposition, feature_extraction, feature_selection, impute, preprocessing
 
-    modules = (decomposition, feature_selection, impute, preprocessing)
+    modules = (decomposition, feature_extraction.text, feature_selection, impute, preprocessing)
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
