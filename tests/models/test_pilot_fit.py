@@ -234,20 +234,20 @@ def test_the_rank_is_the_usual_one_only_where_the_loss_still_falls_with_it():
     model = KernelClassifier(RBF(300.0)).fit(rough, (np.sin(20.0 * rough).prod(axis=1) > 0).astype(int))
     assert model.choices_.chosen["rank"] == 1000
     assert model.basis_["node"].rank == 1000
-    assert any(trial.settings.get("pilot_rank") == 400 for trial in model.choices_.trials)
+    assert any(trial.settings.get("pilot_rank") == 600 for trial in model.choices_.trials)
     assert not any("rank" in trial.settings for trial in model.choices_.trials)
 
 
 def test_choices_are_a_table_with_the_least_loss_first():
     tried = {"kernel": "rbf", "prior_variance": 10.0}
-    trials = Trial({"decode": "viterbi"}, 0.9), Trial(tried, 0.8, 0.31), Trial({**tried, "pilot_rank": 400}, 0.9, 0.3)
+    trials = Trial({"decode": "viterbi"}, 0.9), Trial(tried, 0.8, 0.31), Trial({**tried, "pilot_rank": 600}, 0.9, 0.3)
     lines = str(Choices({**tried, "rank": 500}, trials)).splitlines()
     assert lines == [
         "chosen on held-out data: kernel rbf, prior variance 10, rank 500",
-        "log-loss 0.3000, accuracy 0.900: kernel rbf, prior variance 10, pilot rank 400",
+        "log-loss 0.3000, accuracy 0.900: kernel rbf, prior variance 10, pilot rank 600",
         "log-loss 0.3100, accuracy 0.800: kernel rbf, prior variance 10",
         "accuracy 0.900: decode viterbi",
-        "the other pilot fits have rank 200: where twice that predicts no better, 500 is enough for all data",
+        "the other pilot fits have rank 300: where twice that predicts no better, 500 is enough for all data",
     ]
 
 

@@ -527,7 +527,7 @@ class GraphReader(InputReader):
         tables = given_tables(X)
         self.columns = shared_columns(tables.get(None, ()), "graph")
         self.factors = {kind.name: FactorReader.of(kind, tables.get(kind.name)) for kind in graphs.factors}
-        return self.joined(graphs)
+        return graphs
 
     def read_items(self, X: object) -> Graphs:
         """Return new graphs without labels, dense or sparse as in the fit, but not on its scale."""
@@ -541,7 +541,7 @@ class GraphReader(InputReader):
         self._check_width(graphs.inputs)
         inputs = same_kind(graphs.inputs, self.sparse)
         factors = tuple(self.factors[kind.name].read_factors(kind) for kind in graphs.factors)
-        return self.joined(replace(graphs, inputs=inputs, factors=factors))
+        return replace(graphs, inputs=inputs, factors=factors)
 
     def width(self, clique: CliqueSet) -> int | None:
         """Return how many columns the cliques of a set see; None for factors without features."""
