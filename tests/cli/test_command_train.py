@@ -146,6 +146,27 @@ def test_quiet_says_nothing_and_verbose_every_iteration(folder):
     assert "--quiet and --verbose cannot go together" in run("train", "train.conll", "-q", "-v", code=2).stderr
 
 
+def test_steps_are_counted_and_the_end_has_a_held_out_score_the_labels_and_the_next_command(folder):
+    said = run("train", "train.conll", "--dev", "dev.conll", "-m", "my tags.safetensors").stderr.splitlines()
+    crf, file = ChainCRF.load("my tags.safetensors"), load_model("my tags.safetensors").read("dev.conll")
+    assert [line for line in said if line.startswith("[")] == ["[1/2] fitting", "[2/2] writing"]
+    assert not any("lower bound" in line for line in said)
+    assert said[-5:] == [
+        f"dev.conll: accuracy {crf.score(file.X, file.y):.4f}",
+        "3 labels: DET, NOUN, VERB",
+        "wrote my tags.safetensors, my tags.toml",
+        "next: kernelfields evaluate 'my tags.safetensors' TEST_FILE",
+        "      kernelfields predict 'my tags.safetensors' FILE",
+    ]
+    write_columns_file(folder / "more.conll", sentences(80))
+    result = run("train", "more.conll", "--json")
+    steps = [line for line in result.stderr.splitlines() if line.startswith("[")]
+    assert steps == ["[1/3] choosing settings", "[2/3] fitting", "[3/3] writing"]
+    score = json.loads(result.stdout)["held_out_log_likelihood"]
+    assert score == max(trial.score for trial in ChainCRF.load("model.safetensors").choices_.trials)
+    assert f"probability {np.exp(score):.3f} (log-likelihood {score:.4f})" in result.stderr
+
+
 def test_a_fit_that_ends_short_of_its_tolerance_writes_its_model_and_says_so(folder):
     result = run("train", "train.conll", "--tol", "1e-9", "--max-iter", "2", "-q", code=1)
     assert result.stderr.startswith("warning: solver")

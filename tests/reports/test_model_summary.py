@@ -24,7 +24,6 @@ def small_summary(**changes):
         ),
         "solution": Solution(np.zeros(1), "newton", 2.25, 1.75, 1.0, 3, 3.5, 0.25, "max_iter", history),
         "certificates": (Certificate("span", 2.25, 1.75), Certificate("rkhs", 2.25, 1.5, exact=False)),
-        "tol": 1e-3,
         "parameters": {"rank": "300"},
         "transitions": np.array([[1.0, -1.0], [0.5, 0.0]]),
     }

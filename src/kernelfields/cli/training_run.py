@@ -192,6 +192,8 @@ class TrainingRun:
             console.info(f"segments of up to {counted(self.crf.max_duration_, self.file.part)}")
         # A fit that ended otherwise has warned already, with the reason.
         why = f"; {solution.message}" if solution.reason in _FINISHED else ""
+        if solution.reason == "gap" and (tol := solution.history[-1].tol) is not None:
+            why = f"; it ends at {100 * tol:.2g} %"
         # Where labels are partly known there is no bound: the message tells that it is flat.
         near = f"{solution.nearness}; " if solution.history[-1].bounded else ""
         console.info(

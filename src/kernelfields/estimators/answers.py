@@ -345,7 +345,6 @@ class AnsweringField(KeptField[Data, Reader]):
             certificates=tuple(
                 own for own in self._certificates or () if own.scope == "span" or own.relative_gap < 1.0
             ),
-            tol=self.relative_tolerance,
             choices=str(self.choices_).splitlines() if self.choices_.chosen else (),
             parameters=changed_parameters(self),
             transitions=self._shown_transitions(),

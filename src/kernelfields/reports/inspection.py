@@ -102,7 +102,6 @@ class ModelSummary(Shown):
     sets: Sequence[SetSummary]
     solution: Solution
     certificates: Sequence[Certificate] = ()
-    tol: float | None = None
     choices: Sequence[str] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
     transitions: np.ndarray | None = None
@@ -112,6 +111,11 @@ class ModelSummary(Shown):
     def n_weights(self) -> int:
         """Number of weights of all clique sets."""
         return sum(clique_set.n_weights for clique_set in self.sets)
+
+    @property
+    def tol(self) -> float | None:
+        """The relative gap at which the fit ends; None where something else ends it."""
+        return self.solution.history[-1].tol if self.solution.history else None
 
     @property
     def heading(self) -> str:

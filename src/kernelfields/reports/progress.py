@@ -104,6 +104,8 @@ class FitProgress:
     def _begin(self, text: str, more: int) -> None:
         self._steps += 1
         self._stage = ""
+        if self._live is not None:
+            self._live.update(Text(""))
         self.console.print(f"[{self._steps}/{self._steps + more}] {text}", highlight=False, markup=False)
 
     def _say(self, text: str) -> None:
