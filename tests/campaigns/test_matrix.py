@@ -16,7 +16,7 @@ ASKED = (
     *("predict", "marginals", "predict_nbest", "entropy", "log_likelihood", "score", "known=", "explain", "weights"),
     *("summary", "evaluate", "ConformalField", "save, load", "clone", "one item", "partial_fit", "warm_start"),
     *("predict(decode=...)", "marginals of pairs", "sample", "certify", "float32", "sparse", "feature strings"),
-    *("StartCliques, EndCliques", "edges by features", "window", "basis='gradient'", "cross_val_score"),
+    *("words", "StartCliques, EndCliques", "edges by features", "window", "basis='gradient'", "cross_val_score"),
 )
 QUICK = (
     *("ChainCRF", "SegmentCRF", "GraphCRF", "MultiLabelCRF", "KernelClassifier"),

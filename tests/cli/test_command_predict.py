@@ -138,7 +138,7 @@ def test_pipelines_that_the_command_cannot_use_are_named(models, tmp_path):
     twice = make_pipeline(SequenceUnion([("words", TextFeatures())]), ChainCRF("linear", prior_variance=1.0))
     save(twice.fit(file.X, file.y), tmp_path / "union.kfm")
     failed = run("predict", tmp_path / "union.kfm", models / "test.conll", code=2).stderr
-    assert "is a pipeline that the command cannot use: it takes TextFeatures and a ChainCRF or SegmentCRF" in failed
+    assert "has features that the command cannot use: it takes TextFeatures and a ChainCRF or SegmentCRF" in failed
 
 
 def test_running_text_is_cut_into_words(models, tmp_path):

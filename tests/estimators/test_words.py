@@ -8,10 +8,23 @@ from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 import kernelfields
-from kernelfields import ChainCRF, OutOfFold, RingCRF, SegmentCRF, SequenceClassifier, TextFeatures
+from kernelfields import (
+    ChainCRF,
+    ConformalField,
+    FieldSearchCV,
+    OutOfFold,
+    RingCRF,
+    SegmentCRF,
+    SequenceClassifier,
+    TextFeatures,
+    evaluate,
+    find_label_errors,
+    rank_for_labelling,
+)
 from kernelfields.serving import load_chain
 
 PATTERNS = [
@@ -175,3 +188,63 @@ def test_vectorizers_that_are_code_are_not_saved(tmp_path):
     model = ChainCRF(features=CountVectorizer(tokenizer=str.split, token_pattern=None), random_state=0)
     with pytest.raises(TypeError, match="cannot hold a CountVectorizer with tokenizer="):
         model.fit(DOCUMENTS, ROLES).save(tmp_path / "roles.kfm")
+
+
+def questions(model, inputs, labels, tmp_path):
+    """Ask all that a field of sequences answers; what is written goes through files."""
+    yield "n best", model.predict_nbest(inputs, 2)
+    yield "entropy", model.entropy(inputs)
+    yield "likelihood", model.log_likelihood(inputs, labels)
+    yield "score", model.score(inputs, labels)
+    yield "draws", model.sample(inputs, random_state=0)
+    yield "boundaries", model.predict_boundaries(inputs)
+    known = [[own[0], *[None] * (len(own) - 1)] for own in labels]
+    yield "known", model.predict_marginals(inputs, known=known)
+    yield "filled", str(model.filled(inputs, known))
+    yield "evaluation", str(evaluate(model, inputs, labels, random_state=0))
+    yield "certificate", model.certify(inputs, labels).lower_bound
+    yield "share of the fit", model.share_of_fit(inputs)
+    yield "explanation", str(model.explain(inputs[1], tokens=X[1]))
+    yield "ranking", str(rank_for_labelling(model, inputs, batch=3))
+    yield "evidence", model.laplace(inputs, labels, random_state=0, n_samples=3).value
+    yield "sets", ConformalField(clone(model), cv="cross", random_state=0).fit(inputs, labels).predict_set(inputs)
+    yield "errors", str(find_label_errors(clone(model), inputs, labels, cv=2))
+    yield "search", FieldSearchCV(clone(model), prior_variances=[0.1, 1.0], cv=2).fit(inputs, labels).predict(inputs)
+    batches = clone(model).set_params(kernel="rbf").partial_fit(inputs, labels)
+    yield "batches", batches.partial_fit(inputs, labels).predict_marginals(inputs)
+    yield "continued", clone(model).set_params(warm_start=True).fit(inputs, labels).fit(inputs, labels).entropy(inputs)
+    yield "scores across folds", cross_val_score(clone(model), inputs, labels, cv=2)
+    yield "development set", clone(model).fit(inputs, labels, X_dev=inputs, y_dev=labels).dev_log_likelihoods_
+    yield "onnx inputs", load_chain(saved(model, tmp_path)).inputs.encoded(inputs[0])
+
+
+def saved(model, folder):
+    """Write a model; return the path."""
+    model.save(folder / "model.kfm")
+    return folder / "model.kfm"
+
+
+def test_every_question_takes_words(tmp_path):
+    settings = {"constraints": "bio", "prior_variance": 1.0, "support": "all", "l1": 0.0, "random_state": 0}
+    made = TextFeatures().fit_transform(X)
+    straight, given = ChainCRF(**settings).fit(X, Y), ChainCRF(**settings).fit(made, Y)
+    asked = zip(questions(straight, X, Y, tmp_path), questions(given, made, Y, tmp_path), strict=True)
+    for (name, own), (_, other) in asked:
+        assert_same(own, other, name)
+
+
+def assert_same(own, other, name):
+    """Raise unless two answers are the same, lists of arrays and dicts of them too."""
+    if isinstance(own, dict):
+        assert own.keys() == other.keys()
+        own, other = list(own.values()), list(other.values())
+    if isinstance(own, list | tuple):
+        assert len(own) == len(other), name
+        for first, second in zip(own, other, strict=True):
+            assert_same(first, second, name)
+    elif isinstance(own, float) or (isinstance(own, np.ndarray) and own.dtype.kind == "f"):
+        np.testing.assert_allclose(own, other, err_msg=name)
+    elif isinstance(own, np.ndarray):
+        np.testing.assert_array_equal(own, other, err_msg=name)
+    else:
+        assert own == other, name

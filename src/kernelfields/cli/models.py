@@ -9,8 +9,8 @@ Kernels are a name or a sum of names. Their parameters are numbers, each for eve
     --kernel linear+poly --degree 2       Linear() + Polynomial(degree=2)
 
 A model file holds a ChainCRF or a SegmentCRF with notes on how its files are read and what it was trained by. The
-notes are one more entry of the model's document, so ``load`` of the class reads these files as well. A pipeline of
-``TextFeatures`` and such a model, saved in Python, reads column files by the template of its features.
+notes are one more entry of the model's document, so ``load`` of the class reads these files as well. A model of words,
+or a pipeline of ``TextFeatures`` and a model, saved in Python, reads column files by the template of its features.
 
 Fails: ValueError for unknown labels and for settings that do not fit the format or the kernel, SequenceFileError
 for files of sequences, ModelFileError naming the model file, OSError.
@@ -351,10 +351,12 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
     from kernelfields.models.documents import read_document_of
 
     def rebuild(kind: type[ChainCRF | SegmentCRF], document: dict) -> TrainedModel:
+        if "features" in document:
+            return of_words(kind, document["features"], {**document, "features": []})
         if COMMAND_NOTES not in document:
             raise ModelFileError(
-                f"{path} was written by {kind.kind}.save and has no notes on how its files are read: save a pipeline "
-                "of TextFeatures and the model by kernelfields.save, use it in Python, or train by the command"
+                f"{path} was written by {kind.kind}.save and has no notes on how its files are read: fit it to words, "
+                "use it in Python, or train by the command"
             )
         notes = document[COMMAND_NOTES]
         settings, checksums = from_document(notes["settings"], path)
@@ -364,14 +366,17 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
         return kind.placed(document).set_params(n_jobs=n_jobs, verbose=0)
 
     def rebuild_pipeline(document: dict) -> TrainedModel:
-        steps, described = document["steps"], document["estimator"]
+        described = document["estimator"]
         kind = {kind.kind: kind for kind in (ChainCRF, SegmentCRF)}.get(described["kind"])
+        return of_words(kind, document["steps"], described["document"])
+
+    def of_words(kind: type[ChainCRF | SegmentCRF] | None, steps: list[dict], document: dict) -> TrainedModel:
         first = rebuild_transformer(steps[0]["transformer"]) if len(steps) == 1 else None
         if kind is None or not isinstance(first, TextFeatures):
             raise ModelFileError(
-                f"{path} is a pipeline that the command cannot use: it takes TextFeatures and a ChainCRF or SegmentCRF"
+                f"{path} has features that the command cannot use: it takes TextFeatures and a ChainCRF or SegmentCRF"
             )
-        return TrainedModel(placed(kind, described["document"]), word_reading(first), RunSettings(), {})
+        return TrainedModel(placed(kind, document), word_reading(first), RunSettings(), {})
 
     readers: dict[str, Callable[[dict], TrainedModel]] = {PIPELINE: rebuild_pipeline}
     readers |= {kind.kind: partial(rebuild, kind) for kind in (ChainCRF, SegmentCRF)}

@@ -388,7 +388,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         terms = rebuild_terms(document, spec.n_labels, functions)
         check_widths(terms, reader.width)
         estimator = rebuild_estimator(cls, document["parameters"], functions)
-        if "features" in document:
+        if document.get("features"):
             from kernelfields.estimators.pipelines import rebuild_features
 
             reader.features = rebuild_features(document["features"])

@@ -86,7 +86,7 @@ class SegmentCRF(SequenceField):
     prior_variance : "auto", float or tuple, default "auto"
         As in ChainCRF.
     scale, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
-    warm_start, partial_labels, allowed, ties : as in ChainCRF
+    warm_start, partial_labels, allowed, ties, features : as in ChainCRF
     constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
         What is forbidden between segments, at the ends of sequences, or everywhere. Labels of positions that break a
         scheme of entities are mended as in ChainCRF; labels of segments (begin, end, label) are not.

@@ -11,13 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.constraints import Scheme
 from kernelfields.data.reading import plain_label
 from kernelfields.estimators import ChainCRF, MultiLabelCRF
-from kernelfields.features.text import TextFeatures
 from kernelfields.models.partial import PartialLabels
 from kernelfields.page.items import Known
 from kernelfields.selection.field_search_cv import FieldSearchCV
@@ -60,9 +59,7 @@ def prepared(model: Any, known: list[list[Known]]) -> Any:
 
 def usual_estimator(words: bool, scheme: Scheme | None) -> Any:
     """Return the estimator for words, whose labels may follow a scheme, or for numbers."""
-    if not words:
-        return ChainCRF(random_state=0)
-    return make_pipeline(TextFeatures(), ChainCRF(constraints=None if scheme is None else scheme.name, random_state=0))
+    return ChainCRF(constraints=None if scheme is None or not words else scheme.name, random_state=0)
 
 
 def fitted_or_none(estimator: BaseEstimator | None) -> Any:

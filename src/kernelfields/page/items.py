@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 
 from kernelfields.data.graph_reading import is_networkx, read_graphs
 from kernelfields.data.partial_labels import single_labels
-from kernelfields.data.reading import is_feature_sequences, plain_label
+from kernelfields.data.reading import holds_words, is_feature_sequences, plain_label
 from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
 from kernelfields.numerics.containers import columns_of, n_dimensions, n_rows_of
 from kernelfields.numerics.sparse_rows import is_sparse
@@ -36,6 +36,8 @@ class SequenceItems:
     """Sequences: words, or numbers on a time line; also the base of the others."""
 
     def __init__(self, X: Any, words: Sequence | None, columns: Sequence[str] | None):
+        if words is None and self.drawn == "line" and holds_words(X):
+            words = X
         if words is None and self.drawn == "line" and is_feature_sequences(X):
             words = [[", ".join(list(map(str, own))[:_CELLS]) for own in item] for item in X]
         self.X, self.words, self.columns = X, words, columns

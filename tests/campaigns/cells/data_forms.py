@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields import PartialLabels, SoftTargets
+from kernelfields import PartialLabels, SoftTargets, TextFeatures
 from kernelfields.estimators import LabelShares
 from tests.campaigns.cells.features import feature
 from tests.campaigns.cells.questions import gaps
@@ -87,6 +87,16 @@ def strings(s: Subject) -> None:
         close(answers(s, model, s.pack(new, "strings")), answers(s, other, s.pack(new, "dicts")), _FIT, "answers")
         return
     close(answers(s, model, s.pack(new, "strings")), answers(s, s.fit(binary), s.pack(new)), _FIT, "answers")
+
+
+@feature(_INPUTS, "words")
+def words(s: Subject) -> None:
+    """Fit to words, and compare with lists of their features."""
+    X, new = s.pack(s.items, "words"), s.pack(s.new, "words")
+    labels, made = [item.labels for item in s.items], TextFeatures()
+    model = s.fit_to(s.make(), X, labels, {})
+    other = s.fit_to(s.make(), made.fit_transform(X), labels, {})
+    close(answers(s, model, new), answers(s, other, made.transform(new)), _FIT, "answers")
 
 
 @feature(_INPUTS, "data frames")

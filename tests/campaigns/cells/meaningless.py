@@ -77,7 +77,7 @@ _enter(
 _enter(_OF_LABELS, _DENSITY, "a density has points, and no labels")
 _enter(_SOLVERS, _DENSITY, "a density is fitted by Newton steps with the whole Hessian, which is small")
 _enter(("callbacks", "Checkpoint", "warm_start"), _DENSITY, "a density is fitted in a dozen Newton steps")
-_enter(("feature dicts", "feature strings", "sparse"), _DENSITY, "a density is on a box of real numbers")
+_enter(("feature dicts", "feature strings", "words", "sparse"), _DENSITY, "a density is on a box of real numbers")
 _enter(("window", "an empty item among others", "no items"), _DENSITY, "points have no neighbours, and are not empty")
 _enter(("report",), _DENSITY, "a report shows labels, their weights and how they were evaluated")
 _enter(("optimize='evidence'",), _DENSITY, "held-out points judge a density: GridSearchCV")
@@ -144,9 +144,11 @@ _enter(
     "neighbours are those of the nodes of a graph; WindowFeatures is for sequences",
 )
 _enter(("StructureSearch",), _GRAPHS, "which nodes meet is given with each graph")
-_enter(("feature dicts", "feature strings"), _GRAPHS, "a graph is a dict itself, of arrays and edges")
+_enter(("feature dicts", "feature strings", "words"), _GRAPHS, "a graph is a dict itself, of arrays and edges")
 _enter(
-    ("feature dicts", "feature strings"), _ROWS, "rows of a table are numbers: scikit-learn's DictVectorizer makes them"
+    ("feature dicts", "feature strings", "words"),
+    _ROWS,
+    "rows of a table are numbers: scikit-learn's DictVectorizer makes them",
 )
 _enter(
     ("certify", "certificate_", "laplace", "optimize='evidence'"),

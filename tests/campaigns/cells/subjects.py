@@ -45,7 +45,7 @@ TIGHT: dict[str, Any] = {
     "n_jobs": 1,
     "random_state": 0,
 }
-FORMS = ("arrays", "float32", "sparse", "dicts", "strings", "frames")
+FORMS = ("arrays", "float32", "sparse", "dicts", "strings", "words", "frames")
 N_FEATURES = 3
 
 
@@ -76,6 +76,8 @@ def in_form(x: np.ndarray, form: str) -> Any:
         return [dict(zip(names_of(x), row, strict=True)) for row in x.tolist()]
     if form == "strings":
         return [[name for name, value in zip(names_of(x), row, strict=True) if value > 0] for row in x.tolist()]
+    if form == "words":
+        return ["".join("pm"[int(value > 0)] for value in row) for row in x.tolist()]
     return pd.DataFrame(x, columns=names_of(x))
 
 
@@ -603,7 +605,7 @@ class Frames(Chain):
 
     def pack(self, items: Sequence[Item], form: str = "arrays") -> Any:
         """Return a data frame with ids of sequences."""
-        if form in ("sparse", "strings"):
+        if form in ("sparse", "strings", "words"):
             raise Inexpressible("a data frame has columns of numbers or text")
         rows = [(number, *row) for number, item in enumerate(items) for row in item.x.tolist()]
         frame = pd.DataFrame(rows, columns=["sequence", *names_of(np.empty((0, N_FEATURES)))])
@@ -690,7 +692,7 @@ class Compat(Chain):
 
     def pack(self, items: Sequence[Item], form: str = "arrays") -> Any:
         """Return feature dicts, or strings."""
-        if form in ("sparse", "frames", "float32"):
+        if form in ("sparse", "frames", "float32", "words"):
             raise Inexpressible("sklearn-crfsuite takes feature dicts and strings")
         return [in_form(item.x, "dicts" if form == "arrays" else form) for item in items]
 
