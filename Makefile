@@ -51,11 +51,13 @@ $(DOCS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $(DOCS)
 
-# A warning, an example that fails, an asset from outside or a link to nowhere fails the build.
+# A warning, an example that fails, an asset from outside, a link to nowhere, and with playwright a block that is wider
+# than its column or a search that finds another page first, fails the build.
 docs: $(DOCS)
 	@rm -rf docs/api/generated $(SITE)
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs 2 --builder html --doctree-dir build/doctrees docs $(SITE)
 	$(BIN)/python docs/site/check_site.py $(SITE)
+	$(BIN)/python docs/site/check_browser.py $(SITE)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

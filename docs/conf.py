@@ -82,13 +82,26 @@ html_static_path = ["site/static", str(mathjax_file())]
 html_css_files = ["kernelfields.css"]
 html_show_sourcelink = False
 html_copy_source = False
+WIDE_PAGES = (
+    "paper",
+    "changelog",
+    "guide",
+    "matrix",
+    "migrating",
+    "performance",
+    "results/*",
+)
 html_theme_options = {
     "logo": {"text": "kernelfields"},
     "header_links_before_dropdown": 7,
     "navbar_align": "left",
     "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
-    "secondary_sidebar_items": {"**": ["page-toc"], "paper": []},
+    # Pages of wide tables use the room of the list of sections.
+    "secondary_sidebar_items": {
+        "**": ["page-toc"],
+        **{page: [] for page in WIDE_PAGES},
+    },
     "show_nav_level": 1,
     "show_toc_level": 2,
     "footer_start": ["copyright"],

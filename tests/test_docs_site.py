@@ -106,6 +106,16 @@ def test_the_first_page_begins_with_the_code_of_the_readme():
     assert shown[0][:2] == shown[1]
 
 
+BLOCK = re.compile(r"^```(python|sh|toml|json)\n(.*?)^```$|((?:^    [^\n]*\n)+)", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+def test_code_is_as_wide_as_a_block_of_a_page(page):
+    blocks = ["".join(found[1:]) for found in BLOCK.findall(page.read_text(encoding="utf-8"))]
+    wide = [line for block in blocks for line in block.splitlines() if len(line) > 79]
+    assert not wide, f"{page.name} has code of more than 79 columns: {wide}"
+
+
 # Rows of the short table of the guide, by those of the whole one.
 SHORT_ROWS = {
     "probabilities of labels": "marginals",

@@ -40,7 +40,8 @@ def add_terms(app: Sphinx, docname: str, source: list[str]) -> None:
     """Add the entries of a page at its end."""
     terms = [term for term, page in PAGES.items() if page == docname]
     if terms:
-        source[0] += f"\n\n:::{{index}} {', '.join(terms)}\n:::\n"
+        # A main entry, as marked by "!", comes before all matches of words.
+        source[0] += f"\n\n:::{{index}} {', '.join(f'! {term}' for term in terms)}\n:::\n"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "command.md"
 
 def commands():
     blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return [shlex.split(line) for block in blocks for line in block.splitlines()]
+    return [shlex.split(line) for block in blocks for line in block.replace("\\\n", "").splitlines()]
 
 
 def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
