@@ -225,8 +225,8 @@ def _not_a_position(position: object) -> str:
     kind = type(position).__name__
     if isinstance(position, str | bytes):
         advice = (
-            "Words become features by kernelfields.TextFeatures().fit_transform(X), which a field does that is fitted to "
-            f"words; [{position!r:.60}] is a position whose only feature has this name."
+            "Words become features by kernelfields.TextFeatures().fit_transform(X), as a field that is fitted to "
+            f"words does; [{position!r:.60}] is a position whose only feature has this name."
         )
     elif isinstance(position, Number | np.ndarray):
         advice = _ARRAYS
