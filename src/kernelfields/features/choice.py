@@ -21,6 +21,9 @@ from sklearn.pipeline import Pipeline
 from kernelfields.features.templates import TemplateFeatures, are_symbols, text_template
 from kernelfields.features.text import TextFeatures, hold_texts
 
+# Texts begin with a capital, whose flag shows that a neighbour is there: beginning and end have fewer of them.
+_PLACES = "".join(f":place[{row}]=%capital[{row},0]\n" for row in (-2, -1, 1, 2))
+
 
 def check_transformers(features: object, name: str) -> None:
     """Raise unless ``features`` is a transformer or a list of them."""
@@ -45,16 +48,18 @@ def features_of_words(X: Sequence[Sequence[str]]) -> Any:
     """Return what makes features of strings, as ``kernelfields train`` makes them of the first column of a file."""
     words = set(chain.from_iterable(X))
     if hold_texts(words):
-        return _of_sequences(_usual_for_texts())
+        return _usual_for_texts()
     if are_symbols(words):
         return TemplateFeatures(text_template([[(symbol,) for symbol in words]], [0]).text)
     return TextFeatures()
 
 
 def _usual_for_texts() -> Any:
+    """Return words and pairs of words by tf-idf, and where a text stands: at the beginning or the end, or near it."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    return TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+    words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+    return resolve_features([words, TemplateFeatures(_PLACES)])
 
 
 def _of_sequences(transformer: Any) -> Any:
