@@ -89,6 +89,7 @@ WIDE_PAGES = [
     "matrix",
     "migrating",
     "performance",
+    "single_labels",
     *(f"results/{page.stem}" for page in HERE.glob("results/*.md")),
 ]
 html_theme_options = {
