@@ -82,15 +82,16 @@ html_static_path = ["site/static", str(mathjax_file())]
 html_css_files = ["kernelfields.css"]
 html_show_sourcelink = False
 html_copy_source = False
-WIDE_PAGES = (
+WIDE_PAGES = [
     "paper",
     "changelog",
     "guide",
     "matrix",
     "migrating",
     "performance",
-    "results/*",
-)
+    "single_labels",
+    *(f"results/{page.stem}" for page in HERE.glob("results/*.md")),
+]
 html_theme_options = {
     "logo": {"text": "kernelfields"},
     "header_links_before_dropdown": 7,

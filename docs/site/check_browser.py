@@ -50,7 +50,11 @@ def served(site: Path) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(site)))
+    class Patient(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Go on: a tab that leaves a page closes the connections of the page."""
+
+    server = Patient(("127.0.0.1", 0), partial(Silent, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
