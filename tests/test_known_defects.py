@@ -483,10 +483,8 @@ def test_d10_words_are_told_to_become_features():
     crf, _, _ = tag_words()
     with pytest.raises(TypeError, match=r"position 0.*got '8128' \(str\)\. Words become features by .*TextFeatures"):
         crf.predict([["8128"]])
-    with pytest.raises(
-        ValueError, match=r"where numbers are needed.*TextFeatures\(\)\.fit_transform\(X\) makes them of words"
-    ):
-        ChainCRF().fit([["the", "cat"]], [["D", "N"]])
+    words = [["the", "cat"], ["a", "dog"]]
+    assert ChainCRF().fit(words, [["D", "N"], ["D", "N"]]).predict([["the", "dog"]]) == [["D", "N"]]
 
 
 # ---- D11: scales of columns

@@ -118,7 +118,7 @@ def test_a_summary_says_what_nodes_and_edges_see():
     text = str(fitted("linear").summary())
     assert "one node, explicit features" in text
     assert "one edge, explicit features" in text
-    assert "among all functions of the RKHS" in text
+    assert "of the best field in the whole RKHS" in text
     rough = GraphCRF("linear", inference="trw", **SETTINGS).fit(X, Y)
     assert "among" not in str(rough.summary())
 

@@ -125,7 +125,7 @@ def predicted_marginals(datafit: Datafit, coefficients: Sequence[np.ndarray]) ->
     """Return the probabilities of the labels of all positions, (N, L), for coefficients over all features."""
     parts = [design.compress(full) for design, full in zip(datafit.designs, coefficients, strict=True)]
     member = datafit.family.at(datafit.potentials(parts), workers=datafit.likelihood.workers)
-    return datafit.family.read_back(member.marginals())
+    return datafit.group.joined(datafit.family.read_back(member.marginals()))
 
 
 def fit_field(

@@ -327,7 +327,7 @@ class ConformalField(WrappedField, StoredEstimator):
         return found
 
     def _check_calibrated(self) -> None:
-        if not hasattr(self, "thresholds_"):
+        if "thresholds_" not in vars(self):  # the field inside may have thresholds of its own
             raise NotFittedError(
                 "this ConformalField has no thresholds yet: call conformalize(X_held, y_held) with items that the "
                 "estimator was not fitted to, or fit with cv='cross'"
