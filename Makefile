@@ -66,7 +66,7 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	for script in first_use "fit_speed --large --tol 1e-3" crfsuite_speed graph_speed prediction_speed search_speed \
-		production out_of_core "cluster"; do $(BIN)/python -m benchmarks.$$script || exit 1; done
+		production out_of_core "cluster communication"; do $(BIN)/python -m benchmarks.$$script || exit 1; done
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.campaigns.fuzz
