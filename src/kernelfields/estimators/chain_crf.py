@@ -519,5 +519,5 @@ def _warn_of_rare_labels(labels: np.ndarray, shares: np.ndarray, predicted: np.n
     warnings.warn(
         f"never predicted for held-out data: {named}. decode='f1' predicts rare labels above thresholds of their own, "
         "decode='posterior' or 'viterbi' confirms that the most probable labels are wanted (docs/rare_events.md)",
-        stacklevel=7,
+        stacklevel=8,
     )
