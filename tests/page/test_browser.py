@@ -415,6 +415,7 @@ def test_on_a_phone_everything_is_in_reach(browser, served, tmp_path):
     for kind, points in [("touchStart", steps[:1]), *(("touchMove", [point]) for point in steps[1:]), ("touchEnd", [])]:
         known = [{"x": x, "y": y} for x, y in points]
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": known})
+    page.wait_for_function("document.querySelectorAll('.token.marked').length == 2")  # touches come a little later
     ready(page)
     page.locator("#candidates button").nth(1).tap()
     ready(page)
