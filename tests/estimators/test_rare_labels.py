@@ -34,7 +34,9 @@ def by_thresholds():
 
 
 def test_a_rare_label_that_is_never_predicted_is_named_with_what_to_do():
-    with pytest.warns(UserWarning, match=r"never predicted .*'event' \(2\.\d% of the positions\)\. decode='f1'") as told:
+    with pytest.warns(
+        UserWarning, match=r"never predicted .*'event' \(2\.\d% of the positions\)\. decode='f1'"
+    ) as told:
         crf = ChainCRF("linear", random_state=0).fit(*TRAIN)
     assert crf.thresholds_ == {}
     with warnings.catch_warnings():
