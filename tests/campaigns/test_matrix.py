@@ -37,7 +37,8 @@ def test_quick_cells_work_or_are_refused_in_words(name):
     assert not {feature: verdict.reason for feature, verdict in found.items() if verdict.kind in (UNCLEAR, WRONG)}
     refused = [feature for feature, verdict in found.items() if verdict.kind == REFUSED]
     assert refused == (["partial_fit"] if name == "ExponentialFamilyDensity" else [])
-    assert sum(verdict.kind == WORKS for verdict in found.values()) >= len(ASKED) - 18
+    without_meaning = 18 if name == "ExponentialFamilyDensity" else 17  # words are no points of a density
+    assert sum(verdict.kind == WORKS for verdict in found.values()) >= len(ASKED) - without_meaning
 
 
 # Cells that were refused, unclear or wrong when the matrix was first run, beside those above.

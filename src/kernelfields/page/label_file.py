@@ -39,7 +39,7 @@ class LabelFile:
     @classmethod
     def read_from(cls, path: str, kind: str, options: dict[str, Any]) -> LabelFile:
         """Read a file of a format."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{cls.__name__} must define read_from(path, kind, options)")
 
     def check_label(self, label: str, *, new: bool) -> None:
         """Raise ValueError for a label that would not be read as it was written; ``new`` ones may hold no spaces."""
@@ -64,11 +64,11 @@ class LabelFile:
 
     def written(self, labels: Sequence[Sequence[object]]) -> bytes:
         """Return the content with labels, None where nothing is known, sets of which one is right."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define written(labels)")
 
     def after(self, content: bytes) -> LabelFile:
         """Return the file with the content that was saved."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define after(content)")
 
     def current(self) -> bytes:
         """Return the content that the file has now; empty if it is not there."""
