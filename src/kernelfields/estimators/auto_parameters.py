@@ -230,9 +230,8 @@ def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_
     """Return the data of pilot fits, and those with further columns; none where there is too little."""
     features = training.reader.holds_features
     most = MOST_OF_FEATURES if features else MOST_POSITIONS
-    if pilot_folds(training.data, most, training.groups, once=features):
-        drawn = _some_items(training, _DRAWN * most)
-        folds = pilot_folds(drawn.data, most, drawn.groups, once=features)
+    drawn = _some_items(training, _DRAWN * most)
+    if folds := pilot_folds(drawn.data, most, drawn.groups, once=features):
         found = [_Scene(drawn, folds, {}, scale_candidates(training))]
         if described and (seen := with_windows(estimator, drawn)) is not None:
             folds = pilot_folds(seen.data, most, seen.groups)
@@ -252,7 +251,7 @@ def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_
 def _some_items(training: FitState, most: int) -> FitState:
     """Return the state of a fit to some items of about so many positions, drawn the same way each time."""
     data = training.data
-    if data.n_positions <= most:
+    if data.n_positions <= most or data.lie_with is not None:
         return training
     order = np.random.default_rng(0).permutation(len(data.weights))
     chosen = np.sort(order[: int(np.searchsorted(np.cumsum(data.lengths[order]), most)) + 1])
