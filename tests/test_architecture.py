@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -344,3 +345,9 @@ def test_the_makefile_names_tests_that_exist():
     named = re.findall(r"\btests/[\w/]+(?:\.py)?(?![\w*])", (ROOT / "Makefile").read_text(encoding="utf-8"))
     assert named
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_no_two_files_of_tests_have_one_name():
+    """pytest imports them by their names alone: of two in one process, the second is not collected."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, times in names.items() if times > 1] == []

@@ -162,9 +162,10 @@ def test_steps_are_counted_and_the_end_has_a_held_out_score_the_labels_and_the_n
     result = run("train", "more.conll", "--json")
     steps = [line for line in result.stderr.splitlines() if line.startswith("[")]
     assert steps == ["[1/3] choosing settings", "[2/3] fitting", "[3/3] writing"]
-    score = json.loads(result.stdout)["held_out_log_likelihood"]
-    assert score == max(trial.score for trial in ChainCRF.load("model.safetensors").choices_.trials)
-    assert f"probability {np.exp(score):.3f} (log-likelihood {score:.4f})" in result.stderr
+    choices = ChainCRF.load("model.safetensors").choices_
+    best = min((t for t in choices.trials if t.log_loss is not None), key=lambda trial: trial.log_loss)
+    assert json.loads(result.stdout)["held_out_accuracy"] == best.accuracy
+    assert f"accuracy {best.accuracy:.4f}" in result.stderr
 
 
 def test_a_fit_that_ends_short_of_its_tolerance_writes_its_model_and_says_so(folder):

@@ -57,6 +57,7 @@ def test_what_cannot_see_windows_says_so(tmp_path):
     crf = ChainCRF(window="statistics", **FIXED).fit(X, Y)
     with pytest.raises(ValueError, match=r"a stream sees one position after the other.*fit with window=1"):
         crf.stream()
+    pytest.importorskip("onnx")
     with pytest.raises(ServingError, match="statistics of windows"):
         to_onnx(crf, tmp_path / "model.onnx")
 
