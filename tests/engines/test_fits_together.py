@@ -267,9 +267,9 @@ def exchanged(collective):
 def test_a_pass_takes_one_sum_of_the_gradient_and_one_of_each_trial(processes):
     """Checksums and how far potentials move ride along; some few sums begin and end a fit."""
     for before, during, iterations, trials in processes(exchanged):
-        assert before <= 12
-        assert 10 <= iterations <= trials
-        assert during <= iterations + trials + 20
+        assert before <= 8
+        assert 5 <= iterations <= trials
+        assert during <= iterations + trials + 14
 
 
 def rounds_otherwise(collective):
