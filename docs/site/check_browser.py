@@ -34,7 +34,7 @@ QUERIES = {
     "save model": "production",
     "missing labels": "partial_labels",
     "crowdsourcing": "annotators",
-    "class imbalance": "frames",
+    "class imbalance": "rare_events",
     "CRF layer PyTorch": "layers",
 }
 TOO_WIDE = """() => [...document.querySelectorAll("article pre, article table")]
