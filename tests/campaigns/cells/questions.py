@@ -294,8 +294,7 @@ def explain(s: Subject) -> None:
     law, numbers = s.law(s.model, item), s.numbers(item.labels)
     for place in explanation.positions:
         other = list(numbers)
-        last = place.position + 1 if place.end is None else place.end
-        other[place.position : last] = s.numbers([place.other]) * (last - place.position)
+        other[place.position] = s.numbers([place.other])[0]
         expected = law.log_probability(numbers) - law.log_probability(other)
         total = sum(part.amount for part in place.contributions) + place.more_amount
         close(place.difference, expected, words="difference")
