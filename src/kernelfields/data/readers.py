@@ -31,7 +31,12 @@ from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import GRAPHS, given_tables
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
+from kernelfields.data.label_dictionary import (
+    FittedDictionary,
+    LabelDictionary,
+    readable_again,
+    rebuild_dictionary,
+)
 from kernelfields.data.neighbour_columns import with_neighbour_columns
 from kernelfields.data.partial_labels import LabelWeights, SoftTargets, read_partial_labels
 from kernelfields.data.reading import (
@@ -111,8 +116,8 @@ class InputReader:
     warns: bool = True
     #: Whether NaN and infinity are errors.
     finite: bool = True
-    #: Which labels positions may have, a rule such as a FittedDictionary.
-    allowed: FittedRule | None = None
+    #: Which labels positions may have.
+    allowed: FittedDictionary | None = None
     #: Whether columns of numbers are joined with statistics of windows around each position.
     windows: bool = False
     #: What makes inputs of what users pass, such as features of words; None where these are taken as they come.
@@ -148,11 +153,6 @@ class InputReader:
         return self.scaling is not None
 
     @property
-    def by_position(self) -> bool:
-        """Whether the labels that a position may have depend on that position alone."""
-        return self.allowed is None or self.allowed.by_position
-
-    @property
     def n_columns(self) -> int:
         """Number of columns that are read, with those of windows."""
         return len(self.joined_names([""] * self.n_features))
@@ -174,17 +174,18 @@ class InputReader:
         return self if self.allowed is None else replace(self, allowed=self.allowed.with_labels(places, n_labels))
 
     def with_rule(
-        self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray, *, further: bool = False
+        self, rule: LabelDictionary | None, X: object, y: object, classes: np.ndarray, *, further: bool = False
     ) -> Self:
-        """Return a reader of the same inputs whose rule of allowed labels is learnt from other labelled data.
+        """Return a reader of the same inputs whose dictionary of labels is learnt from other labelled data.
 
-        With ``further`` the rule that is there learns from these as well.
+        With ``further`` the dictionary that is there learns from these as well.
         """
         reader = replace(self, allowed=None)
         if rule is not None:
             X = self.made(X)
             chains = replace(reader, features=None).unscaled().read(X, y, None, classes)
-            reader.allowed = rule.learn_more(self.allowed, X, chains) if further else rule.learn(X, chains, classes)
+            known = self.allowed if further else None
+            reader.allowed = rule.learn(X, chains, classes) if known is None else rule.learn_more(known, X, chains)
         return reader
 
     @staticmethod
@@ -200,7 +201,7 @@ class InputReader:
         *,
         keep_zeros: bool = False,
         classes: np.ndarray | None = None,
-        allowed: AllowedLabelsRule | None = None,
+        allowed: LabelDictionary | None = None,
     ) -> tuple[Any, np.ndarray]:
         """Learn the kind of X; return labelled data and the sorted classes, ``classes`` where they are known.
 
@@ -380,7 +381,7 @@ class InputReader:
         if named is not None and len(named) != n_features:
             raise ValueError("the feature names do not match the number of features")
         encoder = None if named is None else FeatureDictEncoder.from_spec(named)
-        names, rule = None if columns is None else list(columns), rebuild_rule(described.get("allowed"))
+        names, rule = None if columns is None else list(columns), rebuild_dictionary(described.get("allowed"))
         made = cls(n_features, bool(described["sparse"]), names, None, encoder, allowed=rule, windows=windows)
         made.scaling = Scaling.rebuild(described.get("scaling"), made.n_columns)
         return made

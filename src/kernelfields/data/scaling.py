@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.numerics.parameters import Matrix
+from kernelfields.data.reading import Matrix
 
 #: Spreads of columns that differ by more than this factor may have to be brought to one scale.
 MOST_RATIO = 10.0

@@ -12,7 +12,7 @@ import numpy as np
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.constraints import ConstraintMasks, Constraints, find_scheme, guess_scheme, resolve_constraints
-from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
+from kernelfields.data.label_dictionary import LabelDictionary, check_dictionary, readable_again
 from kernelfields.data.partial_labels import SoftTargets, informative
 from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import holds_words, is_sequence
@@ -88,7 +88,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
     constraints: object = parameter(None)
     decode: str = parameter("auto", one_of(*DECODINGS))
-    allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
+    allowed: LabelDictionary | None = parameter(None, or_none(lambda value, name: check_dictionary(value)))
     ties: TiesLike | None = parameter(None)
     features: Any = parameter("auto", check_features)
 
@@ -256,7 +256,7 @@ class ChainCRF(SequenceField):
         solver settings may change from fit to fit, the clique sets may not.
     partial_labels : PartialLabels or None
         How to fit where labels in y are partly known: None for unknown, a set of possible ones, a dict of weights.
-    allowed : LabelDictionary, PrunedBy or None
+    allowed : LabelDictionary or None
         Which labels positions may have, in training and prediction; inference skips the others. docs/many_labels.md.
     ties : LabelSymmetry, list of them, or None
         Labels that share weights by a symmetry of labels and columns, such as transposed chords. docs/ties.md.
@@ -273,7 +273,7 @@ class ChainCRF(SequenceField):
     basis_ : dict, name of a clique set -> its subspace
     coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
-    structure_path_ : StructurePath of a StructureSearch, else None; allowed_ : the dictionary or pruning, or None
+    structure_path_ : StructurePath of a StructureSearch, else None; allowed_ : the dictionary, or None
     features_ : the fitted transformer that makes inputs of X, or None
     dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
