@@ -95,6 +95,54 @@ def test_features_that_cannot_be_used():
         ChainCRF(features=None).fit(X, Y)
 
 
+CLASSES = ["name" if "B-P" in labels else "none" for labels in Y]
+LABELLERS = {kind.kind: (kind, Y) for kind in FIELDS.values()} | {"SequenceClassifier": (SequenceClassifier, CLASSES)}
+SPLIT = "sequence 0 is .*split texts into lists of words"
+WRONG_INPUTS = {
+    "texts": ([" ".join(words) for words in X], SPLIT),
+    "bytes": ([" ".join(words).encode() for words in X], SPLIT),
+    "words in bytes": ([[word.encode() for word in words] for words in X], r"bytes become strings by decode\(\)"),
+    "a number": ([["Anna", 3], *X[1:]], r"sequence 0, position 1: 3 \(int\) is no word, expected a string; make"),
+    "a gap": ([*X[:-1], ["We", "saw", None, "today"]], r"sequence 19, position 2: None \(NoneType\) is no word"),
+    "NaN": ([["Anna", np.nan], *X[1:]], r"sequence 0, position 1: nan \(float\) is no word"),
+    "None": ([*X[:-1], None], r"sequence 19 is None \(NoneType\): make a list of its positions"),
+    "arrays": ([*X[:-1], np.zeros((4, 2))], r"sequence 19, position 0: 0.0 \(float\) is no word"),
+    "sets": ([set(words) for words in X], "make a list of its positions, in their order"),
+    "generators": ([iter(words) for words in X], "make a list of its positions, in their order"),
+    "a generator": (iter(X), "X must be a list of sequences.* Collect the sequences in a list first"),
+    "a table": (np.array([words[:2] for words in X]), r"If its rows are sequences of words, use list\(X\)"),
+    "one text": ("Anna sleeps", "X must be a list of sequences, .* or a list of words, got str"),
+    "an empty one": ([[], *X[1:]], "sequence 0 .*is empty: remove"),
+    "empty ones": ([[] for _ in X], "sequence 0 .*is empty: remove"),
+    "none": ([], "at least one sequence is needed"),
+}
+
+
+@pytest.mark.parametrize("kind", LABELLERS)
+@pytest.mark.parametrize("case", WRONG_INPUTS)
+def test_words_that_cannot_be_fitted(kind, case):
+    estimator, labels = LABELLERS[kind]
+    inputs, message = WRONG_INPUTS[case]
+    with pytest.raises((TypeError, ValueError), match=message):
+        estimator(random_state=0).fit(inputs, labels)
+
+
+@pytest.mark.parametrize("kind", LABELLERS)
+def test_new_inputs_of_another_kind_than_the_words_of_the_fit(kind):
+    estimator, labels = LABELLERS[kind]
+    tables = [np.eye(5)[: len(x)] for x in X]
+    of_words = estimator(random_state=0).fit(X, labels)
+    of_numbers = estimator("linear", prior_variance=1.0, random_state=0).fit(tables, labels)
+    for model, inputs, message in (
+        (of_words, X[0], "split texts into lists of words, and pass one alone as"),
+        (of_words, "Anna sleeps", "X must be a list of sequences of words, got 'Anna sleeps'"),
+        (of_words, tables, r"sequence 0, position 0: 1.0 \(float\) is no word, expected a string"),
+        (of_numbers, X, "X holds words, but this model was fitted on numeric arrays; pass arrays of 5 columns"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            model.predict(inputs)
+
+
 @pytest.mark.parametrize(("lag", "step"), [(2, 1), (4, 1), (3, 2), (2, 50)])
 def test_streams_of_words_answer_as_whole_sequences_do(lag, step):
     model = ChainCRF(random_state=0).fit(X, Y)
@@ -126,10 +174,9 @@ def test_explanations_and_pictures_show_the_words():
 
 
 def test_classes_of_whole_sequences_of_words(tmp_path):
-    classes = ["name" if "B-P" in labels else "none" for labels in Y]
-    model = SequenceClassifier(random_state=0).fit(X, classes)
+    model = SequenceClassifier(random_state=0).fit(X, CLASSES)
     made = TextFeatures().fit_transform(X)
-    piped = SequenceClassifier(random_state=0).fit(made, classes)
+    piped = SequenceClassifier(random_state=0).fit(made, CLASSES)
     np.testing.assert_array_equal(model.predict_proba(X), piped.predict_proba(made))
     model.save(tmp_path / "classes.kfm")
     again = kernelfields.load(tmp_path / "classes.kfm")

@@ -269,10 +269,10 @@ class InputReader:
         refuse_containers(X, "X")
         if self.encoder is not None:
             return self._encoded(X)
-        if is_feature_sequences(X):
+        if (words := holds_words(X)) or is_feature_sequences(X):
             raise ValueError(
-                "X holds feature dicts, but this model was fitted on numeric arrays; pass arrays of "
-                f"{self.n_features} columns"
+                f"X holds {'words' if words else 'feature dicts'}, but this model was fitted on numeric arrays; pass "
+                f"arrays of {self.n_features} columns"
             )
         inputs, offsets = pack_inputs(X, finite=self.finite, width=self.n_features)
         if self.columns is not None or (self.warns and not _are_plain(X)):

@@ -355,8 +355,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
         try:
             data = self._read_beside(training, X, self.training_labels(y))
-        except ValueError as error:
-            raise ValueError(f"development set: {error}") from error
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"development set: {error}") from error
         check_labels(data, training.spec, training.classes)
         return data
 

@@ -25,6 +25,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.chunks import check_sequence
 from kernelfields.data.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.partial_labels import SoftTargets, certain, log_weights, share_right, tells_partly
@@ -34,6 +35,7 @@ from kernelfields.data.reading import (
     check_class_weight,
     is_feature_sequences,
     is_sequence,
+    list_sequences,
     warn_of_minus_one,
 )
 from kernelfields.engines.choice import is_collection
@@ -376,10 +378,7 @@ class _Classes(NamedTuple):
 def _read_classes(X: Any, y: Any) -> _Classes:
     if is_collection(X) or is_collection(y):
         raise ValueError("classes of sequences are read in this process: pass lists; engine='dask' cuts them up")
-    if not is_sequence(X) or not len(X):
-        raise ValueError(
-            f"X must be a list of sequences, each an array (T, d) or a list of feature dicts, got {X!r:.60}"
-        )
+    X = list_sequences(X)
     if isinstance(y, SoftTargets):
         raise ValueError("SoftTargets are for labels of positions: give a dict of weights for each class of y")
     if not is_sequence(y) or len(y) != len(X):
@@ -407,4 +406,6 @@ def _read_classes(X: Any, y: Any) -> _Classes:
 
 def _lengths(X: Any) -> list[int]:
     """Return the lengths of the sequences."""
+    for index, sequence in enumerate(X):
+        check_sequence(sequence, f"sequence {index}")
     return [n_rows_of(sequence) for sequence in X]
