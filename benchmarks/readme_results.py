@@ -262,7 +262,7 @@ def highlights(folder: str = "") -> str:
         ["prominent words, features made by hand", f"{prominent[3]} with RBF", f"linear: {prominent[0]}", "prominence"],
     ]
     return table(
-        ["task", "kernelfields", "beside it", "page"],
+        ["task", "kernelfields", "compared with", "page"],
         [[*line[:-1], f"[{line[-1]}]({folder}{line[-1]}.md)"] for line in lines],
     )
 
