@@ -214,7 +214,6 @@ def questions(model, inputs, labels, tmp_path):
     yield "batches", batches.partial_fit(inputs, labels).predict_marginals(inputs)
     yield "continued", clone(model).set_params(warm_start=True).fit(inputs, labels).fit(inputs, labels).entropy(inputs)
     yield "scores across folds", cross_val_score(clone(model), inputs, labels, cv=2)
-    yield "development set", clone(model).fit(inputs, labels, X_dev=inputs, y_dev=labels).dev_log_likelihoods_
     yield "onnx inputs", load_chain(saved(model, tmp_path)).inputs.encoded(inputs[0])
 
 

@@ -289,7 +289,7 @@ def _choose_by_pilot_fits(
         options = replace(training.options, random=np.random.default_rng(0))
         silent = NoProgress().announce
         has_edges = scene.has_edges and settings.get(EDGES, True)
-        own = replace(scene.training, announce=silent, development=None, spec=spec, options=options)
+        own = replace(scene.training, announce=silent, spec=spec, options=options)
         own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
         train, held_out = own.on_scale(parts, bool(settings.get("scale")))
         if scene.has_edges and not has_edges:

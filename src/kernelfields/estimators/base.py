@@ -104,7 +104,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         sample_weight: object = None,
         *,
         optimize: object = None,
-        held_out: tuple[object, object] = (None, None),
         groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the field; the frame that every ``fit`` shares."""
@@ -129,16 +128,15 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
             keeper: FieldKeeper | None = keep if checkpoints else None
             with blas_threads(self.blas_limit(training.data.n_positions)):
-                training.held_out, training.groups = held_out, self._checked_groups(groups, training.data)
+                training.groups = self._checked_groups(groups, training.data)
                 progress.choosing()
                 chosen = with_chosen_parameters(self, training)
                 progress.fitting()
                 training.cliques = chosen.clique_sets(training)
-                beside = self._place_development(training)
-                sample = training.place(training.data, training.cliques, beside)
+                sample = training.place(training.data, training.cliques)
                 designs, start = chosen._designs(training, sample)
                 options = self._final_options(training, designs)
-                fitted = fit_field(designs, sample, options, start=start, development=training.development, keep=keeper)
+                fitted = fit_field(designs, sample, options, start=start, keep=keeper)
             self.set_fitted(training, fitted)
         warn_of_fit(fitted, self.relative_tolerance, stacklevel=4)
         warn_of_inference(fitted.warnings, stacklevel=5)
@@ -344,38 +342,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Return the options of the fit once its terms are known."""
         return training.options
 
-    def _held_out_data(self, training: FitState[Data, Reader]) -> Data | None:
-        """Return the development set, read as the data of the fit were; None if there is none."""
-        X, y = training.held_out
-        if (X is None) != (y is None):
-            raise ValueError("a development set needs both X_dev and y_dev")
-        if X is None:
-            return None
-        from kernelfields.inference.checks import check_labels
-
-        try:
-            data = self._read_beside(training, X, self.training_labels(y))
-        except ValueError as error:
-            raise ValueError(f"development set: {error}") from error
-        check_labels(data, training.spec, training.classes)
-        return data
-
-    def _read_beside(self, training: FitState[Data, Reader], X: object, y: object) -> Data:
-        """Return labelled data beside those of a fit that is not over yet."""
-        return self._reading(training.reader, training.classes, training.spec).read_data(X, y)
-
-    def _place_development(self, training: FitState[Data, Reader]) -> int:
-        """Put a development set beside the training data, if there is one; return its number of positions."""
-        from kernelfields.models.fit import DevelopmentSet
-
-        data = self._held_out_data(training)
-        if data is None:
-            return 0
-        self._warn_of_repeated_labels(training.repeated, training.reader, data)
-        sample = training.place(data, training.cliques, training.data.n_positions, solved=False)
-        training.development = DevelopmentSet(sample)
-        return data.n_positions
-
     def _optimized(
         self, training: FitState[Data, Reader], sample: Sample, designs: list[Design], start: list[np.ndarray] | None
     ) -> Start:
@@ -403,7 +369,5 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         self.evidence_path_, self.choices_ = training.evidence_path, training.choices
         self._repeated = training.repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
-        development = training.development
-        self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         self.laplace_ = self.continuation_ = None
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)

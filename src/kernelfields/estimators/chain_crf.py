@@ -275,7 +275,6 @@ class ChainCRF(SequenceField):
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
     structure_path_ : StructurePath of a StructureSearch, else None; allowed_ : the dictionary, or None
     features_ : the fitted transformer that makes inputs of X, or None
-    dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
     choices_ : Choices, what was left to the data, and what was tried on held-out ones; scale_ : whether columns came to
         one scale
@@ -385,9 +384,6 @@ class ChainCRF(SequenceField):
 
         return FamilySpec(self._family_kind, len(classes), self._masks(classes))
 
-    def _read_beside(self, training: ChainTraining, X: object, y: object) -> Chains:
-        return training.reader.read(X, y, None, training.classes).for_fit()
-
     def clique_sets(self, training: ChainTraining) -> NamedCliques:
         from kernelfields.models.build import name_cliques
         from kernelfields.models.structure import StructureSearch, learn_chain_cliques
@@ -406,7 +402,6 @@ class ChainCRF(SequenceField):
             self.cliques,
             described,
             training.data,
-            self._held_out_data(training),
             place_chains=training.place,
             options=replace(training.options, watch=None, criteria=None),
             announce=training.announce,

@@ -82,8 +82,8 @@ class FrameCRF(WrappedField, StoredEstimator):
     def fit(self, X: object, y: object = None, **settings: Any) -> Self:
         """Fit the field to a table; ``y``, a label per row or SoftTargets, takes the place of its column of labels.
 
-        ``settings`` go to the ``fit`` of the estimator; ``X_dev`` is a table. Labels may be
-        missing, which is unknown, if ``partial_labels`` of the estimator is given.
+        ``settings`` go to the ``fit`` of the estimator. Labels may be missing, which is unknown, if the estimator has
+        ``partial_labels``.
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
@@ -94,9 +94,6 @@ class FrameCRF(WrappedField, StoredEstimator):
             sequences = replace(reader.learn(X, [""] * len(X)), y=y)  # type: ignore[arg-type]  # a table has a length
         else:
             sequences = reader.learn(X, y, partly=_fits_gaps(estimator))
-        if settings.get("X_dev") is not None:
-            beside = reader.read(settings["X_dev"], settings.get("y_dev"), labelled=True, partly=_fits_gaps(estimator))
-            settings |= {"X_dev": beside.X, "y_dev": beside.y}
         return self._keep(estimator.fit(sequences.X, sequences.y, **settings), reader)
 
     def partial_fit(self, X: object, y: object = None, **settings: Any) -> Self:

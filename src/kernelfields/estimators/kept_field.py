@@ -128,8 +128,6 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     laplace_: LaplaceSamples | None = attribute(None)
     continuation_: Continuation | None = attribute(None)
     evidence_path_: EvidencePath | None = attribute()
-    #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
-    dev_log_likelihoods_: np.ndarray | None = attribute(None)
     choices_: Choices = attribute()
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()

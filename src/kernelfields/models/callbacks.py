@@ -38,8 +38,7 @@ class Storable(Protocol):
 class Checkpoint:
     """A callback of ChainCRF that writes the model to ``path`` every so many ``seconds``, and when the fit ends.
 
-    With a development set the model is the one that was best there. A basis that grows by the gradient cannot have
-    checkpoints.
+    A basis that grows by the gradient cannot have checkpoints.
     """
 
     def __init__(self, path: str | os.PathLike, seconds: float = 60.0):

@@ -291,7 +291,6 @@ def learn_chain_cliques(
     search: StructureSearch,
     base: Sequence[CliqueSet],
     chains: Chains,
-    held_out: Chains | None,
     *,
     place_chains: Callable[[Chains, NamedCliques], Sample],
     options: FitOptions,
@@ -299,7 +298,7 @@ def learn_chain_cliques(
 ) -> tuple[NamedCliques, StructurePath]:
     """Return the named clique sets that a search chose, and its path; ``place_chains`` puts chains where fits run.
 
-    Without ``held_out`` chains, a share of the training sequences is set aside to score each step.
+    A share of the training sequences is set aside to score each step, unless ``search.validation`` is zero.
     """
     search.check()
     if not isinstance(search.candidates, list | tuple):
@@ -310,7 +309,8 @@ def learn_chain_cliques(
     named = name_cliques([*base, *search.candidates])
     # A sum of kernels is several sets, so the number of base sets is known only after naming.
     n_base = len(name_cliques(base))
-    if held_out is None and search.validation > 0:
+    held_out = None
+    if search.validation > 0:
         train, held = search.split(chains.n_sequences, options.random, "sequences")
         chains, held_out = chains.subset(train), chains.subset(held)
     sample = place_chains(chains, named)

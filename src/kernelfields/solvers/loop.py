@@ -20,7 +20,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -39,7 +38,6 @@ REASONS = {
     "float type allows (dtype='float64' goes further)",
     "interrupted": "interrupted; the best estimate so far was kept",
     "callback": "a callback asked to stop",
-    "early": "the development set did not improve for five iterations; the best fit was kept",
 }
 
 
@@ -202,15 +200,6 @@ class DirectionRule:
 Watcher = Callable[[Iteration], object]
 
 
-class Monitor(Protocol):
-    """Sees every point; may stop the fit, and says which point was best by a measure of its own."""
-
-    best: Point | None
-
-    def __call__(self, point: Point) -> bool:
-        """Take note of a point; True to stop."""
-
-
 #: Called after each iteration with a function that returns the Solution as an interrupt there would leave it.
 Keeper = Callable[[Callable[[], Solution]], None]
 
@@ -244,14 +233,13 @@ def minimize(
     enough: float = 0.0,
     max_iter: int = 1000,
     watch: Watcher | None = None,
-    monitor: Monitor | None = None,
     keep: Keeper | None = None,
     bound: LowerBound | MixedBound | StationaryBound | None = None,
 ) -> Solution:
     """Minimise the negative log-posterior until the relative duality gap is below ``tol``, or the gap below ``enough``.
 
     An interrupt (Ctrl-C) ends the loop like any other reason: the last accepted point is returned. The value
-    never increases from step to step, so the last point is the best one, unless a ``monitor`` prefers another.
+    never increases from step to step, so the last point is the best one.
     ``bound`` is a bound of this objective to go on with.
     """
     begin = time.perf_counter()
@@ -287,17 +275,15 @@ def minimize(
         after = SETTLED_AFTER if posterior.has_l1 else APPROXIMATELY_SETTLED_AFTER
         return len(history) > after and has_settled(history[-1 - after], history[-1], tol, enough)
 
-    def visit(point: Point, step: float) -> tuple[bool, bool]:
-        """Show a point to everybody; say whether a callback wants to stop, and whether the monitor does."""
-        wishes = record(point, step), monitor is not None and monitor(point)
+    def visit(point: Point, step: float) -> bool:
+        """Show a point to everybody; say whether a callback wants to stop."""
+        stop_asked = record(point, step)
         if keep is not None:
             keep(lambda: outcome(point, "interrupted"))
-        return wishes
+        return stop_asked
 
     def outcome(point: Point, reason: str) -> Solution:
         """Return the solution if the fit ends here."""
-        if monitor is not None and monitor.best is not None:
-            point = monitor.best
         return Solution(
             theta=point.theta,
             solver=rule.name,
@@ -315,7 +301,7 @@ def minimize(
     try:
         start = posterior.datafit.group.start(start, posterior.size)
         point = posterior.at(rule.first_point(posterior) if start is None else start)
-        stop_asked, stalled = visit(point, 0.0)
+        stop_asked = visit(point, 0.0)
         rule.begin(point)
         while True:
             if ends(history[-1], slack * tol, slack * enough):
@@ -324,8 +310,6 @@ def minimize(
                 reason = "settled"
             elif stop_asked:
                 reason = "callback"
-            elif stalled:
-                reason = "early"
             elif len(history) > max_iter:
                 reason = "max_iter"
             else:
@@ -337,7 +321,7 @@ def minimize(
                 else:
                     rule.learn(point, following)
                     point = following
-                    stop_asked, stalled = visit(point, step)
+                    stop_asked = visit(point, step)
                     continue
             break
     except KeyboardInterrupt:
