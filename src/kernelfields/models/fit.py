@@ -187,7 +187,7 @@ def _with_criteria(
     if not criteria.labelled:
         return whole, whole.expanded(np.zeros(whole.size)), options
     options.report("fitting to the labels alone, then to the expected shares as well")
-    supervised = _solve(posterior, sample, replace(options, completion=None), None, None, None)
+    supervised = _solve(posterior, sample, replace(options, completion=None), None, None)
     if supervised.reason in ("interrupted", "callback"):
         options = replace(options, watch=_interrupt if supervised.reason == "interrupted" else _stop)
     return whole, posterior.expanded(supervised.theta), options
