@@ -595,7 +595,7 @@ class TableReader(InputReader):
 
     def read_rows(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
         """Return new X (n, d) of the kind and scale of the fit, and y (n,), if it is given, checked."""
-        inputs, targets = _validated(estimator, X, y, reset=False)
+        inputs, targets = _validated(estimator, self.made(X), y, reset=False)
         inputs = same_kind(inputs, self.sparse)
         return inputs if self.scaling is None else self.scaling(inputs), targets
 

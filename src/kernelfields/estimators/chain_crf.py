@@ -96,11 +96,10 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         """Return the reader of a fit that begins."""
         return self._reads(features=features_for(self.features, X), windows=self.window == STATISTICS)
 
-    def made_by(self, features: Any) -> Self:
-        """Let a fitted transformer make the inputs of what users pass, where the fit was given its inputs."""
-        self._reader = replace(self._reader, features=features)
-        self.features_ = features
-        return self
+    def behind(self, transformer: Any) -> Self:
+        field = super().behind(transformer)
+        field.features = field.features_ = field._reader.features
+        return field
 
     @property
     def _seen_around(self) -> int | tuple[int, int]:

@@ -161,8 +161,15 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         else:
             field.set_params(tol=_GUESS_TOLERANCE).fit(X, states, sample_weight)
             field.set_params(tol=self.tol, warm_start=True).fit(X, possible, sample_weight)
-        self.classes_, self.estimator_ = classes, field.set_params(warm_start=False).made_by(features)
+        field.set_params(warm_start=False)
+        self.classes_, self.estimator_ = classes, field if features is None else field.behind(features)
         return self
+
+    def behind(self, transformer: Any) -> Self:
+        model = copy.copy(self)
+        model.estimator_ = self.estimator_.behind(transformer)
+        model.features = model.estimator_.features
+        return model
 
     def _possible_states(self, read: _Classes) -> list[list]:
         """Return what is known of the states of each sequence: the class decides them from the first position on."""
