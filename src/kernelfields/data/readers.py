@@ -219,9 +219,15 @@ class InputReader:
         return replace(data, allowed=self.allowed.lists(X, data)).for_fit(), known
 
     def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
-        """Return data of new inputs; labelled ones if y is given, with labels among ``classes``."""
-        X = self.made(X if self.allowed is None else readable_again(X))
-        data: Any = self.joined(self.read_items(X))
+        """Return data of new inputs; labelled ones if y is given, with labels among ``classes``.
+
+        X may be items that were read already, as ``read_items`` returns them.
+        """
+        if isinstance(X, self.packs):
+            data: Any = self.joined(X)
+        else:
+            X = self.made(X if self.allowed is None else readable_again(X))
+            data = self.joined(self.read_items(X))
         if y is not None:
             data, _ = self._labelled(data, y, sample_weight, classes)
         data = data if self.allowed is None else replace(data, allowed=self.allowed.lists(X, data))
