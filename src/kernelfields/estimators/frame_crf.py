@@ -58,7 +58,8 @@ class FrameCRF(WrappedField, StoredEstimator):
     label : name of the column of labels, default "label"
     features : list of names of columns, or None
         None takes all others. Numbers and booleans become arrays; with text or categories among them a position is a
-        feature dict, one-hot where it is text.
+        feature dict, one-hot where it is text. Of up to 64 such features the numbers keep their kernel and scale where
+        ``kernel`` is "auto", and the others have a linear part, if they predict held-out sequences better with it.
     sort : bool or name of a column, default False
         True for rows that are not together, taken in their order; a name sorts the rows of a sequence by that column,
         such as a time.
