@@ -111,8 +111,7 @@ html_theme_options = {
     "pygments_dark_style": "a11y-dark",
 }
 html_sidebars = {
-    page: []
-    for page in ("index", "install", "migrating", "paper", "recipes")
+    page: [] for page in ("index", "install", "migrating", "paper", "recipes")
 }
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
