@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
-    from kernelfields.estimators.pruning import PrunedBy
     from kernelfields.estimators.ring_crf import RingCRF
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
@@ -34,7 +33,6 @@ __all__ = [
     "LabelShares",
     "LabelledFeature",
     "MultiLabelCRF",
-    "PrunedBy",
     "RingCRF",
     "SegmentCRF",
     "SequenceClassifier",
@@ -49,7 +47,6 @@ __getattr__, __dir__ = lazy_names(
         "graph_crf": ["GraphCRF"],
         "kernel_classifier": ["KernelClassifier"],
         "multilabel_crf": ["MultiLabelCRF"],
-        "pruning": ["PrunedBy"],
         "ring_crf": ["RingCRF"],
         "segment_crf": ["SegmentCRF"],
         "sequence_classifier": ["SequenceClassifier"],

@@ -31,8 +31,6 @@ from kernelfields.data.spans import SpanRules
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.chain_crf import ChainTraining, SequenceField
 from kernelfields.estimators.edges import clique_set
-from kernelfields.estimators.inspecting.explanations import checked_places
-from kernelfields.estimators.inspecting.segments import SegmentSettings, explain_segments
 from kernelfields.estimators.questions import Ranked, Seed
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.checks import check_labels, check_lengths
@@ -129,7 +127,7 @@ class SegmentCRF(SequenceField):
         return cliques
 
     def clique_sets(self, training: ChainTraining) -> NamedCliques:
-        return name_cliques(self._described_cliques(training.spec.max_duration))
+        return name_cliques(self._beside_categories(self._described_cliques(training.spec.max_duration), training))
 
     # ---- data
 
@@ -335,45 +333,12 @@ class SegmentCRF(SequenceField):
         labels = read_segments([segments])[0][0]
         return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, truth, caption, segments)
 
-    def explain(  # type: ignore[override]  # what is explained are segments
-        self,
-        x: object,
-        y: object = None,
-        top: int = 5,
-        against: object = None,
-        *,
-        feature_names: Sequence[str] | None = None,
-        positions: Sequence[int] | None = None,
-        top_positions: int = 3,
-    ) -> Explanation:
-        """Return, for one sequence, what moved the label of each segment and away from which other label.
-
-        A segment is compared with the segmentation in which its positions have the other label, and join the segments
-        beside them that have it too. The contributions add up to the difference of their log-probabilities: those of
-        positions, of durations, and of transitions. Each rule that makes the other segmentation
-        impossible contributes infinity.
-
-        Parameters
-        ----------
-        x : one sequence, in the form the model was fitted on
-        y : its labels or segments; None for the most probable segmentation
-        top : how many features to list for each segment, the largest by size; others than features always are
-        against : a label, or a list with one per segment, to compare with; None for the most probable besides y
-        feature_names : names of the input features, as in :meth:`weights`
-        positions : explain the segments that hold one of these positions, such as [3]; None for all segments
-        top_positions : how many positions to list for each kernel without explicit features, the largest by size
-        """
-        check_is_fitted(self, "field_")
-        data = self._one_item(x, y, "explain")
-        if y is not None:
-            if data.partial is not None:
-                raise ValueError("explain needs all labels of y, or None for those of the most probable segmentation")
-            check_labels(data, self.field_.spec, self.classes_)
-        names = self._feature_names(self.field_.terms[0], feature_names)
-        answers = self.field_.answers(data, Workers(1))
-        places = checked_places(positions, data.n_positions, "position")
-        chosen = SegmentSettings(top, against, top_positions, frozenset(places))
-        return explain_segments(self.field_, answers, self.classes_.tolist(), names, chosen)
+    def explain(self, x: object, *arguments: object, **settings: object) -> Explanation:
+        """Raise ValueError: a segment has its score as a whole, and another label at one position would cut it."""
+        raise ValueError(
+            "SegmentCRF has no explanations of single labels: weights() lists its weights, predict_nbest(X, k) the "
+            "segmentations that came next"
+        )
 
     # ---- files
 

@@ -24,7 +24,7 @@ _SOLVERS = tuple(
 )
 _CLIQUES = ("LabelNgrams", "OrderCliques", "SkipCliques", "StartCliques, EndCliques")
 _PARTLY = ("None for unknown labels", "sets of labels", "weights of labels", "SoftTargets")
-_ALLOWED = ("allowed: LabelDictionary", "allowed: PrunedBy")
+_ALLOWED = ("allowed: LabelDictionary",)
 _PRODUCTION = ("load_chain (NumPy alone)", "ONNX")
 _OF_LABELS = (
     *("predict", "predict(decode=...)", "marginals", "marginals of pairs", "predict_nbest", "filled", "known="),
