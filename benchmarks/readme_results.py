@@ -1,4 +1,4 @@
-"""Tables of results for the README and docs/results/index.md, made from the files of experiments and benchmarks.
+"""Tables of results for the README, docs/engines.md and docs/results/index.md, made from the files of results.
 
     python -m benchmarks.readme_results
 
@@ -198,6 +198,31 @@ def engines() -> str:
     return table(["engine", "data", "figure"], lines)
 
 
+def device_fits() -> str:
+    """Return the table of whole fits on one GPU."""
+    chains = "`ChainCRF`, {:,} synthetic positions, 128 binary features, 26 labels, cubic"
+    lines = [
+        [
+            chains.format(row["n_positions"])
+            if row["data"] == "synthetic"
+            else f"`ChainCRF`, {row['data']} (error {row['test_error']:.2%}), cubic",
+            row,
+        ]
+        for row in read_results("gpu_fit.json")
+    ]
+    classes = next(row for row in read_results("gpu_fields.json") if row["part"] == "classes")
+    lines.append(
+        [f"`KernelClassifier`, {classes['inputs']:,} inputs of width 32, ten classes, RBF", {**classes, "rank": 2048}]
+    )
+    return table(
+        ["data", "rank", "seconds", "of these solver", "passes"],
+        [
+            [data, f"{row['rank']:,}", f"{row['seconds']:.1f}", f"{row['solver_seconds']:.1f}", row["passes"]]
+            for data, row in lines
+        ],
+    )
+
+
 def highlights(folder: str = "") -> str:
     """Return the results to show first; ``folder`` leads from the page to those of results."""
     chunks = next(row for row in read_results("crfsuite_speed.json") if row["c1"] == 0)
@@ -237,13 +262,13 @@ def highlights(folder: str = "") -> str:
         ["prominent words, features made by hand", f"{prominent[3]} with RBF", f"linear: {prominent[0]}", "prominence"],
     ]
     return table(
-        ["task", "kernelfields", "beside it", "page"],
+        ["task", "kernelfields", "compared with", "page"],
         [[*line[:-1], f"[{line[-1]}]({folder}{line[-1]}.md)"] for line in lines],
     )
 
 
 def main() -> None:
-    for page in (CHECKOUT / "README.md", PAGES / "index.md"):
+    for page in (CHECKOUT / "README.md", CHECKOUT / "docs" / "engines.md", PAGES / "index.md"):
         print(f"{'wrote' if renew(page) else 'nothing new in'} {page.relative_to(CHECKOUT)}")
 
 

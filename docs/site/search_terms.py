@@ -25,7 +25,7 @@ PAGES = QUERIES | {
     "load model": "production",
     "ONNX": "production",
     "inter-annotator agreement": "annotators",
-    "imbalanced": "frames",
+    "imbalanced": "rare_events",
     "sklearn-crfsuite": "migrating",
     "hidden Markov model": "migrating",
     "semi-Markov": "segments",

@@ -13,13 +13,13 @@ from kernelfields import (
     ChainCRFCV,
     GraphCRF,
     KernelClassifier,
-    LabelSymmetry,
     MultiLabelCRF,
     RingCRF,
     SegmentCRF,
     SequenceClassifier,
     load,
 )
+from kernelfields.data import LabelSymmetry
 from kernelfields.engines import Dask, Torch
 from kernelfields.engines.dask import launch
 from kernelfields.kernels import RBF, CallableKernel
@@ -137,6 +137,8 @@ def test_callbacks_see_every_iteration_and_stop_the_fit(client):
     assert seen == list(range(crf.solution_.iterations + 1))
     crf.set_params(callbacks=[lambda each: each.iteration == 3]).fit(X, y)
     assert (crf.solution_.reason, crf.solution_.iterations) == ("callback", 3)
+    crf.set_params(callbacks=None).fit(X[:12], y[:12], X_dev=X[12:], y_dev=y[12:])
+    assert len(crf.dev_log_likelihoods_) > 1
 
 
 def test_an_interrupted_fit_keeps_its_estimate_and_its_file(client, tmp_path):

@@ -25,6 +25,7 @@ from kernelfields.engines.together.collective import Journal, Parted
 from kernelfields.estimators import LabelShares
 from kernelfields.kernels import Forest, Kernel
 from kernelfields.models.fit import fit_field
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior
 
 
@@ -180,6 +181,8 @@ def fitted(collective, engine):
     evidence = ChainCRF("rbf", engine=engine, **settings).fit(X, y, optimize="evidence")
     found["evidence"] = evidence.solution_.value
     found["laplace"] = evidence.laplace(X, y, n_samples=2, method="exact", random_state=0).value
+    held = ChainCRF("rbf", engine=engine, **settings).fit(X[:5], y[:5], X_dev=X[5:], y_dev=y[5:])
+    found["development"] = held.dev_log_likelihoods_[0]
     # One sequence, and two processes.
     found["alone"] = _fit(ChainCRF("rbf", **settings), X[2:3], y[2:3], engine).solution.value
     return found
@@ -211,12 +214,15 @@ def verbs(collective):
         collective.share_of([1, 2]),
         collective.same_random(np.random.default_rng(collective.rank)).random(),
         collective.total([]),
+        [collective.passed_on(number + collective.rank) for number in (3, 5)],
+        collective.total_and_largest([own, np.ones(2)], -own),
+        collective.gathered(np.full(1000 + collective.rank, own))[1].sum(),
     )
 
 
 def test_the_verbs_of_a_group(processes):
     first, second = processes(verbs)
-    for rank, (total, totals, narrow, gathered, largest, rows, share, drawn, none) in enumerate((first, second)):
+    for rank, (total, totals, narrow, gathered, largest, rows, share, drawn, none, *more) in enumerate((first, second)):
         assert (total, largest, none) == (3.0, 2.0, [])
         np.testing.assert_array_equal(totals[0], np.full((2, 2), 3.0))
         assert totals[1:] == [1, 3.0]
@@ -226,11 +232,50 @@ def test_the_verbs_of_a_group(processes):
         assert rows.tolist() == [1.0, 2.0, 2.0]
         assert share == slice(rank, rank + 1 + rank)
         assert drawn == np.random.default_rng(0).random()
+        (numbers, (sums, furthest), large) = more
+        assert numbers == [0, 5]  # that of an earlier sum, and of one that there was not
+        assert (sums[0], sums[1].tolist(), furthest, large) == (3.0, [2.0, 2.0], -1.0, 2002.0)
+
+
+class Counted:
+    """Exchanges of a group, counted."""
+
+    def __init__(self, group):
+        self.group, self.count = group, 0
+
+    def __getattr__(self, name):
+        self.count += name.startswith("all")
+        return getattr(self.group, name)
+
+
+def exchanged(collective):
+    """Return how many exchanges there are before a fit by L-BFGS, and in it, with its iterations and trials."""
+    counted = collective._group = Counted(collective._group)
+    X, y = sequences()
+    crf = ChainCRF("rbf", rank=9, random_state=0, tol=1e-6, dtype="float64", prior_variance=1.0, solver="lbfgs")
+    training, sample, designs = parts_of_fit(crf, X, y, None, Together())
+    evaluate, trials = Datafit.evaluate_along, []
+    Datafit.evaluate_along = lambda self, *given: trials.append(1) or evaluate(self, *given)
+    before = counted.count
+    try:
+        solution = fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0))).solution
+    finally:
+        Datafit.evaluate_along = evaluate
+    return before, counted.count - before, solution.iterations, len(trials)
+
+
+def test_a_pass_takes_one_sum_of_the_gradient_and_one_of_each_trial(processes):
+    """Checksums and how far potentials move ride along; some few sums begin and end a fit."""
+    for before, during, iterations, trials in processes(exchanged):
+        assert before <= 8
+        assert 5 <= iterations <= trials
+        assert during <= iterations + trials + 14
 
 
 def rounds_otherwise(collective):
-    collective.reached(np.full(3, 1.0 + collective.rank * 1e-16))
-    collective.reached(np.full(3, 1.0 + collective.rank * 1e-15))
+    for difference in (1e-16, 1e-15):
+        collective.reached(np.full(3, 1.0 + collective.rank * difference))
+        collective.total(1.0)
 
 
 def other_data(collective):

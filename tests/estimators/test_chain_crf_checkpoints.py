@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -11,6 +12,7 @@ from kernelfields.estimators import Checkpoint
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(20)
+X_dev, y_dev = labelled_sequences(6, seed=1)
 TIGHT = {"tol": 1e-10, "max_iter": 500, "random_state": 0}
 
 
@@ -55,6 +57,16 @@ def test_a_fit_goes_on_from_a_checkpoint_to_the_same_optimum(tmp_path, settings,
     assert continued.solution_.converged
     assert continued.solution_.history[0].value == pytest.approx(crf.solution_.value, rel=1e-12)
     assert continued.solution_.value == pytest.approx(fully.solution_.value, rel=1e-9)
+
+
+def test_with_a_development_set_the_best_one_there_is_written(tmp_path):
+    states = EveryState(tmp_path / "model")
+    crf = ChainCRF("linear", prior_variance=100.0, **TIGHT)
+    crf.set_params(callbacks=[states])
+    crf.fit(X, y, X_dev=X_dev, y_dev=y_dev)
+    assert crf.dev_log_likelihoods_[-1] < max(crf.dev_log_likelihoods_)
+    best = [state.log_likelihood(X_dev, y_dev) for state in states.seen]
+    np.testing.assert_allclose(best[:-1], np.maximum.accumulate(crf.dev_log_likelihoods_), rtol=1e-9)
 
 
 def test_an_interrupted_fit_leaves_its_last_state(tmp_path):

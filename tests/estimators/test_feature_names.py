@@ -133,6 +133,8 @@ def test_every_question_of_a_field_checks_the_columns():
     for ask in (field.score, field.log_likelihood, field.certify, field.laplace):
         with pytest.raises(ValueError, match="feature names should match"):
             ask(other, y)
+    with pytest.raises(ValueError, match="development set: The feature names should match"):
+        ChainCRF("linear").fit(sequences(unchanged), y, X_dev=other, y_dev=y)
 
 
 def test_transformers_of_sequences_check_the_columns():

@@ -51,6 +51,11 @@ def test_graphs_and_single_labels_warn():
         field.score(graphs(NEW), TRUE)
 
 
+def test_a_development_set_warns_during_the_fit():
+    with pytest.warns(UserWarning, match=MESSAGE):
+        ChainCRF("linear").fit(probabilities(X), Y, X_dev=probabilities(NEW), y_dev=TRUE)
+
+
 def test_out_of_fold_probabilities_readings_and_a_chosen_variance_do_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -18,6 +18,7 @@ def search_on(engine):
 SMALL = Threads("10kB")
 ROADS = {
     "fit": lambda: ChainCRF(engine=SMALL, **SETTINGS).fit(X, Y),
+    "development set": lambda: ChainCRF(engine=SMALL, **SETTINGS).fit(X[12:], Y[12:], X_dev=X[:12], y_dev=Y[:12]),
     "warm start": lambda: ChainCRF(**SETTINGS).fit(X, Y).set_params(engine=SMALL, warm_start=True).fit(X, Y),
     "laplace": lambda: ChainCRF(**SETTINGS).fit(X, Y).set_params(engine=SMALL).laplace(X, Y),
     "cross-validation": lambda: search_on(SMALL).fit(X, Y),

@@ -81,7 +81,13 @@ def test_labels_beside_unknown_ones_may_go_on():
     close(model, ChainCRF("linear", constraints="bio", tol=1e-6, **FIT).fit(X, mended))
 
 
-def test_batches_are_mended():
+def test_development_sets_and_batches_are_mended():
+    field = ChainCRF("linear", constraints="bio", **FIT)
+    with pytest.warns(UserWarning, match=WARNING):
+        model = field.fit(X[:20], y[:20], X_dev=X[20:], y_dev=y[20:])
+    wanted = ChainCRF("linear", constraints="bio", **FIT).fit(X[:20], MENDED[:20], X_dev=X[20:], y_dev=MENDED[20:])
+    close(model, wanted)
+    np.testing.assert_array_equal(model.dev_log_likelihoods_, wanted.dev_log_likelihoods_)
     batches, plain = (ChainCRF("rbf", rank=10, constraints="bio", **FIT) for _ in range(2))
     for part in (slice(0, 15), slice(15, 30)):
         with pytest.warns(UserWarning, match=WARNING):

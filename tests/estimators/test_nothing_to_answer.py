@@ -145,11 +145,13 @@ def test_empty_sequences_of_named_features_and_in_pipelines():
     assert [len(answer) for answer in pipeline.predict([X[0][:0]])] == [0]
 
 
-def test_batches_refuse_empty_sequences():
+def test_batches_and_development_sets_refuse_empty_sequences():
     empty, message = X[0][:0], "sequence 1 has no rows: remove empty sequences from X and y"
     crf = ChainCRF("rbf", rank=10, prior_variance=1.0, random_state=0).partial_fit(X, y)
     with pytest.raises(ValueError, match=message):
         crf.partial_fit([X[0], empty], [y[0], y[0][:0]])
+    with pytest.raises(ValueError, match=message):
+        ChainCRF("linear", prior_variance=1.0).fit(X, y, X_dev=[X[0], empty], y_dev=[y[0], y[0][:0]])
     with pytest.raises(ValueError, match=message):
         ChainCRF("linear", warm_start=True).fit(X, y).fit([X[0], empty], [y[0], y[0][:0]])
 

@@ -14,14 +14,13 @@ from kernelfields import (
     GraphCRF,
     GraphFactors,
     KernelClassifier,
-    LabelSymmetry,
     NodeCliques,
     RingCRF,
     SegmentCRF,
     SkipCliques,
     load,
 )
-from kernelfields.data import repeated_columns
+from kernelfields.data import LabelSymmetry, repeated_columns
 from kernelfields.estimators import StructureSearch
 from kernelfields.kernels import RBF, Polynomial
 

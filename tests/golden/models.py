@@ -305,7 +305,8 @@ def _edge_kernel() -> Any:
 
 
 def _fit_segments() -> Any:
-    from kernelfields import DurationCliques, EdgeCliques, SegmentCRF
+    from kernelfields import EdgeCliques, SegmentCRF
+    from kernelfields.data import DurationCliques
 
     X, y = chains(5)
     crf = SegmentCRF(

@@ -114,6 +114,14 @@ def test_held_out_data_decide_how_many_are_kept():
     assert [(len(step.added), step.kept) for step in path.steps[-3:]] == [(1, False)] * 3
 
 
+def test_a_development_set_is_what_is_held_out():
+    X, y = sampled(0, lags=(2,))
+    crf = ChainCRF("linear", cliques=StructureSearch([SkipCliques(lag=2)]), random_state=0)
+    crf.fit(X[:60], y[:60], X_dev=X[60:], y_dev=y[60:])
+    assert crf.structure_path_.added == ["lag2"]
+    assert crf.structure_path_.steps[0].score < crf.structure_path_.steps[1].score < 0
+
+
 def test_the_path_is_printed_and_plain_values():
     X, y = sampled(0, lags=(2,))
     crf = ChainCRF("linear", cliques=StructureSearch(candidates()[:3]), random_state=0).fit(X, y)

@@ -28,7 +28,7 @@ from kernelfields.models.partial import PartialLabels
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import FitOptions
-from kernelfields.solvers.loop import Iteration, Keeper, Solution
+from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution
 
 # Fields that complete labels need not be finer than this.
 _FOLD_TOLERANCE = 0.3
@@ -64,6 +64,7 @@ class CrossFittedLabels(PartialLabels):
         posterior: LogPosterior,
         options: FitOptions,
         start: np.ndarray | None,
+        monitor: Monitor | None = None,
         keep: Keeper | None = None,
     ) -> Solution:
         """Return the field of the labels that were completed; ``confusions`` are those of the last round."""
@@ -107,7 +108,7 @@ class CrossFittedLabels(PartialLabels):
         options.report("fitting the field to the completed labels")
         objective = posterior.frozen(fields[0])
         last = options if reason is None else replace(options, max_iter=0)
-        solution = last.minimize(objective, np.mean(fields, axis=0))
+        solution = last.minimize(objective, np.mean(fields, axis=0), monitor)
         posterior.datafit.passes = objective.passes
         return replace(
             solution,

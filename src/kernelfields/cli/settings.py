@@ -193,7 +193,7 @@ class RunSettings:
     train: str | None = _data("Training file; - is standard input.", names=(), file="read")
     model: str = _output("The model; the settings go beside it.", "model.safetensors", "-m")
     config: str | None = _data("Settings of an earlier run; options win.", None, "-c", file="read", table=None)
-    dev: str | None = _data("Development file, scored after the fit.", file="read")
+    dev: str | None = _data("Development file: stop when it gets no better.", file="read")
     format: str = _data("columns, conllu, crfsuite, npz or csv; auto goes by the name.", "auto", metavar="NAME")
     template: str | None = _reading("CRF++ template for column files; else text features.", None, "-t", file="read")
     columns: list[str] | None = _reading("Columns of the inputs, such as 0,1, or names for CSV.", metavar="N,N")

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from kernelfields.cli.models import Field
     from kernelfields.models.pilot_fit import Choices, Trial
 
-_FINISHED = ("gap", "settled", "stationary")
+_FINISHED = ("gap", "settled", "stationary", "early")
 
 
 def settings_path(model: str) -> str:
@@ -156,7 +156,9 @@ class TrainingRun:
 
     def _fit(self, progress: FitProgress) -> None:
         self.crf.set_params(callbacks=[progress])
-        self.crf.fit(self.file.X, self.file.y, sample_weight=self.file.weights)
+        held_out = self.development
+        dev = {} if held_out is None else {"X_dev": held_out.X, "y_dev": held_out.y}
+        self.crf.fit(self.file.X, self.file.y, sample_weight=self.file.weights, **dev)
         self.crf.set_params(callbacks=None)
 
     def _write_report(self, path: str) -> None:

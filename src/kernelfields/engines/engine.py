@@ -44,7 +44,7 @@ class SampleSettings:
 
     ``dtype`` is the precision of features, None where the engine may choose it for a fit to the relative gap
     ``tol``. ``n_terms`` terms with features share the memory with those of data of ``beside`` more positions; data
-    that are only looked at, such as held-out ones, are not ``solved``. ``group`` are the processes of which each
+    that are only looked at, such as a development set, are not ``solved``. ``group`` are the processes of which each
     has a part of the data.
     """
 

@@ -104,6 +104,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         sample_weight: object = None,
         *,
         optimize: object = None,
+        held_out: tuple[object, object] = (None, None),
         groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the field; the frame that every ``fit`` shares."""
@@ -128,15 +129,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
             keeper: FieldKeeper | None = keep if checkpoints else None
             with blas_threads(self.blas_limit(training.data.n_positions)):
-                training.groups = self._checked_groups(groups, training.data)
+                training.held_out, training.groups = held_out, self._checked_groups(groups, training.data)
                 progress.choosing()
                 chosen = with_chosen_parameters(self, training)
                 progress.fitting()
                 training.cliques = chosen.clique_sets(training)
-                sample = training.place(training.data, training.cliques)
+                beside = self._place_development(training)
+                sample = training.place(training.data, training.cliques, beside)
                 designs, start = chosen._designs(training, sample)
                 options = self._final_options(training, designs)
-                fitted = fit_field(designs, sample, options, start=start, keep=keeper)
+                fitted = fit_field(designs, sample, options, start=start, development=training.development, keep=keeper)
             self.set_fitted(training, fitted)
         warn_of_fit(fitted, self.relative_tolerance, stacklevel=4)
         warn_of_inference(fitted.warnings, stacklevel=5)
@@ -182,7 +184,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
             if is_auto(self.kernel) and not self._continues and not self._names_cliques():
-                data = reader.in_own_kind(data)
+                data = self._in_own_kind(reader, data)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
         scaling: Reader | None = None
@@ -205,6 +207,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         if self.scale is True:
             training.scale_columns(True)
         return training
+
+    def _in_own_kind(self, reader: Reader, data: Data) -> Data:
+        """Return data dense or sparse by their numbers, where the kernel is left to these."""
+        return reader.in_own_kind(data)
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does, of the partitions of a collection that this process has in a fit of all."""
@@ -342,6 +348,38 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Return the options of the fit once its terms are known."""
         return training.options
 
+    def _held_out_data(self, training: FitState[Data, Reader]) -> Data | None:
+        """Return the development set, read as the data of the fit were; None if there is none."""
+        X, y = training.held_out
+        if (X is None) != (y is None):
+            raise ValueError("a development set needs both X_dev and y_dev")
+        if X is None:
+            return None
+        from kernelfields.inference.checks import check_labels
+
+        try:
+            data = self._read_beside(training, X, self.training_labels(y))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"development set: {error}") from error
+        check_labels(data, training.spec, training.classes)
+        return data
+
+    def _read_beside(self, training: FitState[Data, Reader], X: object, y: object) -> Data:
+        """Return labelled data beside those of a fit that is not over yet."""
+        return self._reading(training.reader, training.classes, training.spec).read_data(X, y)
+
+    def _place_development(self, training: FitState[Data, Reader]) -> int:
+        """Put a development set beside the training data, if there is one; return its number of positions."""
+        from kernelfields.models.fit import DevelopmentSet
+
+        data = self._held_out_data(training)
+        if data is None:
+            return 0
+        self._warn_of_repeated_labels(training.repeated, training.reader, data)
+        sample = training.place(data, training.cliques, training.data.n_positions, solved=False)
+        training.development = DevelopmentSet(sample)
+        return data.n_positions
+
     def _optimized(
         self, training: FitState[Data, Reader], sample: Sample, designs: list[Design], start: list[np.ndarray] | None
     ) -> Start:
@@ -369,5 +407,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         self.evidence_path_, self.choices_ = training.evidence_path, training.choices
         self._repeated = training.repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
+        development = training.development
+        self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         self.laplace_ = self.continuation_ = None
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)

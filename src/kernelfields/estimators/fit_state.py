@@ -14,6 +14,7 @@ from kernelfields.estimators.questions import Data, Reader
 from kernelfields.features.leakage import RepeatedLabels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques
+from kernelfields.models.fit import DevelopmentSet
 from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.pilot_folds import Parts
 from kernelfields.models.structure import StructurePath
@@ -36,14 +37,19 @@ class FitState(Generic[Data, Reader]):
     options: FitOptions
     announce: Callable[[str], None]
     settings: SampleSettings
+    #: Inputs and labels of a development set, as they were given.
+    held_out: tuple[object, object] = (None, None)
     #: The group of each item, which folds keep together; None where each is its own.
     groups: np.ndarray | None = None
     cliques: NamedCliques = ()
     optimize: EvidenceSearch | None = None
+    development: DevelopmentSet | None = None
     structure_path: StructurePath | None = None
     evidence_path: EvidencePath | None = None
     #: How the reader would bring columns to one scale, while it is open whether it should.
     scaling: Reader | None = None
+    #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
+    categories: float | None = None
     #: What was left to the data, and what became of it.
     choices: Choices = field(default_factory=Choices)
     #: Columns of probabilities that repeat the labels.

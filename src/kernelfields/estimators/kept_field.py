@@ -36,6 +36,7 @@ from kernelfields.numerics.parameters import (
     check_tolerance,
     count_or_none,
     declares_parameters,
+    is_auto,
     one_of,
     or_auto,
     parameter,
@@ -128,6 +129,8 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     laplace_: LaplaceSamples | None = attribute(None)
     continuation_: Continuation | None = attribute(None)
     evidence_path_: EvidencePath | None = attribute()
+    #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
+    dev_log_likelihoods_: np.ndarray | None = attribute(None)
     choices_: Choices = attribute()
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()
@@ -312,6 +315,15 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         small = n_positions * min(self._most_rank or n_positions, n_positions) < _SMALL_PRODUCT
         return 1 if small else None
 
+    def behind(self, transformer: Any) -> Self:
+        """Return a copy that takes what a fitted transformer takes, as the last step of a pipeline does."""
+        from sklearn.pipeline import Pipeline
+
+        field, own = copy.copy(self), self._reader.features
+        made = transformer if own is None else Pipeline([("before", transformer), ("features", own)])
+        field._reader = replace(self._reader, features=made)
+        return field
+
     # ---- files
 
     def to_document(self) -> Document:
@@ -390,7 +402,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
             from kernelfields.estimators.pipelines import rebuild_features
 
             reader.features = rebuild_features(document["features"])
-            if "features" not in document["parameters"]:  # a transformer, which is no plain value
+            if is_auto(estimator.features) and "features" not in document["parameters"]:  # it is no plain value
                 estimator.features = reader.features
         estimator.check_parameters()
         cls._check_terms(terms, reader, spec)

@@ -60,6 +60,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
         y: object,
         sample_weight: ArrayLike | None = None,
         *,
+        X_dev: object = None,
+        y_dev: object = None,
         optimize: object = None,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -74,12 +76,14 @@ class LabelledField(FieldEstimator[Data, Reader]):
             Segments may also be written as lists of (begin, end, label) for each sequence. Labels may be partly known:
             None, or sets of possible ones (NaN among 0 and 1); SegmentCRF then needs ``max_duration``.
         sample_weight : one weight for each sequence, graph or single input
+        X_dev, y_dev : a development set
+            The fit stops when it has not improved for 5 iterations, and keeps what was best there.
         optimize : "evidence", an EvidenceSearch or None, default None
             Chooses prior variances and kernel parameters by the evidence.
         groups : one value for each sequence, graph or single input, such as a person's name
             What is left to the data is judged on groups that were held out as a whole.
         """
-        return self._fit(X, y, sample_weight, optimize=optimize, groups=groups)
+        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev), groups=groups)
 
     @property
     def _continues(self) -> bool:

@@ -154,6 +154,9 @@ def call_method(run: Run, common: tuple, numbers: list[int], *collections: Seque
     return attributes, None if result is estimator else result, warned
 
 
+_WISHES = ("", "stop", "interrupt")
+
+
 class Reporter:
     """A callback on a worker: the first one reports iterations, and all do what the client wants."""
 
@@ -168,7 +171,8 @@ class Reporter:
         assert group is not None
         if group.rank == 0:
             wish = _RUN[-1].report(iteration, wait=self.waits, limit=300.0)
-        wish = group.gathered(wish)[0]
+        # Who does not wait for the client hears of its wish an iteration later, at no cost.
+        wish = group.gathered(wish)[0] if self.waits else _WISHES[group.passed_on(_WISHES.index(wish))]
         if wish == "interrupt":
             raise KeyboardInterrupt
         return wish == "stop"

@@ -127,7 +127,7 @@ class SegmentCRF(SequenceField):
         return cliques
 
     def clique_sets(self, training: ChainTraining) -> NamedCliques:
-        return name_cliques(self._described_cliques(training.spec.max_duration))
+        return name_cliques(self._beside_categories(self._described_cliques(training.spec.max_duration), training))
 
     # ---- data
 

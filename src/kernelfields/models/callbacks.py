@@ -38,7 +38,8 @@ class Storable(Protocol):
 class Checkpoint:
     """A callback of ChainCRF that writes the model to ``path`` every so many ``seconds``, and when the fit ends.
 
-    A basis that grows by the gradient cannot have checkpoints.
+    With a development set the model is the one that was best there. A basis that grows by the gradient cannot have
+    checkpoints.
     """
 
     def __init__(self, path: str | os.PathLike, seconds: float = 60.0):

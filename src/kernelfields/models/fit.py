@@ -1,9 +1,13 @@
-"""From terms on a sample to a fitted field: solver, certificates, rounds of a growing basis.
+"""From terms on a sample to a fitted field: solver, certificates, development sets, rounds of a growing basis.
 
 With a :class:`~kernelfields.basis.Gradient` basis, rounds of fitting and growing alternate (Corollary 10): solve
 in the present span, bound what the rest of the RKHS could still bring, stop when that is below the tolerance,
 otherwise add the pivots that promise most. Coordinates are nested, so each round starts from the last estimate
 padded with zeros.
+
+A development set is watched during the fit: after every iteration its log-likelihood is computed with the present
+coefficients, half a pass over its features, which are computed once, and inference. The best coefficients by that
+measure are kept, and the fit stops when they have not improved for some iterations.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from kernelfields.numerics.wording import counted
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.posterior import LogPosterior
+from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.objective.term import Term
 from kernelfields.solvers.choice import FitOptions, choose, needs_hessian
 from kernelfields.solvers.lbfgs import LBFGS
@@ -38,6 +42,8 @@ _LEAST_POSITIONS, _POSITIONS_PER_FEATURE = 10_000, 10
 _SHARE, _LOOSER = 4, 10.0
 # With approximate inference a fit makes about 20 evaluations, with twice the sweeps of the first one.
 _EVALUATIONS, _SOON = 40, 5.0
+# Iterations without a higher likelihood of the development set after which a fit stops.
+_PATIENCE = 5
 
 
 @dataclass
@@ -79,6 +85,36 @@ class FittedBy:
 FieldKeeper = Callable[[Callable[[], FittedField]], None]
 
 
+class DevelopmentSet:
+    """A labelled sample beside the training one; stops a fit after some iterations without progress.
+
+    ``scores`` holds the log-likelihood after each iteration, ``best`` the point with the highest one.
+    """
+
+    def __init__(self, sample: Sample):
+        self.sample = sample
+        self.scores: list[float] = []
+        self.best: Point | None = None
+        self._datafit: Datafit | None = None
+        self._best_score = -np.inf
+        self._since_best = 0
+
+    def attach(self, designs: Sequence[Design]) -> None:
+        """Compute the features of the development set in the terms of the training set."""
+        self._datafit = self.sample.datafit([self.sample.design(design.term) for design in designs])
+
+    def __call__(self, point: Point) -> bool:
+        """Take note of a point; True when there was no progress for too long."""
+        assert self._datafit is not None, "attach first"
+        score = -data_value(self._datafit, point.posterior.expanded(point.theta))
+        self.scores.append(score)
+        if score > self._best_score:
+            self._best_score, self.best, self._since_best = score, point, 0
+        else:
+            self._since_best += 1
+        return self._since_best >= _PATIENCE
+
+
 def data_value(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> float:
     """Return the negative log-likelihood of data for coefficients over all features of each term."""
     parts = [design.compress(full) for design, full in zip(datafit.designs, coefficients, strict=True)]
@@ -98,11 +134,16 @@ def fit_field(
     options: FitOptions,
     *,
     start: Sequence[np.ndarray] | None = None,
+    development: DevelopmentSet | None = None,
     keep: FieldKeeper | None = None,
 ) -> FittedField:
     """Fit the coefficients of all terms; grow the bases that are to grow."""
     designs = list(designs)
     growing = any(design.panel is not None for design in designs)
+    if development is not None:
+        if growing:
+            raise ValueError("a basis that grows by the gradient cannot be stopped by a development set; leave out one")
+        development.attach(designs)
     if growing and keep is not None:
         raise ValueError("a basis that grows by the gradient cannot be taken up again from a checkpoint; leave out one")
     history: list[Iteration] = []
@@ -120,7 +161,7 @@ def fit_field(
         )
         if options.criteria is not None:
             posterior, start, round_options = _with_criteria(posterior, sample, start, round_options, options.criteria)
-        solution = _solve(posterior, sample, round_options, start, keep)
+        solution = _solve(posterior, sample, round_options, start, development, keep)
         # The first entry of a later round is the point that the round before ended in.
         new = solution.history if before is None else solution.history[1:]
         history += [counted_on(before, iteration, proved if growing else None) for iteration in new]
@@ -187,7 +228,7 @@ def _with_criteria(
     if not criteria.labelled:
         return whole, whole.expanded(np.zeros(whole.size)), options
     options.report("fitting to the labels alone, then to the expected shares as well")
-    supervised = _solve(posterior, sample, replace(options, completion=None), None, None)
+    supervised = _solve(posterior, sample, replace(options, completion=None), None, None, None)
     if supervised.reason in ("interrupted", "callback"):
         options = replace(options, watch=_interrupt if supervised.reason == "interrupted" else _stop)
     return whole, posterior.expanded(supervised.theta), options
@@ -208,6 +249,7 @@ def _solve(
     sample: Sample,
     options: FitOptions,
     start: Sequence[np.ndarray] | None,
+    monitor: DevelopmentSet | None,
     keep: FieldKeeper | None,
 ) -> Solution:
     def keep_present(present: Callable[[], Solution]) -> None:
@@ -216,12 +258,13 @@ def _solve(
 
     theta = None if start is None else posterior.compressed(start)
     keeper = None if keep is None else keep_present
-    if keeper is None and posterior.has_l1:
+    alone = monitor is None and keeper is None
+    if alone and posterior.has_l1:
         from kernelfields.models.working_set import has_working_sets, minimize_in_working_sets
 
         if has_working_sets(posterior):
             return minimize_in_working_sets(posterior, sample, options, theta)
-    if keeper is None and theta is None and options.solver == "auto":
+    if alone and theta is None and options.solver == "auto":
         if posterior.approximation is not None:
             theta, options = _start_from_single_labels(posterior, sample, options)
         elif posterior.convex:
@@ -229,8 +272,8 @@ def _solve(
             if found is not None:
                 return found
     if options.completion is not None and not posterior.convex:
-        return options.completion.minimize(posterior, options, theta, keeper)
-    return options.minimize(posterior, theta, keeper)
+        return options.completion.minimize(posterior, options, theta, monitor, keeper)
+    return options.minimize(posterior, theta, monitor, keeper)
 
 
 def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution | None:

@@ -73,9 +73,9 @@ PARAMETERS: Words = {
     "class_prior": _LABELS,
     "priors": _LABELS,
     "n_iter": "use max_iter",
-    "n_iter_no_change": _RELATIVE,
-    "early_stopping": _RELATIVE,
-    "validation_fraction": "what is 'auto' is chosen on held-out data, and fits stop by tol",
+    "n_iter_no_change": "pass X_dev and y_dev to fit, which stops after five iterations without a gain",
+    "early_stopping": "pass X_dev and y_dev to fit",
+    "validation_fraction": "pass X_dev and y_dev to fit",
     "window": {"": "only sequences have windows: write features of neighbours into those of each row"},
     "constraints": {"": "rows have no neighbours whose labels could be forbidden; known= leaves labels out"},
     # sklearn-crfsuite

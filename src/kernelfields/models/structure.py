@@ -291,6 +291,7 @@ def learn_chain_cliques(
     search: StructureSearch,
     base: Sequence[CliqueSet],
     chains: Chains,
+    held_out: Chains | None,
     *,
     place_chains: Callable[[Chains, NamedCliques], Sample],
     options: FitOptions,
@@ -298,7 +299,7 @@ def learn_chain_cliques(
 ) -> tuple[NamedCliques, StructurePath]:
     """Return the named clique sets that a search chose, and its path; ``place_chains`` puts chains where fits run.
 
-    A share of the training sequences is set aside to score each step, unless ``search.validation`` is zero.
+    Without ``held_out`` chains, a share of the training sequences is set aside to score each step.
     """
     search.check()
     if not isinstance(search.candidates, list | tuple):
@@ -309,8 +310,7 @@ def learn_chain_cliques(
     named = name_cliques([*base, *search.candidates])
     # A sum of kernels is several sets, so the number of base sets is known only after naming.
     n_base = len(name_cliques(base))
-    held_out = None
-    if search.validation > 0:
+    if held_out is None and search.validation > 0:
         train, held = search.split(chains.n_sequences, options.random, "sequences")
         chains, held_out = chains.subset(train), chains.subset(held)
     sample = place_chains(chains, named)

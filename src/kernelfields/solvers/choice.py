@@ -12,7 +12,7 @@ from kernelfields.numerics.threads import blas_threads
 from kernelfields.objective.bounds import MixedBound
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
-from kernelfields.solvers.loop import DirectionRule, Keeper, Solution, Watcher, minimize
+from kernelfields.solvers.loop import DirectionRule, Keeper, Monitor, Solution, Watcher, minimize
 from kernelfields.solvers.newton import BlockJacobi, HessianRule, Newton, NewtonCG, SubspaceDescent
 from kernelfields.solvers.orthant import OrthantLBFGS
 
@@ -54,6 +54,7 @@ class Completion(Protocol):
         posterior: LogPosterior,
         options: FitOptions,
         start: np.ndarray | None,
+        monitor: Monitor | None = None,
         keep: Keeper | None = None,
     ) -> Solution:
         """Return the field of the completed labels."""
@@ -91,6 +92,7 @@ class FitOptions:
         self,
         posterior: LogPosterior,
         start: np.ndarray | None,
+        monitor: Monitor | None = None,
         keep: Keeper | None = None,
         bound: MixedBound | None = None,
     ) -> Solution:
@@ -106,6 +108,7 @@ class FitOptions:
                 enough=self.enough,
                 max_iter=self.max_iter,
                 watch=self.watch,
+                monitor=monitor,
                 keep=keep,
                 bound=bound,
             )

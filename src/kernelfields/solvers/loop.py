@@ -20,6 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -38,6 +39,7 @@ REASONS = {
     "float type allows (dtype='float64' goes further)",
     "interrupted": "interrupted; the best estimate so far was kept",
     "callback": "a callback asked to stop",
+    "early": "the development set did not improve for five iterations; the best fit was kept",
 }
 
 
@@ -200,6 +202,15 @@ class DirectionRule:
 Watcher = Callable[[Iteration], object]
 
 
+class Monitor(Protocol):
+    """Sees every point; may stop the fit, and says which point was best by a measure of its own."""
+
+    best: Point | None
+
+    def __call__(self, point: Point) -> bool:
+        """Take note of a point; True to stop."""
+
+
 #: Called after each iteration with a function that returns the Solution as an interrupt there would leave it.
 Keeper = Callable[[Callable[[], Solution]], None]
 
@@ -233,13 +244,14 @@ def minimize(
     enough: float = 0.0,
     max_iter: int = 1000,
     watch: Watcher | None = None,
+    monitor: Monitor | None = None,
     keep: Keeper | None = None,
     bound: LowerBound | MixedBound | StationaryBound | None = None,
 ) -> Solution:
     """Minimise the negative log-posterior until the relative duality gap is below ``tol``, or the gap below ``enough``.
 
     An interrupt (Ctrl-C) ends the loop like any other reason: the last accepted point is returned. The value
-    never increases from step to step, so the last point is the best one.
+    never increases from step to step, so the last point is the best one, unless a ``monitor`` prefers another.
     ``bound`` is a bound of this objective to go on with.
     """
     begin = time.perf_counter()
@@ -275,15 +287,17 @@ def minimize(
         after = SETTLED_AFTER if posterior.has_l1 else APPROXIMATELY_SETTLED_AFTER
         return len(history) > after and has_settled(history[-1 - after], history[-1], tol, enough)
 
-    def visit(point: Point, step: float) -> bool:
-        """Show a point to everybody; say whether a callback wants to stop."""
-        stop_asked = record(point, step)
+    def visit(point: Point, step: float) -> tuple[bool, bool]:
+        """Show a point to everybody; say whether a callback wants to stop, and whether the monitor does."""
+        wishes = record(point, step), monitor is not None and monitor(point)
         if keep is not None:
             keep(lambda: outcome(point, "interrupted"))
-        return stop_asked
+        return wishes
 
     def outcome(point: Point, reason: str) -> Solution:
         """Return the solution if the fit ends here."""
+        if monitor is not None and monitor.best is not None:
+            point = monitor.best
         return Solution(
             theta=point.theta,
             solver=rule.name,
@@ -301,7 +315,7 @@ def minimize(
     try:
         start = posterior.datafit.group.start(start, posterior.size)
         point = posterior.at(rule.first_point(posterior) if start is None else start)
-        stop_asked = visit(point, 0.0)
+        stop_asked, stalled = visit(point, 0.0)
         rule.begin(point)
         while True:
             if ends(history[-1], slack * tol, slack * enough):
@@ -310,6 +324,8 @@ def minimize(
                 reason = "settled"
             elif stop_asked:
                 reason = "callback"
+            elif stalled:
+                reason = "early"
             elif len(history) > max_iter:
                 reason = "max_iter"
             else:
@@ -321,7 +337,7 @@ def minimize(
                 else:
                     rule.learn(point, following)
                     point = following
-                    stop_asked = visit(point, step)
+                    stop_asked, stalled = visit(point, step)
                     continue
             break
     except KeyboardInterrupt:

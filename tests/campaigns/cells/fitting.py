@@ -132,6 +132,16 @@ def checkpoint(s: Subject) -> None:
         agree(s, loaded)
 
 
+@feature(_FITTING, "development set")
+def development(s: Subject) -> None:
+    """Stop by a development set."""
+    given = {"X_dev": s.X_new, "y_dev": s.truth(s.new)}
+    model = s.fit(fitting=given)
+    scores = s.field(model).dev_log_likelihoods_
+    logs = [s.law(model, item).log_probability(s.numbers(item.labels)) for item in s.new]
+    close(scores.max(), sum(logs), 1e-4, "log-likelihood of the development set")
+
+
 @feature(_FITTING, "optimize='evidence'")
 def evidence(s: Subject) -> None:
     """Choose prior variances by the evidence, which is no lower than at the first point."""

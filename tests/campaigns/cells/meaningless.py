@@ -31,7 +31,7 @@ _OF_LABELS = (
     *("explain", "weights", "show", "stream", "evaluate"),
     *("labels of text or numbers", *_PARTLY, "log_likelihood of gaps", "expected shares"),
     *("class_weight", "constraints", *_ALLOWED, *_CLIQUES, "edges by features", "label_kernel", "ties"),
-    *("StructureSearch", "FieldSearchCV", *_PRODUCTION),
+    *("StructureSearch", "development set", "FieldSearchCV", *_PRODUCTION),
 )
 
 
@@ -126,7 +126,7 @@ _enter(
     "hidden states may change places: the posterior has many modes, and is no Gaussian",
 )
 _enter(
-    (*_SOLVERS, "l1", "warm_start", "callbacks", "Checkpoint"),
+    (*_SOLVERS, "l1", "warm_start", "callbacks", "Checkpoint", "development set"),
     _WHOLE,
     "hidden states are fitted by L-BFGS from a guess of them, all at once",
 )
@@ -182,6 +182,7 @@ _enter(
     "clique sets spell out kernels and variances: nothing is left to search",
 )
 _enter(("partial_fit",), _SEARCHES, "a search compares candidates on all data; best_estimator_ may go on")
+_enter(("development set",), _SEARCHES, "a search holds out folds of its own")
 _enter(("optimize='evidence'",), _SEARCHES, "the evidence chooses the same parameters in another way: use one of both")
 _enter(("FieldSearchCV",), _SEARCHES, "a search in a search")
 
@@ -197,6 +198,7 @@ _enter(
     _ANNOTATED,
     "this needs labels that are known, and here they are estimated with the confusions",
 )
+_enter(("development set",), _ANNOTATED, "sequences are held out fold by fold")
 
 # ---- sklearn-crfsuite
 _ELSEWHERE = "this class has the interface of sklearn-crfsuite, which has no such parameter: use ChainCRF"
@@ -211,4 +213,5 @@ _enter(("a kernel without features",), _COMPAT, _ELSEWHERE)
 _enter((*_SOLVERS, "prior_variance='auto'", "warm_start", "partial_fit", "callbacks"), _COMPAT, _ELSEWHERE)
 _enter(("Checkpoint", "optimize='evidence'", "StructureSearch", "basis='gradient'"), _COMPAT, _ELSEWHERE)
 _enter(("kernel='forest'",), _COMPAT, _ELSEWHERE)
+_enter(("development set",), _COMPAT, "holdout data change no model of CRFsuite: score it after the fit")
 _enter(("engine=Torch()", "engine=Dask()", "memory limit", "FieldSearchCV"), _COMPAT, _ELSEWHERE)

@@ -13,12 +13,11 @@ from kernelfields import (
     EndCliques,
     LabelDictionary,
     LabelNgrams,
-    LabelSymmetry,
     NodeCliques,
     SkipCliques,
     StartCliques,
 )
-from kernelfields.data import OrderCliques
+from kernelfields.data import LabelSymmetry, OrderCliques
 from kernelfields.kernels import RBF
 from tests.campaigns.cells.data_forms import agree
 from tests.campaigns.cells.features import feature

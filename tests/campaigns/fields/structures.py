@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from kernelfields import (
-    DurationCliques,
     EdgeCliques,
     GraphCRF,
     GraphFactors,
@@ -20,6 +19,7 @@ from kernelfields import (
     SegmentCRF,
     SoftTargets,
 )
+from kernelfields.data import DurationCliques
 from kernelfields.estimators import LabelShares
 from tests.campaigns.fields.drawn import (
     NAMES,

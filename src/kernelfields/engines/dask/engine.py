@@ -74,6 +74,8 @@ class Dask(Engine):
         n_threads = max(1, (os.cpu_count() or 1) // n_devices)
         options: dict[str, Any] = {"nthreads": n_threads, "memory_limit": 0, "dashboard": False}
         options["silence_logs"] = logging.WARNING
+        # Dask looks at the stacks of its threads every 10 ms, and takes Python's lock for it.
+        options["config"] = {"distributed": {"worker": {"profile": {"enabled": False}}}}
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         seen = [visible[number] if any(visible) and device != "cpu" else str(number) for number in range(n_devices)]
         specs = {

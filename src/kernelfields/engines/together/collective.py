@@ -3,14 +3,15 @@
     total, gathered            the sums and lists of objective/group.py: gloo, NCCL for sums where every process has
                                a device of its own
     start, reached             coefficients of each solver that has run, so that a fit begins where it was
+    passed_on                  a number of the first process for all others, with the next sum
     close                      leave the group; whoever waits for this process gets an error at once
 
 Every process runs the same program on the same coefficients. All of them receive the same bits of a sum, and what
-follows is computed from these alone, so that they take the same branches. With every iteration they compare a
-checksum of the coefficients: where machines round differently, the fit ends with one line and does not hang.
+follows is computed from these alone, so that they take the same branches. With every sum they compare checksums of the
+coefficients: where machines round differently, the fit ends with one line and does not hang.
 
-Cost of a pass: one sum of as many doubles as there are coefficients, and one or two of a few numbers for each trial
-of a line search. Every wait ends after ``timeout`` seconds. Fails: :class:`Parted` where another process has gone.
+Cost of a pass: one sum of as many doubles as there are coefficients, and one of a few numbers for each trial of a line
+search. Every wait ends after ``timeout`` seconds. Fails: :class:`Parted` where another process has gone.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from kernelfields.objective.group import Group, Value
 LONGEST_WAIT = 600.0
 #: Seconds until all processes of a group must be there.
 LONGEST_START = 120.0
+# Bytes that are gathered in one exchange, of which the first eight say how many there are.
+_SMALL = 4096
 
 
 class Parted(RuntimeError):
@@ -87,6 +90,9 @@ class Collective(Group):
         self._group: Any = None
         self._sums: Any = None
         self._left = False
+        # What rides along with sums: a checksum of the coefficients here, and a number for the others.
+        self._checksum, self._number = 0, 0
+        self._passed_on: int | None = None
         if size == 1:
             return
         with self._partings():
@@ -120,29 +126,42 @@ class Collective(Group):
             raise Parted(f"a process that fits together with this one has gone ({said:.200})") from error
 
     def total(self, values: Value) -> Value:
-        """Return the sum over all processes."""
+        """Return the sum over all processes; checksums and numbers ride along with those in double precision."""
         if self.size == 1:
             return values
         parts: Any = values if isinstance(values, list) else [values]
         if not parts:
             return values
         narrow = all(isinstance(part, np.ndarray) and part.dtype == np.float32 for part in parts)
-        arrays = [np.asarray(part, dtype=np.float32 if narrow else np.float64) for part in parts]
+        beside = np.zeros((0 if narrow else self.size, 2))
+        beside[self.rank : self.rank + 1] = self._checksum, self._number
+        arrays = [np.asarray(part, dtype=np.float32 if narrow else np.float64) for part in [*parts, beside]]
         flat = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]))
-        if self._sums is not None and len(flat) > 1:
-            there = flat.to(self._device)
-            with self._partings():
-                self._wait_for(self._sums.allreduce([there]))
-            flat = there.cpu()
-        else:
-            with self._partings():
+        with self._partings():
+            if self._sums is None:
                 self._group.allreduce([flat]).wait()
-        ends = np.cumsum([array.size for array in arrays])
+            else:
+                there = flat.to(self._device)
+                self._wait_for(self._sums.allreduce([there]))
+                flat = there.cpu()
+        *found, beside = np.split(flat.numpy(), np.cumsum([array.size for array in arrays[:-1]]))
+        if not narrow:
+            self._compare(beside.reshape(self.size, 2))
         sums: Any = [
             own.reshape(array.shape) if isinstance(part, np.ndarray) else type(part)(own[0])
-            for part, array, own in zip(parts, arrays, np.split(flat.numpy(), ends[:-1]), strict=True)
+            for part, array, own in zip(parts, arrays, found, strict=False)
         ]
         return sums if isinstance(values, list) else sums[0]
+
+    def _compare(self, beside: np.ndarray) -> None:
+        """Take what came along with a sum; RuntimeError unless all processes have the same coefficients."""
+        checksums, self._passed_on = beside[:, 0], int(beside[0, 1])
+        if np.any(checksums != checksums[0]):
+            other = int(np.argmax(checksums != checksums[0]))
+            raise RuntimeError(
+                f"process {other} of the fit has other coefficients than process 0: their processors or libraries "
+                "round differently. Use machines of one kind."
+            )
 
     def _wait_for(self, work: Any) -> None:
         """Wait for a sum by NCCL, which does not notice by itself that a process has gone."""
@@ -156,18 +175,21 @@ class Collective(Group):
         work.wait()
 
     def gathered(self, value: Value) -> list[Value]:
-        """Return the values of all processes, pickled on the way."""
+        """Return the values of all processes, pickled on the way: one exchange, two for large ones."""
         if self.size == 1:
             return [value]
-        data = np.frombuffer(pickle.dumps(value), dtype=np.uint8)
-        sizes = self._gathered_rows(np.array([len(data)]))
-        rows = np.zeros(int(sizes.max()), dtype=np.uint8)
-        rows[: len(data)] = data
-        found = self._gathered_rows(rows)
-        return [pickle.loads(row[: int(size)].tobytes()) for row, (size,) in zip(found, sizes, strict=True)]
+        data = pickle.dumps(value)
+        own = np.frombuffer(len(data).to_bytes(8, "little") + data, dtype=np.uint8)
+        rows = self._gathered_rows(own[:_SMALL], _SMALL)
+        ends = 8 + np.ascontiguousarray(rows[:, :8]).view("<i8").ravel()
+        if ends.max() > _SMALL:
+            rows = np.hstack([rows, self._gathered_rows(own[_SMALL:], int(ends.max()) - _SMALL)])
+        return [pickle.loads(row[8:end].tobytes()) for row, end in zip(rows, ends, strict=True)]
 
-    def _gathered_rows(self, row: np.ndarray) -> np.ndarray:
-        own = torch.from_numpy(row.copy())
+    def _gathered_rows(self, data: np.ndarray, size: int) -> np.ndarray:
+        """Return the bytes of all processes, with zeros up to ``size``."""
+        own = torch.zeros(size, dtype=torch.uint8)
+        own.numpy()[: len(data)] = data
         rows = [torch.empty_like(own) for _ in range(self.size)]
         with self._partings():
             self._group.allgather([rows], [own]).wait()
@@ -179,16 +201,23 @@ class Collective(Group):
         return theta if known is None else known
 
     def reached(self, theta: np.ndarray) -> None:
-        """Keep the coefficients after an iteration; RuntimeError unless all processes have the same."""
+        """Keep the coefficients after an iteration; the next sum compares them with those of other processes."""
         self.journal.note(theta)
-        if self.size > 1:
-            sums = self._gathered_rows(np.array([zlib.crc32(theta.tobytes())]))[:, 0]
-            if np.any(sums != sums[0]):
-                other = int(np.argmax(sums != sums[0]))
-                raise RuntimeError(
-                    f"process {other} of the fit has other coefficients than process 0: their processors or libraries "
-                    "round differently. Use machines of one kind."
-                )
+        self._checksum = zlib.crc32(theta.tobytes())
+
+    def passed_on(self, number: int) -> int:
+        """Send a number of the first process with the next sum; return the one that came with the last.
+
+        Where there was no sum since the last number, there is one now.
+        """
+        self._number = number
+        if self.size == 1:
+            return number
+        if self._passed_on is None:
+            self.total(0.0)
+        found, self._passed_on = self._passed_on, None
+        assert found is not None, "it came with a sum"
+        return found
 
     def same_random(self, random: np.random.Generator) -> Any:
         """Return the generator of the first process."""

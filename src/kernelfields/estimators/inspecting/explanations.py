@@ -32,7 +32,7 @@ from kernelfields.engines.engine import PackedData
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.kernel import Constant, Kernel, Scaled, Sum
+from kernelfields.kernels.kernel import Columns, Constant, Kernel, Scaled, Sum
 from kernelfields.numerics.containers import n_dimensions
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
@@ -207,6 +207,9 @@ def _mapped_names(kernel: Kernel, columns: Sequence[str]) -> Sequence[str]:
         return columns
     if isinstance(kernel, Scaled):
         return _mapped_names(kernel.kernel, columns)
+    if isinstance(kernel, Columns):
+        end = len(columns) if kernel.end is None else kernel.end
+        return _mapped_names(kernel.kernel, [columns[place] for place in range(kernel.begin, end)])
     if isinstance(kernel, Constant):
         return ["constant"]
     if isinstance(kernel, Sum):
