@@ -6,6 +6,8 @@ counts as working, and if it raises an unclear error, it is unclear.
 
 from __future__ import annotations
 
+from tests.campaigns.cells.features import OF_WORDS
+
 REASONS: dict[tuple[str, str], str] = {}
 
 _SINGLE = ("KernelClassifier", "FieldSearchCV of rows")
@@ -43,7 +45,7 @@ def _enter(features: tuple[str, ...], subjects: tuple[str, ...], reason: str) ->
 
 def reason_for(feature: str, subject: str) -> str:
     """Return why a cell means nothing, empty if it means something."""
-    return REASONS.get((feature, subject), "")
+    return REASONS.get((feature.removesuffix(OF_WORDS), subject), "")
 
 
 # ---- spans and sets
