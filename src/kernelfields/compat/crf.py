@@ -48,7 +48,7 @@ from kernelfields.numerics.sparse_rows import is_sparse
 KIND = "compat.CRF"
 # What can be asked besides the questions of sklearn-crfsuite: of the chain, in its words.
 _OF_THE_CHAIN = (
-    *("predict_nbest", "sample", "entropy", "log_likelihood", "filled", "stream", "laplace", "certify"),
+    *("predict_nbest", "sample", "entropy", "log_likelihood", "stream", "laplace", "certify"),
     *("weights", "explain", "summary", "show", "certificate_", "rkhs_certificate_", "solution_", "n_iter_"),
     *("sample_coefficients", "predict_entities", "predict_boundaries"),
 )
