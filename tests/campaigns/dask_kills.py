@@ -90,7 +90,7 @@ def killed_fits(kind: str, client: Any, n_kills: int, random: np.random.Generato
     rows: list[dict] = []
     while len(rows) < n_kills:
         try:
-            client.wait_for_workers(2, timeout=120)
+            client.wait_for_workers(2, timeout=400)
         except TimeoutError:
             print("  a nanny has given up: another cluster is needed", flush=True)
             break

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, KernelClassifier
+from tests.campaigns.cells.features import OF_WORDS
 from tests.campaigns.cells.meaningless import REASONS, reason_for
 from tests.campaigns.cells.subjects import SUBJECTS
 from tests.campaigns.cells.verdicts import NOTHING, REFUSED, UNCLEAR, WORKS, WRONG, check, close, judge
@@ -77,6 +78,17 @@ def test_what_was_mended_works(name):
         cells, (WORKS, "")
     )
     assert len(cells) == len(MENDED[name])
+
+
+ABOUT_WORDS = ("marginals", "ConformalField", "rank_for_labelling", "explain", "show", "save, load", "GridSearchCV")
+
+
+@pytest.mark.parametrize("name", ["ChainCRF", "SequenceClassifier", "AnnotatedCRF"])
+def test_questions_take_words(name):
+    asked = [row for row in ROWS if row.name.removesuffix(OF_WORDS) in ABOUT_WORDS and row.name.endswith(OF_WORDS)]
+    cells = {row.name: run_cell(row, BY_NAME[name]) for row in asked}
+    assert {row: (verdict.kind, verdict.reason) for row, verdict in cells.items()} == dict.fromkeys(cells, (WORKS, ""))
+    assert len(cells) == len(ABOUT_WORDS)
 
 
 def test_cells_are_judged_by_what_they_raise():

@@ -21,7 +21,7 @@ from kernelfields import AnnotatedCRF, ChainCRF, PartialLabels
 from kernelfields.engines import Torch
 from kernelfields.engines.choice import Partitions
 from kernelfields.engines.together import collective as meeting
-from kernelfields.engines.together.collective import Journal, Parted
+from kernelfields.engines.together.collective import Parted
 from kernelfields.estimators import LabelShares
 from kernelfields.kernels import Forest, Kernel
 from kernelfields.models.fit import fit_field
@@ -362,12 +362,12 @@ def test_what_needs_all_data_in_one_place_is_refused(processes):
 def goes_on(collective):
     """A fit that ends by itself, and one that begins where that was."""
     ends = []
-    for known in (None, None):
+    for _ in range(2):
         X, y = sequences()
         crf = ChainCRF("rbf", rank=9, random_state=0, tol=1e-8, dtype="float64", prior_variance=1.0)
-        collective.journal = Journal(ends[0][1] if ends else known)
+        collective.known, collective._solver = dict(ends[0][1]) if ends else {}, -1
         solution = _fit(crf, X, y, Together()).solution
-        ends.append((solution, dict(collective.journal.known)))
+        ends.append((solution, dict(collective.known)))
     return [(solution.iterations, solution.value) for solution, _ in ends]
 
 

@@ -325,6 +325,8 @@ def stream(s: Subject) -> None:
     for t in range(len(item.x)):
         stream.push(x[t : t + 1])
     close(stream.end().marginals, law.marginals, words="marginals of a stream")
+    if s.of_words:  # whose features see the words that follow
+        return
     late = s.model.stream(lag=0)
     first = late.push(x[:1]).marginals
     begin = s.law(s.model, replace(item, x=item.x[:1], labels=item.labels[:1]))

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kernelfields.engines.dask.collections import is_delayed
 from kernelfields.engines.dask.launch import launch
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample, Threads
@@ -163,7 +162,9 @@ class Dask(Engine):
 
 def _computed(client: Client, value: Any, address: str) -> Any:
     """Return a partition as a future, made by a worker where it is not made yet; None stays None."""
-    if not is_delayed(value):
+    import dask
+
+    if not dask.is_dask_collection(value):
         return value
     return client.compute(value, workers=[address], allow_other_workers=True)
 

@@ -45,32 +45,11 @@ class Parted(RuntimeError):
     """Another process of the group has gone, or does not answer."""
 
 
-class LateError(RuntimeError):
-    """Other processes did not come to a fit in time."""
-
-
-class Journal:
-    """Coefficients that the solvers of a program have reached, one after the other, by the number of the solver."""
-
-    def __init__(self, known: dict[int, np.ndarray] | None = None):
-        self.known = dict(known or {})
-        self.run = -1
-
-    def begin(self, size: int) -> np.ndarray | None:
-        """Return where the next solver was before, None where it was not."""
-        self.run += 1
-        theta = self.known.get(self.run)
-        return None if theta is None or len(theta) != size else theta
-
-    def note(self, theta: np.ndarray) -> None:
-        """Keep the coefficients of the present solver."""
-        self.known[self.run] = theta
-
-
 class Collective(Group):
     """``size`` processes that meet at a ``store``, this one of number ``rank`` at the address ``host``.
 
-    ``device`` is that of its part, None for threads.
+    ``device`` is that of its part, None for threads. ``known`` are coefficients that the solvers of the program, which
+    run one after the other, have reached before, by the number of the solver.
     """
 
     def __init__(
@@ -82,10 +61,11 @@ class Collective(Group):
         device: torch.device | None = None,
         host: str = "127.0.0.1",
         timeout: float = LONGEST_WAIT,
-        journal: Journal | None = None,
+        known: dict[int, np.ndarray] | None = None,
     ):
         self.rank, self.size = rank, size
-        self.journal = journal or Journal()
+        self.known = dict(known or {})
+        self._solver = -1
         self._device, self._timeout = device, timeout
         self._group: Any = None
         self._sums: Any = None
@@ -120,7 +100,7 @@ class Collective(Group):
         try:
             yield
         except RuntimeError as error:
-            if isinstance(error, Parted | LateError):
+            if isinstance(error, Parted):
                 raise
             said = str(error).splitlines()[0]
             raise Parted(f"a process that fits together with this one has gone ({said:.200})") from error
@@ -197,12 +177,13 @@ class Collective(Group):
 
     def start(self, theta: np.ndarray | None, size: int) -> np.ndarray | None:
         """Return where a solver begins: where it was before a process was lost, else ``theta``."""
-        known = self.journal.begin(size)
-        return theta if known is None else known
+        self._solver += 1
+        known = self.known.get(self._solver)
+        return theta if known is None or len(known) != size else known
 
     def reached(self, theta: np.ndarray) -> None:
         """Keep the coefficients after an iteration; the next sum compares them with those of other processes."""
-        self.journal.note(theta)
+        self.known[self._solver] = theta
         self._checksum = zlib.crc32(theta.tobytes())
 
     def passed_on(self, number: int) -> int:
@@ -240,7 +221,7 @@ def _meet(store: distributed.Store, rank: int, size: int) -> None:
         if store.check(["left"]):
             raise Parted("the fit was left before all processes were there")
         if time.monotonic() > end:
-            raise LateError(
+            raise TimeoutError(
                 f"process {rank} of a fit waited {LONGEST_START:.0f} seconds for the others: are their workers busy?"
             )
         time.sleep(0.01)
