@@ -380,9 +380,8 @@ class Pilot:
         """Return settings with the better of two prior variances where there is a path of them."""
         if not path:
             return settings
-        small, usual = ({**settings, "prior_variance": variance} for variance in (SMALL, FALLBACK))
-        # From below: coefficients grow with the variance, and each fit goes on from the one before.
-        return usual if self.gains(small, usual) else small
+        usual, small = ({**settings, "prior_variance": variance} for variance in (FALLBACK, SMALL))
+        return small if self.gains(usual, small) else usual
 
     def _first_best(self, candidates: Sequence[Settings]) -> Settings:
         """Return the first candidate that no other gains enough on."""
