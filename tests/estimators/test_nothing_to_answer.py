@@ -130,8 +130,6 @@ def test_segments_of_a_sequence_without_positions():
     for asked in ([X[0], X[0][:0]], [X[0][:0]]):
         assert crf.predict_segments(asked)[-1] == []
         assert crf.predict_nbest(asked, 2, segments=True)[-1] == [([], 0.0)]
-        assert crf.sample(asked, segments=True, random_state=0)[-1] == []
-        assert crf.sample(asked, 2, segments=True, random_state=0)[-1] == [[], []]
 
 
 def test_empty_sequences_of_named_features_and_in_pipelines():

@@ -251,6 +251,15 @@ class CRF(WrappedField):
         chain.set_params(callbacks=None, solver="auto")
         return chain, stopping.reason or chain.solution_.reason
 
+    def behind(self, transformer: object) -> ChainCRF:  # type: ignore[override]  # of this class it would take dicts
+        """Return the chain inside, behind a fitted transformer: sklearn-crfsuite takes features alone."""
+        chain = self._fitted()
+        if isinstance(chain, OneLabel):
+            raise TypeError(
+                "this CRF was fitted to one label, and needs no inputs: ask it with pipeline[:-1].transform(X)"
+            )
+        return chain.behind(transformer)
+
     def predict(self, X: object) -> np.ndarray:
         """Return the most probable labels of each sequence: an array of lists of labels."""
         return _predictions(self._fitted(), feature_sequences(X))

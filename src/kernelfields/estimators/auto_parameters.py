@@ -156,7 +156,8 @@ def _joined(estimator: Estimator, training: FitState, own: Reader, always: bool 
     joined = own.joined(replace(data, inputs=given.as_given(data.inputs)))
     scaling = None
     if estimator._scales(data):
-        scaling = learn_scaling(joined.inputs, data.position_weights, always=always or estimator.scale is True)
+        always = always or estimator.scale is True
+        scaling = learn_scaling(joined.inputs, data.position_weights, always=always, categories=own.categories)
     if scaling is not None and estimator.scale is True:
         inputs = scaling(joined.inputs)
         return replace(training, reader=replace(own, scaling=scaling), data=replace(joined, inputs=inputs))
@@ -180,6 +181,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
         chosen._set_chosen({name: clique.get_params(deep=False)[name] for name in left})
         training.choices = estimator.choices_
+        training.categories = estimator.choices_.chosen.get("categories")
         return chosen
     described = not estimator._names_cliques() and training.optimize is None
     path, kernel_left = described and "prior_variance" in left, "kernel" in left and described
@@ -206,7 +208,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
                 assert joined is not None, "the columns were among the candidates"
                 training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
     chosen._set_chosen(choices.chosen)
-    training.choices = choices
+    training.choices, training.categories = choices, choices.chosen.get("categories")
     training.repeated = _find_repeated_labels(training)
     training.scale_columns(bool(choices.chosen.get("scale")))
     return chosen
@@ -295,6 +297,7 @@ def _choose_by_pilot_fits(
         silent = NoProgress().announce
         has_edges = scene.has_edges and settings.get(EDGES, True)
         own = replace(scene.training, announce=silent, development=None, spec=spec, options=options)
+        own.categories = settings.get("categories")
         own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
         train, held_out = own.on_scale(parts, bool(settings.get("scale")))
         if scene.has_edges and not has_edges:

@@ -149,7 +149,8 @@ class Choices:
             amount = "more certain" if best.temperature > 1.0 else "less certain"
             lines.append(
                 f"probabilities of items held out are {amount} than they should be, by a temperature of "
-                f"{best.temperature:.2g}: kernelfields.calibrate mends them, by items that the fit has not seen"
+                f"{best.temperature:.2g}: kernelfields.uncertainty.calibrate mends them, by items that the "
+                "fit has not seen"
             )
         return lines
 

@@ -121,20 +121,26 @@ class Datafit:
         """Return the same with the value of the data of this process."""
         return self.likelihood.evaluate(potentials)
 
-    def evaluate_along(self, potentials: Potentials, direction: Potentials) -> tuple[Evaluation | None, float]:
-        """Return the evaluation at some potentials, None where one is not finite, and the slope in a direction."""
-        evaluation, value, slope, finite = None, np.inf, np.inf, potentials.finite
+    def evaluate_along(
+        self, potentials: Potentials | None, direction: Potentials, furthest: float = 0.0
+    ) -> tuple[Evaluation | None, float, float]:
+        """Return the evaluation at some potentials, the slope in a direction, and the largest of all ``furthest``.
+
+        The evaluation is None where a potential is not finite, or where some process has none to evaluate.
+        """
+        evaluation, value, slope = None, np.inf, np.inf
+        finite = potentials is not None and potentials.finite
         if self.group.size > 1 and isinstance(self.likelihood, ExpectationLikelihood):
             # What is expected is added up on the way, by all processes or by none.
             finite = all(self.group.gathered(finite))
-        if finite:
+        if potentials is not None and finite:
             evaluation = self._evaluated(potentials)
             value, slope = evaluation.value, evaluation.residual.dot(direction)
-        value, slope = self.group.total(np.array([value, slope])).tolist() if self.group.size > 1 else (value, slope)
+        (value, slope), furthest = self.group.total_and_largest([value, slope], furthest)
         if evaluation is None or not np.isfinite(value):
-            return None, np.inf
+            return None, np.inf, furthest
         evaluation.value = value
-        return evaluation, slope
+        return evaluation, slope, furthest
 
     def largest(self, potentials: Potentials) -> float:
         """Return the largest absolute entry of potentials."""
