@@ -188,7 +188,8 @@ def engines() -> str:
             lines.append(["dask, two workers of one thread", data, figure])
     kills = read_results("dask_kills.json", CAMPAIGNS)
     same = f"{sum(row['same'] for row in kills)} of {len(kills)} fits end at the same objective"
-    lines.append(["dask, a worker killed at random", "fields of six kinds", same])
+    kinds = ", ".join(dict.fromkeys(row["kind"] for row in kills))
+    lines.append(["dask, a worker killed at random", kinds, same])
     stored = {row["keep"]: row for row in read_results("out_of_core.json")}
     row, ratio = stored["budget"], stored["budget"]["cpu_seconds"] / stored["memory"]["cpu_seconds"]
     budget = row["share"] * row["feature_bytes"] / 1e6

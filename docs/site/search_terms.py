@@ -15,6 +15,7 @@ PAGES = QUERIES | {
     "NER": "text",
     "sequence labeling": "chains",
     "part-of-speech tagging": "text",
+    "sentence classification": "documents",
     "activity recognition": "sensors",
     "label errors": "labelling",
     "semi-supervised learning": "unlabelled",

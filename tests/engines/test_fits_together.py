@@ -22,7 +22,7 @@ from kernelfields.engines import Torch
 from kernelfields.engines.choice import Partitions
 from kernelfields.engines.together import collective as meeting
 from kernelfields.engines.together.collective import Parted
-from kernelfields.estimators import LabelledFeature, LabelShares
+from kernelfields.estimators import LabelShares
 from kernelfields.kernels import Forest, Kernel
 from kernelfields.models.fit import fit_field
 from kernelfields.objective.datafit import Datafit
@@ -135,7 +135,7 @@ def with_criteria(collective, name, collected):
     if name != "single labels":
         y = [None, *y[1:-1], None]
     shares = {0: 0.3, 1: 0.7}
-    asked = [LabelShares(shares), LabelledFeature(1, shares, weight=3.0)]
+    asked = [LabelShares(shares), LabelShares(shares, weight=3.0)]
     estimator.set_params(partial_labels=PartialLabels(expectations=asked, classes=[0, 1, 2]))
     X = np.where(X > 1.0, X, 0.0) if isinstance(X, np.ndarray) else [np.where(x > 1.0, x, 0.0) for x in X]
     given = [in_parts(each, collective.rank) for each in (X, y)] if collected else [X, y]

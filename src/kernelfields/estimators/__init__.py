@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
     from kernelfields.models.callbacks import Checkpoint
-    from kernelfields.models.expectations import LabelledFeature, LabelShares
+    from kernelfields.models.expectations import LabelShares
     from kernelfields.models.structure import StructureSearch
     from kernelfields.posterior.evidence.settings import EvidenceSearch
 
@@ -31,7 +31,6 @@ __all__ = [
     "GraphCRF",
     "KernelClassifier",
     "LabelShares",
-    "LabelledFeature",
     "MultiLabelCRF",
     "RingCRF",
     "SegmentCRF",
@@ -51,7 +50,7 @@ __getattr__, __dir__ = lazy_names(
         "segment_crf": ["SegmentCRF"],
         "sequence_classifier": ["SequenceClassifier"],
         "kernelfields.models.callbacks": ["Checkpoint"],
-        "kernelfields.models.expectations": ["LabelShares", "LabelledFeature"],
+        "kernelfields.models.expectations": ["LabelShares"],
         "kernelfields.models.structure": ["StructureSearch"],
         "kernelfields.posterior.evidence.settings": ["EvidenceSearch"],
         "kernelfields.engines.dask.engine": [],

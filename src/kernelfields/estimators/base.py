@@ -201,7 +201,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             from kernelfields.models.partial import PartialLabels
 
             partial = PartialLabels() if partial is None else partial
-            options.criteria, options.completion = partial.criteria(data, reader, classes), partial.completion
+            options.criteria, options.completion = partial.criteria(data, classes), partial.completion
         settings = self._sample_settings()
         training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, scaling=scaling)
         if self.scale is True:

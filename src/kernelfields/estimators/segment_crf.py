@@ -15,7 +15,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.partial_labels import LabelWeights, as_log_weights
 from kernelfields.data.readers import InputReader
-from kernelfields.data.reading import plain_label, random_generator
+from kernelfields.data.reading import plain_label
 from kernelfields.data.segments import (
     DURATION,
     DurationCliques,
@@ -31,7 +31,7 @@ from kernelfields.data.spans import SpanRules
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.chain_crf import ChainTraining, SequenceField
 from kernelfields.estimators.edges import clique_set
-from kernelfields.estimators.questions import Ranked, Seed
+from kernelfields.estimators.questions import Ranked
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
@@ -293,36 +293,6 @@ class SegmentCRF(SequenceField):
     ) -> float:
         """Return the share of positions whose label is the predicted one; y may be written as segments."""
         return super().score(X, _plain_labels(y)[0], sample_weight, decode=decode)
-
-    def sample(
-        self,
-        X: object,
-        n_samples: int | None = None,
-        random_state: Seed = None,
-        *,
-        segments: bool = False,
-        known: object = None,
-    ) -> list:
-        """Draw from p(y | x): (T,) labels per sequence, or (n_samples, T) if a number is given.
-
-        With ``segments`` a list of (begin, end, label) per sequence, or n_samples of them.
-        """
-        if segments:
-            return self._drawn_segments(X, n_samples, random_state, known)
-        return super().sample(X, n_samples, random_state, known=known)
-
-    def _drawn_segments(self, X: object, n_samples: int | None, random_state: Seed, known: object) -> list:
-        if n_samples is not None:
-            check_count(n_samples, "n_samples", " or None")
-        random, drawn = random_generator(random_state), list[list]()
-        for batch in self.answers(X, known=known):
-            if not batch.data.n_positions:
-                drawn += [[] if n_samples is None else [[] for _ in range(n_samples)] for _ in batch.asked.lengths]
-                continue
-            draws = _family(batch).sample_segmentations(batch.potentials, n_samples or 1, random, batch.workers)
-            by_draw = [self._written(batch.asked, labels, mask) for labels, mask in zip(*draws, strict=True)]
-            drawn += by_draw[0] if n_samples is None else [list(pieces) for pieces in zip(*by_draw, strict=True)]
-        return drawn
 
     def show(
         self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""

@@ -132,7 +132,7 @@ def computed_on_host(
         return tensor_from(function(on_host(X), *others), X.device, X.dtype)
     right = on_host(Z)
     block = torch.empty((len(X), len(Z)), dtype=torch.promote_types(X.dtype, Z.dtype), device=X.device)
-    for rows in row_blocks(*block.shape, budget=FORMULA_BYTES, least=FORMULA_ROWS):
+    for rows in row_blocks(len(X), len(Z), budget=FORMULA_BYTES, least=FORMULA_ROWS):
         block[rows] = tensor_from(function(on_host(X[rows]), right), X.device, block.dtype)
     return block
 
