@@ -5,7 +5,8 @@
 A quiet fit of each kind, of generated data in four partitions, says how long it takes and where it ends. Then each
 further fit loses one of its two workers, by SIGKILL, at a moment drawn uniformly between its start and that long after:
 while partitions are made, pivots chosen or steps taken. A kill that comes after the end of a fit is not counted, and
-another fit is made. The cluster stays for all fits as long as its nannies start new workers.
+another fit is made. The cluster stays for all fits as long as its nannies start new workers, which are forked from a
+process that has loaded the package already.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def killed_fits(kind: str, client: Any, n_kills: int, random: np.random.Generato
     rows: list[dict] = []
     while len(rows) < n_kills:
         try:
-            client.wait_for_workers(2, timeout=400)
+            client.wait_for_workers(2, timeout=120)
         except TimeoutError:
             print("  a nanny has given up: another cluster is needed", flush=True)
             break
@@ -118,6 +119,16 @@ def killed_fits(kind: str, client: Any, n_kills: int, random: np.random.Generato
     return rows
 
 
+def fork_workers() -> None:
+    """Have workers start at once: from a server with all modules, and not each by itself."""
+    import dask
+
+    dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+    from distributed.utils import get_mp_context
+
+    get_mp_context().set_forkserver_preload(["distributed", "torch.distributed", "benchmarks.cluster"])
+
+
 def main() -> None:
     """Fit, kill, print, write results/dask_kills.json."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -126,6 +137,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     random = np.random.default_rng(arguments.seed)
+    fork_workers()
     left = dict.fromkeys(arguments.kinds, arguments.kills)
     while any(left.values()):
         with workers(2) as client:

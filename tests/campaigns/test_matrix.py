@@ -58,16 +58,15 @@ MENDED = {
         "log_likelihood",
         "entropy",
         "predict_nbest",
-        "filled",
         "known=",
         "summary",
         "show",
         "explain",
     ),
     "ExponentialFamilyDensity": ("summary", "prior_variance='auto'"),
-    "FrameCRF": ("sample", "filled", "show", "stream", "allowed: LabelDictionary", "development set", "SoftTargets"),
+    "FrameCRF": ("sample", "show", "stream", "allowed: LabelDictionary", "development set", "SoftTargets"),
     "AnnotatedCRF": ("predict_nbest", "entropy", "explain", "summary", "defaults alone", "load_chain (NumPy alone)"),
-    "compat.CRF": ("filled", "certify", "show"),
+    "compat.CRF": ("certify", "show"),
     "ChainCRFCV": ("save, load",),
 }
 

@@ -269,7 +269,7 @@ def test_a_pass_takes_one_sum_of_the_gradient_and_one_of_each_trial(processes):
     for before, during, iterations, trials in processes(exchanged):
         assert before <= 8
         assert 5 <= iterations <= trials
-        assert during <= iterations + trials + 14
+        assert during <= iterations + trials + 11
 
 
 def rounds_otherwise(collective):

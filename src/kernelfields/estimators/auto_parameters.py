@@ -238,7 +238,7 @@ def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_
 
     def rounds(state: FitState) -> tuple[Sequence[Parts], Sequence[Parts]]:
         first = pilot_folds(state.data, most, state.groups, once=features)
-        return first, pilot_folds(state.data, most, state.groups, last=True) if len(first) > 1 else ()
+        return first, () if features else pilot_folds(state.data, most, state.groups, last=True)
 
     folds, last = rounds(drawn)
     if folds:
@@ -285,11 +285,9 @@ def _choose_by_pilot_fits(
     def scene_of(settings: Settings) -> _Scene:
         return next(own for own in scenes if all(settings.get(name) == own.joins[name] for name in own.joins))
 
-    def stages_of(settings: Settings, last: bool) -> list[Stage]:
+    def stage_of(settings: Settings, fold: int, last: bool) -> Stage:
         scene = scene_of(settings)
-        return [stage_of(settings, scene, parts) for parts in (scene.last if last else scene.folds)]
-
-    def stage_of(settings: Settings, scene: _Scene, parts: Parts) -> Stage:
+        parts = (scene.last if last else scene.folds)[fold]
         piloted = estimator.for_pilot()
         piloted._set_chosen(settings)
         piloted.rank = settings.get(TRIED_RANK, piloted.rank)
@@ -314,8 +312,8 @@ def _choose_by_pilot_fits(
 
         return Stage.build(sample, beside, held_out, piloted._designs(own, sample)[0], variances_of)
 
-    choosing = len(columns) > 1 or len(kernels) > 1
-    pilot = Pilot(stages_of, training.announce, rounds=choosing and all(scene.last for scene in scenes))
+    # Scenes differ in columns alone.
+    pilot = Pilot(stage_of, (len(scenes[0].folds), len(scenes[0].last)), training.announce)
     best = pilot.improved(pilot.best(columns, kernels, path), changes)
     training.piloted = pilot.terms(best)
     field, chosen = Field(training.piloted, spec), dict(best)

@@ -5,9 +5,9 @@ positions of one item resemble each other, and a part of it would be predicted t
 seen in many items, not in many positions of one. So
 
     many items      one fold: a fifth of the positions that are drawn is held out
-    fewer           each item held out once: items differ more than candidates do, and which of two candidates
-                    predicts a few items better says little about others. Two folds in the first round of choosing, in
-                    the last round four, or of at most ten items as many as items
+    fewer           four folds, each item held out once: items differ more than candidates do, and which of two
+                    candidates predicts a few items better says little about others. Of at most ten items there is a
+                    last round, with as many folds as items
     very few        fewer than 3 sequences are cut into pieces; of fewer than 5 graphs there are no folds, see
                     auto_parameters.py
 
@@ -38,8 +38,8 @@ _LEAST_ITEMS, _LEAST_SEQUENCES = 5, 3
 # Labels of one instance are less informative than as many labels of others.
 _LEAST_INSTANCES = 100
 _N_FOLDS = 4
-# Of so few items each is left out by itself, and so many positions of theirs are enough.
-_FEW, _OF_FEW = 10, 3000
+# Of so few items each is held out by itself in the last round.
+_FEW = 10
 _HELD_OUT = 0.2
 # A single fold has to hold out so many items or groups, and so many positions.
 _FIRM, _FIRM_POSITIONS = 40, 500
@@ -54,7 +54,7 @@ def pilot_folds(
 
     Items of a second part with labels that the first does not have are left out. ``once`` makes one fold of few items,
     too: fields that differ in the penalty of weights alone are told apart by few. ``last`` makes the folds of the last
-    round.
+    round, if there is one.
     """
     if data.lie_with is not None or data.n_positions < _LEAST_POSITIONS:
         return []
@@ -76,19 +76,20 @@ def pilot_folds(
     ends = np.cumsum(sizes)
     n_held = int(np.searchsorted(ends, _HELD_OUT * min(ends[-1], most / (1.0 - _HELD_OUT)), side="right"))
     firm = n_held >= _FIRM and ends[n_held - 1] >= _FIRM_POSITIONS
+    if last and not _N_FOLDS < len(rank) <= _FEW:
+        return []
     if firm or (once and n_held >= _LEAST_ITEMS):
         n_all = max(n_held + 1, int(np.searchsorted(ends, ends[n_held - 1] + most, side="right")))
         places = rank[units]
         splits = [(np.flatnonzero((places >= n_held) & (places < n_all)), np.flatnonzero(places < n_held))]
     else:
-        data, units = _drawn(data, units, rank, most if len(rank) > _FEW else min(most, _OF_FEW))
+        data, units = _drawn(data, units, rank, most)
         units = np.unique(units, return_inverse=True)[1]
         by_unit = np.argsort(units, kind="stable")
         labels = [data.required_labels[data.offsets[i] : data.offsets[i + 1]] for i in by_unit.tolist()]
         bounds = np.cumsum(np.bincount(units))
         held = [np.concatenate(labels[begin:end]) for begin, end in pairwise([0, *bounds.tolist()])]
-        n_folds = min(len(held), 2 if not last else _N_FOLDS if len(held) > _FEW else _FEW)
-        folds = spread_folds(held, n_folds, random)
+        folds = spread_folds(held, len(held) if last else min(_N_FOLDS, len(held)), random)
         splits = [(np.flatnonzero(np.isin(units, own)), np.flatnonzero(np.isin(units, out))) for own, out in folds]
     parts = [(data.subset(own), _answerable(data.subset(own), data.subset(out))) for own, out in splits]
     return [(own, out) for own, out in parts if len(out.weights)]

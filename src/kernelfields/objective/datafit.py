@@ -347,13 +347,9 @@ class Datafit:
         design = self.designs[index]
         weights = self.likelihood.clique_weights(design)
         count = self.likelihood.family.correlated_cliques(design, len(weights))
-        curvature = self.group.total(design.start_curvature(count) if len(weights) else 0.0)
-        return curvature * self._mean_weight(weights)
-
-    def _mean_weight(self, weights: np.ndarray) -> float:
-        """Return the mean weight of the cliques of a term; zero where there are none."""
-        weight, count = self.group.total([float(weights.sum()), len(weights)])
-        return float(weight / count) if count else 0.0
+        own = design.start_curvature(count) if len(weights) else 0.0
+        curvature, weight, number = self.group.total([own, float(weights.sum()), len(weights)])
+        return curvature * (weight / number) if number else 0.0
 
     def curvature_diagonal(self, evaluation: Evaluation, index: int) -> np.ndarray | None:
         """Return sum_t z_tf^2 p (1 - p) for every coefficient of a term of sparse weights; None for other terms.
@@ -422,9 +418,10 @@ class Datafit:
         if not has_dense_features(design):
             return 0.0
         weights = self.likelihood.clique_weights(design)
-        if not worth_a_gram_matrix(self.group.total(len(weights)), *design.shape):
+        weight, number = self.group.total([float(weights.sum()), len(weights)])
+        if not worth_a_gram_matrix(number, *design.shape):
             return 0.0
-        return self._mean_weight(weights) * design.label_share / design.n_configurations
+        return weight / number * design.label_share / design.n_configurations
 
     def feature_gram(self, index: int) -> np.ndarray:
         """Return the lower half of about Z^T Z of a term with dense features, (r, r), from some of the rows."""

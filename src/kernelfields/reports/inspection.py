@@ -483,24 +483,3 @@ class Explanation(Shown):
             for position in self.positions
             for contribution in position.contributions
         ]
-
-
-def filled_labels(rows: Sequence[tuple], n_known: int, nouns: tuple[str, str]) -> Table:
-    """Return a table of labels that were filled in; rows are in the order of its columns.
-
-    sequence   position   token   known        label   probability
-    3          1          run                  NOUN    0.512
-    0          4          saw     NOUN, VERB   VERB    0.934
-    """
-    heading = f"{counted(len(rows), 'label')} filled in, {n_known:,} known"
-    columns = (*nouns, "token", "known", "label", "probability")
-    optional = ("", "token", "known")
-    return Table(columns, rows, heading, range(1, 5), {"probability": ".3f"}, longest=30, optional=optional)
-
-
-def words_for(weights: Sequence[float], labels: Sequence[object]) -> str:
-    """Return what is known of a label: the possible ones, with weights if these differ; empty if all are alike."""
-    possible = [(label, weight) for label, weight in zip(labels, weights, strict=True) if weight > 0]
-    if len({weight for _, weight in possible}) > 1:
-        return ", ".join(f"{label} {weight:.3g}" for label, weight in possible)
-    return "" if len(possible) == len(labels) else ", ".join(str(label) for label, _ in possible)

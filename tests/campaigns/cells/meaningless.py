@@ -29,7 +29,7 @@ _PARTLY = ("None for unknown labels", "sets of labels", "weights of labels", "So
 _ALLOWED = ("allowed: LabelDictionary",)
 _PRODUCTION = ("load_chain (NumPy alone)", "ONNX")
 _OF_LABELS = (
-    *("predict", "predict(decode=...)", "marginals", "marginals of pairs", "predict_nbest", "filled", "known="),
+    *("predict", "predict(decode=...)", "marginals", "marginals of pairs", "predict_nbest", "known="),
     *("explain", "weights", "show", "stream", "evaluate"),
     *("labels of text or numbers", *_PARTLY, "log_likelihood of gaps", "expected shares"),
     *("class_weight", "constraints", *_ALLOWED, *_CLIQUES, "edges by features", "label_kernel", "ties"),

@@ -238,22 +238,6 @@ def gaps(s: Subject) -> tuple[list[list], list[np.ndarray]]:
     return known, allowed
 
 
-@feature(_QUESTIONS, "filled")
-def filled(s: Subject) -> None:
-    """Compare the table of labels that were filled in."""
-    known, allowed = gaps(s)
-    table = s.model.filled(s.X_new, s.known(known))
-    expected = sorted(
-        (s.law(s.model, item).weighted(own).marginals[t].max() if not s.jointly else None)
-        for item, own, row in zip(s.new, allowed, known, strict=True)
-        for t, label in enumerate(row)
-        if label is None and not s.jointly
-    )
-    check(len(table) == sum(label is None for row in known for label in row), "number of labels that were filled in")
-    if not s.jointly:
-        close([row["probability"] for row in table.to_rows()], expected, words="probabilities")
-
-
 @feature(_QUESTIONS, "known=")
 def known(s: Subject) -> None:
     """Compare the probabilities of labels given those of every other position."""
