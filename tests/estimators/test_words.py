@@ -314,7 +314,8 @@ def test_the_field_of_a_pipeline_takes_what_the_pipeline_takes(name):
     assert [entity[:4] for entity in field.predict_entities(X)[1]] == [
         entity[:4] for entity in inner.predict_entities(made)[1]
     ]
-    assert "Smith" in str(field.explain(X[1]))
+    if name != "SegmentCRF":  # which explains no single labels
+        assert "Smith" in str(field.explain(X[1]))
     if not isinstance(inner, CRF):  # of sklearn-crfsuite, which has dicts of marginals
         assert_same(field.predict_marginals(X), inner.predict_marginals(made), name)
 
