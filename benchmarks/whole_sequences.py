@@ -33,7 +33,8 @@ ROWS: dict[str, Callable[[], Any]] = {
     "summaries, laplacian": lambda: make_pipeline(
         SequenceSummaries(), KernelClassifier("laplacian", scale=True, random_state=0)
     ),
-    "hidden states": lambda: SequenceClassifier(random_state=0),
+    "hidden states": lambda: SequenceClassifier(n_states=3, random_state=0),
+    "default": lambda: SequenceClassifier(random_state=0),
 }
 
 

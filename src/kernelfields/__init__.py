@@ -42,7 +42,6 @@ _HOMES = {
     "LabelDictionary": "kernelfields.data",
     "OutOfFold": "kernelfields.features",
     "PartialLabels": "kernelfields.models.partial",
-    "PrunedBy": "kernelfields.estimators",
     "RingCRF": "kernelfields.estimators",
     "SegmentCRF": "kernelfields.estimators",
     "SequenceClassifier": "kernelfields.estimators",
@@ -70,7 +69,6 @@ __all__ = [
     "NodeCliques",
     "OutOfFold",
     "PartialLabels",
-    "PrunedBy",
     "RingCRF",
     "SegmentCRF",
     "SequenceClassifier",
@@ -109,7 +107,6 @@ if TYPE_CHECKING:
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
-    from kernelfields.estimators.pruning import PrunedBy
     from kernelfields.estimators.ring_crf import RingCRF
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import StandardScaler
 
-from kernelfields import ChainCRF, EdgeCliques, SequenceClassifier, SoftTargets
+from kernelfields import ChainCRF, EdgeCliques, SequenceClassifier, SoftTargets, load
+from kernelfields.features import Sequencewise
 from kernelfields.formats import ModelFileError
 
 
@@ -100,7 +102,7 @@ def test_bad_data(given, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_states": 0}, "n_states"),
+        ({"n_states": -1}, "n_states"),
         ({"prior_variance": -1.0}, "prior_variance"),
         ({"rank": 0}, "rank"),
         ({"edges": EdgeCliques(prior_variance=-1.0)}, "clique set 'edge': prior_variance must be a positive number"),
@@ -163,11 +165,6 @@ def test_questions_about_classes_of_which_something_is_known(fitted):
     )
     np.testing.assert_allclose(fitted.entropy(X[:4], known=told)[0], 0.0, atol=1e-12)
     assert fitted.predict_nbest(X[:1], 2, known=["down"])[0][0][0] == "down"
-    table = fitted.filled(X[:4], told, tokens=["a", "b", "c", "d"])
-    assert table.caption == "3 labels filled in, 1 known"
-    rows = table.to_rows()
-    assert sorted(row["token"] for row in rows) == ["b", "c", "d"]
-    assert [row["probability"] for row in rows] == sorted(row["probability"] for row in rows)
     with pytest.raises(ValueError, match="known: unknown label 'left' at sample 0"):
         fitted.entropy(X[:1], known=["left"])
     with pytest.raises(ValueError, match="k must be a whole number of at least 1"):
@@ -191,3 +188,61 @@ def test_classes_may_be_unknown_sets_or_weights():
         X[:8], [*labels, None, {"up": 0.9, "down": 0.1}]
     )
     assert weighed.estimator_.solution_.converged
+
+
+def swings(n_sequences: int, seed: int = 0):
+    """Return sequences of noise whose class is how far they swing, as single positions tell."""
+    random = np.random.default_rng(seed)
+    classes = ["calm", "wild"] * (n_sequences // 2)
+    return [random.normal(scale=1.0 + (c == "wild"), size=(int(random.integers(8, 14)), 2)) for c in classes], classes
+
+
+def slopes(n_sequences: int, seed: int = 0):
+    """Return sequences that rise or fall a little, from levels that differ much: positions tell little."""
+    random = np.random.default_rng(seed)
+    classes = ["down", "up"] * (n_sequences // 2)
+    X = []
+    for c in classes:
+        length = int(random.integers(8, 14))
+        trend = np.linspace(-1.0, 1.0, length) * (1.0 if c == "up" else -1.0)
+        X.append(np.column_stack([random.normal(scale=20.0) + trend, random.normal(size=length)]))
+    return X, classes
+
+
+def test_summaries_take_the_place_of_hidden_states_where_they_predict_better(tmp_path):
+    X, y = slopes(60)
+    X_new, y_new = slopes(40, seed=1)
+    model = SequenceClassifier(random_state=0).fit(X, y)
+    assert model.n_states_ == 0
+    assert {trial.settings["n_states"] for trial in model.choices_.trials} == {0, 3}
+    assert model.n_features_in_ == 2
+    assert model.score(X_new, y_new) > 0.8
+    alone = SequenceClassifier(n_states=0, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(alone.predict_proba(X_new), model.predict_proba(X_new))
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X_new)), model.predict_proba(X_new))
+    with pytest.raises(ValueError, match="no hidden states"):
+        model.predict_states(X_new)
+    assert "the whole sequence" in str(model.show(X_new[0]))
+    assert "up" in str(model.summary())
+    model.save(tmp_path / "model.kfm")
+    again = load(tmp_path / "model.kfm")
+    assert again.n_states_ == 0
+    assert str(again.choices_) == str(model.choices_)
+    np.testing.assert_array_equal(again.predict_proba(X_new), model.predict_proba(X_new))
+
+
+def test_hidden_states_stay_where_positions_tell():
+    model = SequenceClassifier(random_state=0).fit(*swings(60))
+    assert model.n_states_ == 3
+    assert model.choices_.trials[0].settings == model.choices_.chosen == {"n_states": 3}
+
+
+def test_too_few_of_a_class_and_unknown_classes_have_hidden_states():
+    X, y = swings(6)
+    assert SequenceClassifier(random_state=0).fit(X[:3], y[:3]).n_states_ == 3
+    assert SequenceClassifier(random_state=0).fit(X, [*y[:5], None]).n_states_ == 3
+
+
+def test_summaries_are_of_numbers_as_they_come():
+    with pytest.raises(ValueError, match="leave out features"):
+        SequenceClassifier(n_states=0, features=Sequencewise(StandardScaler())).fit(*swings(6))

@@ -278,7 +278,6 @@ def questions(model, inputs, labels, tmp_path):
     yield "boundaries", model.predict_boundaries(inputs)
     known = [[own[0], *[None] * (len(own) - 1)] for own in labels]
     yield "known", model.predict_marginals(inputs, known=known)
-    yield "filled", str(model.filled(inputs, known))
     yield "evaluation", str(evaluate(model, inputs, labels, random_state=0))
     yield "certificate", model.certify(inputs, labels).lower_bound
     yield "share of the fit", model.share_of_fit(inputs)

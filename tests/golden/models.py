@@ -159,7 +159,6 @@ def _density_answers(model: Any) -> dict[str, Any]:
     X, _ = table(42, n_columns=len(model.box_))
     return {
         "log_density": model.score_samples(X),
-        "sample": model.sample(5, random_state=0),
         "mean": model.mean(),
         "entropy": np.array(model.entropy()),
         "certificate": np.array([model.certificate_.value, model.certificate_.lower_bound]),

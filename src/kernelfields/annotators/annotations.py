@@ -98,18 +98,24 @@ class Presumed(SoftTargets):
 
 @dataclass(frozen=True)
 class _Speakers(ItemNames):
-    """How messages name labels laid out by annotator: whole sequences of one after those of another."""
+    """How messages name labels laid out by annotator: whole sequences of one after those of another.
+
+    ``rows`` are the positions of what each of them said.
+    """
 
     names: tuple[Hashable, ...] = ()
     offsets: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     inner: ItemNames = SEQUENCES
+    rows: tuple[np.ndarray, ...] = ()
 
     def name(self, index: int) -> str:
         return f"annotator {self.names[index]!r}"
 
     def place(self, offsets: np.ndarray, row: int) -> str:
-        annotator, place = divmod(row, int(self.offsets[-1]))
-        return f"{self.inner.place(self.offsets, place)}, of annotator {self.names[annotator]!r}"
+        ends = np.cumsum([len(rows) for rows in self.rows])
+        place = int(np.concatenate(self.rows)[row])
+        name = self.names[int(np.searchsorted(ends, row, side="right"))]
+        return f"{self.inner.place(self.offsets, place)}, of annotator {name!r}"
 
 
 def read_annotations(
@@ -130,17 +136,20 @@ def read_annotations(
             raise ValueError(f"annotator {strangers[0]!r} was not there in the fit: known are {listed(annotators)}")
         columns = {name: columns[name] for name in annotators if name in columns}
     offsets = offsets_of(_lengths(columns, nouns))
-    flat = [_flat(labels, np.diff(offsets)) for labels in columns.values()]
-    speakers = _Speakers(whole="annotator", names=tuple(columns), offsets=offsets, inner=nouns)
-    codes, known = _codes(flat, classes, speakers)
-    for name, said in zip(columns, codes, strict=True):
-        if not silent_allowed and not np.any(said != UNSAID):
+    # Most annotators say nothing of most sequences.
+    spoke = {name: [index for index, own in enumerate(labels) if own is not None] for name, labels in columns.items()}
+    speaking = [name for name, items in spoke.items() if items]
+    rows = [np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in spoke[name]]) for name in speaking]
+    speakers = _Speakers("annotator", names=tuple(speaking), offsets=offsets, inner=nouns, rows=tuple(rows))
+    said, known = _codes([_flat(columns[name], spoke[name]) for name in speaking], classes, speakers)
+    names = list(columns if annotators is None else annotators)
+    codes = np.full((len(names), int(offsets[-1])), UNSAID)
+    for name, places, own in zip(speaking, rows, said, strict=True):
+        codes[names.index(name), places] = own
+    for name, own in zip(names, codes, strict=True):
+        if not silent_allowed and not np.any(own != UNSAID):
             raise ValueError(f"annotator {name!r} labelled nothing: leave this annotator out")
-    if annotators is not None:
-        every = np.full((len(annotators), int(offsets[-1])), UNSAID)
-        every[[list(annotators).index(name) for name in columns]] = codes
-        return Annotations(list(annotators), known, every.T, offsets)
-    return Annotations(list(columns), known, codes.T, offsets)
+    return Annotations(names, known, codes.T, offsets)
 
 
 def are_annotations(y: object, *, single: bool = False) -> bool:
@@ -234,17 +243,15 @@ def _lengths(columns: Mapping[Hashable, list], nouns: ItemNames) -> np.ndarray:
     return np.array(lengths, dtype=np.int64)
 
 
-def _flat(labels: list, lengths: np.ndarray) -> list:
-    """Return the labels of one annotator, all sequences one after the other."""
-    flat: list[object] = []
-    for item, length in zip(labels, lengths.tolist(), strict=True):
-        flat += [None] * length if item is None else entries_listed(item)
+def _flat(labels: list, items: list[int]) -> list:
+    """Return the labels of one annotator, the sequences of which something was said one after the other."""
+    flat = [label for item in items for label in entries_listed(labels[item])]
     # Tables of annotators have an empty cell where one said nothing.
     return [None if isinstance(label, str) and not label.strip() else label for label in flat]
 
 
-def _codes(flat: list[list], classes: Iterable | None, speakers: _Speakers) -> tuple[np.ndarray, np.ndarray]:
-    """Return codes (R, N) and the sorted classes."""
+def _codes(flat: list[list], classes: Iterable | None, speakers: _Speakers) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the codes of what each annotator said, and the sorted classes."""
     labels, partial, known = read_labels(flat, classes, np.array([len(labels) for labels in flat]), speakers)
     if partial is not None:
         known_entries = informative(partial)
@@ -253,4 +260,4 @@ def _codes(flat: list[list], classes: Iterable | None, speakers: _Speakers) -> t
             place = speakers.place(speakers.offsets, int(several[0]))
             raise ValueError(f"sets and weights of labels are not for annotators, at {place}: give a label, or None")
         labels = np.where(known_entries, labels, UNSAID)
-    return labels.reshape(len(flat), -1), known
+    return np.split(labels, np.cumsum([len(own) for own in flat])[:-1]), known

@@ -64,12 +64,14 @@ class Confusions:
             # A label that is nobody's choice may still be that of some position.
             shares = weights @ completed + 1.0 / completed.shape[1]
             logs = self.log_weights() + np.log(shares / shares.sum())
-            logs -= np.logaddexp.reduce(logs, axis=1, keepdims=True)
+            logs -= logs.max(axis=1, keepdims=True)
             completed = np.exp(logs)
+            totals = completed.sum(axis=1, keepdims=True)
+            completed /= totals
             self.update(completed * weights[:, None])
             if np.abs(completed - before).max() <= _SETTLED:
                 break
-        return logs
+        return logs - np.log(totals)
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:

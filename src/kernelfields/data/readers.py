@@ -31,7 +31,12 @@ from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import GRAPHS, given_tables
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
+from kernelfields.data.label_dictionary import (
+    FittedDictionary,
+    LabelDictionary,
+    readable_again,
+    rebuild_dictionary,
+)
 from kernelfields.data.neighbour_columns import with_neighbour_columns
 from kernelfields.data.partial_labels import LabelWeights, SoftTargets, read_partial_labels
 from kernelfields.data.reading import (
@@ -50,7 +55,7 @@ from kernelfields.data.reading import (
     listed,
     pack_inputs,
 )
-from kernelfields.data.scaling import Scaling, learn_scaling
+from kernelfields.data.scaling import FEW_COLUMNS, Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
 from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
 from kernelfields.numerics.sparse_rows import offsets_of
@@ -111,12 +116,14 @@ class InputReader:
     warns: bool = True
     #: Whether NaN and infinity are errors.
     finite: bool = True
-    #: Which labels positions may have, a rule such as a FittedDictionary.
-    allowed: FittedRule | None = None
+    #: Which labels positions may have.
+    allowed: FittedDictionary | None = None
     #: Whether columns of numbers are joined with statistics of windows around each position.
     windows: bool = False
     #: What makes inputs of what users pass, such as features of words; None where these are taken as they come.
     features: Transformer | None = None
+    #: How many columns, the last ones, are categories that are there or not, beside columns of numbers.
+    categories: int = 0
 
     #: What items are packed as, and what messages call them.
     packs: ClassVar[type[Any]] = Chains
@@ -138,19 +145,15 @@ class InputReader:
         """Whether inputs are features that are there or not, each with weights of its own, rather than numbers.
 
         Sparse inputs of many columns, as those of words, are taken for features; so are others that are mostly zero
-        (:meth:`in_own_kind`).
+        (:meth:`in_own_kind`). Where there are ``categories``, the other columns are numbers.
         """
-        return self.encoder is not None or (self.sparse and self.n_features >= _WIDE)
+        named = self.encoder is not None and not self.categories
+        return named or (self.sparse and self.n_features >= _WIDE)
 
     @property
     def is_scaled(self) -> bool:
         """Whether columns were brought to one scale."""
         return self.scaling is not None
-
-    @property
-    def by_position(self) -> bool:
-        """Whether the labels that a position may have depend on that position alone."""
-        return self.allowed is None or self.allowed.by_position
 
     @property
     def n_columns(self) -> int:
@@ -159,7 +162,7 @@ class InputReader:
 
     def joined_names(self, names: Sequence[str]) -> Sequence[str]:
         """Return the names of all columns that are read, given those of the inputs."""
-        return window_names(names) if self.windows else names
+        return window_names(names, categories=self.categories) if self.windows else names
 
     def joined(self, data: Any) -> Any:
         """Return sequences whose positions have the columns of windows, too, if this reader joins them."""
@@ -167,24 +170,26 @@ class InputReader:
             return data
         if not isinstance(data.inputs, np.ndarray):
             raise TypeError("window='statistics' is for columns of numbers: X holds features that are there or not")
-        return replace(data, inputs=with_window_columns(data.inputs, data.offsets))
+        inputs = with_window_columns(data.inputs, data.offsets, categories=self.categories)
+        return replace(data, inputs=inputs)
 
     def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
         """Return the reader of a field that has more labels; old label i is now ``places[i]``."""
         return self if self.allowed is None else replace(self, allowed=self.allowed.with_labels(places, n_labels))
 
     def with_rule(
-        self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray, *, further: bool = False
+        self, rule: LabelDictionary | None, X: object, y: object, classes: np.ndarray, *, further: bool = False
     ) -> Self:
-        """Return a reader of the same inputs whose rule of allowed labels is learnt from other labelled data.
+        """Return a reader of the same inputs whose dictionary of labels is learnt from other labelled data.
 
-        With ``further`` the rule that is there learns from these as well.
+        With ``further`` the dictionary that is there learns from these as well.
         """
         reader = replace(self, allowed=None)
         if rule is not None:
             X = self.made(X)
             chains = replace(reader, features=None).unscaled().read(X, y, None, classes)
-            reader.allowed = rule.learn_more(self.allowed, X, chains) if further else rule.learn(X, chains, classes)
+            known = self.allowed if further else None
+            reader.allowed = rule.learn(X, chains, classes) if known is None else rule.learn_more(known, X, chains)
         return reader
 
     @staticmethod
@@ -200,7 +205,7 @@ class InputReader:
         *,
         keep_zeros: bool = False,
         classes: np.ndarray | None = None,
-        allowed: AllowedLabelsRule | None = None,
+        allowed: LabelDictionary | None = None,
     ) -> tuple[Any, np.ndarray]:
         """Learn the kind of X; return labelled data and the sorted classes, ``classes`` where they are known.
 
@@ -218,9 +223,15 @@ class InputReader:
         return replace(data, allowed=self.allowed.lists(X, data)).for_fit(), known
 
     def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
-        """Return data of new inputs; labelled ones if y is given, with labels among ``classes``."""
-        X = self.made(X if self.allowed is None else readable_again(X))
-        data: Any = self.joined(self.read_items(X))
+        """Return data of new inputs; labelled ones if y is given, with labels among ``classes``.
+
+        X may be items that were read already, as ``read_items`` returns them.
+        """
+        if isinstance(X, self.packs):
+            data: Any = self.joined(X)
+        else:
+            X = self.made(X if self.allowed is None else readable_again(X))
+            data = self.joined(self.read_items(X))
         if y is not None:
             data, _ = self._labelled(data, y, sample_weight, classes)
         data = data if self.allowed is None else replace(data, allowed=self.allowed.lists(X, data))
@@ -299,6 +310,23 @@ class InputReader:
         self.sparse = sparse
         return replace(data, inputs=same_kind(inputs, sparse))
 
+    def with_categories(self, data: Data) -> Data:
+        """Return named features, numbers and categories, as columns of numbers and columns of categories after them.
+
+        For few columns some of which hold other numbers than 0 and 1; others stay as they are.
+        """
+        inputs = data.inputs
+        if self.encoder is None or self.windows or inputs.shape[1] > FEW_COLUMNS:
+            return data
+        is_number = np.zeros(inputs.shape[1], dtype=bool)
+        is_number[inputs.indices[(inputs.data != 0.0) & (inputs.data != 1.0)]] = True
+        if not is_number.any() or is_number.all():
+            return data
+        order = np.argsort(~is_number, kind="stable")
+        self.categories, self.sparse = int(np.count_nonzero(~is_number)), False
+        self.encoder = FeatureDictEncoder.from_spec([self.encoder.feature_names_[column] for column in order])
+        return replace(data, inputs=inputs.toarray()[:, order])
+
     def _encoded(self, sequences: object) -> tuple[Matrix, np.ndarray]:
         """Return new sequences of named features as rows and offsets; warn where none of them is known."""
         assert self.encoder is not None
@@ -325,7 +353,7 @@ class InputReader:
     def scaling_columns(self, data: Packed, always: bool) -> Self | None:
         """Return a copy that brings the columns to one scale, learnt from data; None where none needs it."""
         weights = data.position_weights if not isinstance(data, LabelledInstances) else data.weights
-        scaling = learn_scaling(data.inputs, weights, always=always)
+        scaling = learn_scaling(data.inputs, weights, always=always, categories=self.categories)
         return None if scaling is None else replace(self, scaling=scaling)
 
     def tied_columns(self, group: str | None = None) -> TiedColumns:
@@ -368,6 +396,8 @@ class InputReader:
         described: dict[str, object] = {**size, "columns": self.columns, "scaling": scaling, "feature_names": named}
         if self.windows:
             described["windows"] = True
+        if self.categories:
+            described["categories"] = self.categories
         return described if self.allowed is None else {**described, "allowed": self.allowed.describe()}
 
     @classmethod
@@ -380,8 +410,11 @@ class InputReader:
         if named is not None and len(named) != n_features:
             raise ValueError("the feature names do not match the number of features")
         encoder = None if named is None else FeatureDictEncoder.from_spec(named)
-        names, rule = None if columns is None else list(columns), rebuild_rule(described.get("allowed"))
+        names, rule = None if columns is None else list(columns), rebuild_dictionary(described.get("allowed"))
         made = cls(n_features, bool(described["sparse"]), names, None, encoder, allowed=rule, windows=windows)
+        made.categories = int(described.get("categories", 0))
+        if not 0 <= made.categories < max(n_features, 1):
+            raise ValueError("the number of categories does not match the number of features")
         made.scaling = Scaling.rebuild(described.get("scaling"), made.n_columns)
         return made
 

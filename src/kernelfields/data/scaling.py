@@ -21,11 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.numerics.parameters import Matrix
+if TYPE_CHECKING:
+    from kernelfields.data.reading import Matrix
 
 #: Spreads of columns that differ by more than this factor may have to be brought to one scale.
 MOST_RATIO = 10.0
@@ -115,14 +117,15 @@ def uneven_spreads(inputs: Matrix, weights: np.ndarray) -> tuple[float, float] |
     return (float(usual), float(varying[-1])) if len(varying) and varying[-1] > _DROWNING * usual else None
 
 
-def learn_scaling(inputs: Matrix, weights: np.ndarray, *, always: bool = False) -> Scaling | None:
+def learn_scaling(inputs: Matrix, weights: np.ndarray, *, always: bool = False, categories: int = 0) -> Scaling | None:
     """Return how columns come to one scale; None where they are on one already, or nearly so, unless ``always``.
 
-    Sparse inputs stay as they are: their zeros mean absence.
+    Sparse inputs stay as they are, as their zeros mean absence, and so do the last columns, of ``categories``.
     """
     if not isinstance(inputs, np.ndarray) or inputs.shape[1] == 0:
         return None
     centre, spread = spreads(inputs, weights)
+    spread[inputs.shape[1] - categories :] = 0.0
     varying = spread > 0
     if not varying.any() or not (always or spread.max() > MOST_RATIO * spread[varying].min()):
         return None

@@ -159,7 +159,8 @@ def _joined(estimator: Estimator, training: FitState, own: Reader, always: bool 
     joined = own.joined(replace(data, inputs=given.as_given(data.inputs)))
     scaling = None
     if estimator._scales(data):
-        scaling = learn_scaling(joined.inputs, data.position_weights, always=always or estimator.scale is True)
+        always = always or estimator.scale is True
+        scaling = learn_scaling(joined.inputs, data.position_weights, always=always, categories=own.categories)
     if scaling is not None and estimator.scale is True:
         inputs = scaling(joined.inputs)
         return replace(training, reader=replace(own, scaling=scaling), data=replace(joined, inputs=inputs))
@@ -183,6 +184,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
         chosen._set_chosen({name: clique.get_params(deep=False)[name] for name in left})
         training.choices = estimator.choices_
+        training.categories = estimator.choices_.chosen.get("categories")
         return chosen
     described = not estimator._names_cliques() and training.optimize is None
     path, kernel_left = described and "prior_variance" in left, "kernel" in left and described
@@ -201,7 +203,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         columns = [{**own, **usual, **first} for own in columns]
         if kernel_left and not scenes[0].has_edges:
             kernels = kernel_candidates(training, estimator.ties is not None, by_node=True)
-        with blas_threads(estimator.for_pilot().blas_limit(MOST_POSITIONS)):
+        with blas_threads(1):
             choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
         for name, with_columns in ((("neighbours", True), with_neighbours), (("window", STATISTICS), with_windows)):
             if name in choices.chosen.items():
@@ -214,7 +216,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
                 name: times**0.5 for name, times in zip(_parts(training), choices.chosen[PARTS], strict=True)
             }
     chosen._set_chosen(choices.chosen)
-    training.choices = choices
+    training.choices, training.categories = choices, choices.chosen.get("categories")
     training.repeated = _find_repeated_labels(training)
     training.scale_columns(bool(choices.chosen.get("scale")))
     return chosen
@@ -244,11 +246,13 @@ def _weighed(training: FitState, data: PackedData, variances: Sequence[float]) -
 class _Scene:
     """Data of pilot fits: all of them, and parts to learn from and to judge by, with edges or node by node.
 
-    ``joins`` are the settings by which further columns are joined, and ``scales`` what the scale may be.
+    ``joins`` are the settings by which further columns are joined, and ``scales`` what the scale may be; ``last`` are
+    the folds of the last round, none where the first decides.
     """
 
     training: FitState
     folds: Sequence[Parts]
+    last: Sequence[Parts]
     joins: dict[str, object]
     scales: Sequence[dict[str, object]]
     has_edges: bool = True
@@ -259,18 +263,23 @@ def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_
     features = training.reader.holds_features
     most = MOST_OF_FEATURES if features else MOST_POSITIONS
     drawn = _some_items(training, _DRAWN * most)
-    if folds := pilot_folds(drawn.data, most, drawn.groups, once=features):
-        found = [_Scene(drawn, folds, {}, scale_candidates(training))]
+
+    def rounds(state: FitState) -> tuple[Sequence[Parts], Sequence[Parts]]:
+        first = pilot_folds(state.data, most, state.groups, once=features)
+        return first, () if features else pilot_folds(state.data, most, state.groups, last=True)
+
+    folds, last = rounds(drawn)
+    if folds:
+        found = [_Scene(drawn, folds, last, {}, scale_candidates(training))]
         if described and (seen := with_windows(estimator, drawn)) is not None:
-            folds = pilot_folds(seen.data, most, seen.groups)
             scale: list[dict[str, object]] = [{"scale": True} if seen.scaling else {}]
-            found = [replace(found[0], joins={"window": 1}), _Scene(seen, folds, {"window": STATISTICS}, scale)]
+            found = [replace(found[0], joins={"window": 1}), _Scene(seen, *rounds(seen), {"window": STATISTICS}, scale)]
         return found
     if not described or training.spec.kind != "graph" or training.data.node_types is not None:
         return []
     states = [state for state in (training, with_neighbours(estimator, training)) if state is not None]
     return [
-        _Scene(state, folds, {"neighbours": bool(number)} if states[1:] else {}, scale_candidates(state), False)
+        _Scene(state, folds, (), {"neighbours": bool(number)} if states[1:] else {}, scale_candidates(state), False)
         for number, state in enumerate(states)
         if (folds := pilot_folds(state.data.labelled_nodes(), most))
     ]
@@ -304,11 +313,9 @@ def _choose_by_pilot_fits(
     def scene_of(settings: Settings) -> _Scene:
         return next(own for own in scenes if all(settings.get(name) == own.joins[name] for name in own.joins))
 
-    def stages_of(settings: Settings) -> list[Stage]:
+    def stage_of(settings: Settings, fold: int, last: bool) -> Stage:
         scene = scene_of(settings)
-        return [stage_of(settings, scene, parts) for parts in scene.folds]
-
-    def stage_of(settings: Settings, scene: _Scene, parts: Parts) -> Stage:
+        parts = (scene.last if last else scene.folds)[fold]
         piloted = estimator.for_pilot()
         piloted._set_chosen(settings)
         piloted.rank = settings.get(TRIED_RANK, piloted.rank)
@@ -318,6 +325,7 @@ def _choose_by_pilot_fits(
         silent = NoProgress().announce
         has_edges = scene.has_edges and settings.get(EDGES, True)
         own = replace(scene.training, announce=silent, development=None, spec=spec, options=options)
+        own.categories = settings.get("categories")
         own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
         train, held_out = own.on_scale(parts, bool(settings.get("scale")))
         if PARTS in settings:
@@ -334,7 +342,8 @@ def _choose_by_pilot_fits(
 
         return Stage.build(sample, beside, held_out, piloted._designs(own, sample)[0], variances_of)
 
-    pilot = Pilot(stages_of, training.announce)
+    # Scenes differ in columns alone.
+    pilot = Pilot(stage_of, (len(scenes[0].folds), len(scenes[0].last)), training.announce)
     best = pilot.best(columns, kernels, path)
     if path and estimator.ties is None:
         best = pilot.along_parts(best, len(_parts(training)))
@@ -348,16 +357,15 @@ def _choose_by_pilot_fits(
         chosen["rank"] = USUAL_RANK if grows else MOST_RANK
     judged = scene_of(best)
     numbers = len(kernels) > 1 and training.data.certain_labels is not None
-    peers: list[Trial] = []
     if numbers and judged.has_edges and spec.kind in ("chain", "graph") and not spec.constrained:
         training.announce("trying the field without edges, and a forest")
         pilot.loss({**best, EDGES: False})
-        peers = [_forest(scenes[-1])]
+        pilot.add(_forest(scenes[-1]))
     held_out = judged.training.on_scale(judged.folds[0], bool(best.get("scale")))[1]
     if PARTS in best:
         held_out = _weighed(training, held_out, best[PARTS])
     learnt = estimator._learn_from_pilot(training, field, held_out)
-    return Choices(chosen | learnt.chosen, (*pilot.trials, *peers, *learnt.trials))
+    return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
 
 
 def _position_by_position(data: PackedData) -> PackedData:

@@ -184,7 +184,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
             if is_auto(self.kernel) and not self._continues and not self._names_cliques():
-                data = reader.in_own_kind(data)
+                data = self._in_own_kind(reader, data)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
         scaling: Reader | None = None
@@ -201,12 +201,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             from kernelfields.models.partial import PartialLabels
 
             partial = PartialLabels() if partial is None else partial
-            options.criteria, options.completion = partial.criteria(data, reader, classes), partial.completion
+            options.criteria, options.completion = partial.criteria(data, classes), partial.completion
         settings = self._sample_settings()
         training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, scaling=scaling)
         if self.scale is True:
             training.scale_columns(True)
         return training
+
+    def _in_own_kind(self, reader: Reader, data: Data) -> Data:
+        """Return data dense or sparse by their numbers, where the kernel is left to these."""
+        return reader.in_own_kind(data)
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does, of the partitions of a collection that this process has in a fit of all."""

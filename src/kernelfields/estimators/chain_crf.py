@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
+from sklearn.base import clone
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.constraints import ConstraintMasks, Constraints, find_scheme, guess_scheme, resolve_constraints
-from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
+from kernelfields.data.label_dictionary import LabelDictionary, check_dictionary, readable_again
 from kernelfields.data.partial_labels import SoftTargets, informative
 from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import holds_words, is_sequence
@@ -26,6 +27,7 @@ from kernelfields.numerics.parameters import (
     attribute,
     check_penalty,
     check_support,
+    check_window,
     declares_parameters,
     is_auto,
     one_of,
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
 ChainTraining: TypeAlias = "FitState[Chains, InputReader]"
 # The l1 penalty that is tried beside none: CRFsuite's usual c1 in tutorials.
 _USUAL_L1 = 0.1
+# Prior variances of categories beside numbers: first none of them, which is what the other choices are made with.
+_OF_CATEGORIES = (0.0, 1.0, 0.1)
 #: Labels by thresholds of probability, chosen by the F1 of rare ones.
 BY_THRESHOLDS = "f1"
 # Labels that break the constraints have to be right more often by this share of positions.
@@ -88,7 +92,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
     constraints: object = parameter(None)
     decode: str = parameter("auto", one_of(*DECODINGS))
-    allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
+    allowed: LabelDictionary | None = parameter(None, or_none(lambda value, name: check_dictionary(value)))
     ties: TiesLike | None = parameter(None)
     features: Any = parameter("auto", check_features)
 
@@ -121,6 +125,35 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
             NodeCliques(kernel, prior_variance=own, **shared),
             self._edges.filled(prior_variance=self._first_variance, **shared),
         ]
+
+    def _in_own_kind(self, reader: InputReader, data: Chains) -> Chains:
+        """Return data dense or sparse by their numbers; of named ones, numbers and categories apart where few."""
+        given = self.get_params(deep=False)
+        free = all(is_auto(given.get(name, "auto")) for name in ("support", "l1"))
+        alone = check_window(self._seen_around) == (0, 0)
+        if reader.encoder is not None and free and alone and self.ties is None and self.allowed is None:
+            return reader.with_categories(data)
+        return reader.in_own_kind(data)
+
+    def _beside_categories(self, cliques: Sequence[CliqueSet], training: ChainTraining) -> list[CliqueSet]:
+        """Return clique sets in which that of positions sees columns of numbers, and another one categories."""
+        n_numbers = training.reader.n_columns - training.reader.categories
+        if not training.reader.categories:
+            return list(cliques)
+        from kernelfields.kernels.dot_product import Linear
+        from kernelfields.kernels.kernel import Columns
+        from kernelfields.kernels.registry import resolve_kernel
+
+        nodes, *others = cliques
+        own = nodes.prior_variance if training.categories is None else training.categories
+        kernel = resolve_kernel(nodes.kernel)
+        if not isinstance(kernel, Columns):  # that of a field whose fit goes on
+            nodes = clone(nodes).set_params(kernel=Columns(kernel, 0, n_numbers))
+        linear = NodeCliques(Columns(Linear(), n_numbers), prior_variance=own, name="categories")
+        return [nodes, linear, *others] if own else [nodes, *others]
+
+    def _weight_candidates(self, training: ChainTraining) -> list[Settings]:
+        return [{"categories": variance} for variance in _OF_CATEGORIES] if training.reader.categories else []
 
     def _masks(self, classes: np.ndarray) -> ConstraintMasks | None:
         """Return the penalties of what the constraints forbid; None without constraints."""
@@ -255,7 +288,7 @@ class ChainCRF(SequenceField):
         solver settings may change from fit to fit, the clique sets may not.
     partial_labels : PartialLabels or None
         How to fit where labels in y are partly known: None for unknown, a set of possible ones, a dict of weights.
-    allowed : LabelDictionary, PrunedBy or None
+    allowed : LabelDictionary or None
         Which labels positions may have, in training and prediction; inference skips the others. docs/many_labels.md.
     ties : LabelSymmetry, list of them, or None
         Labels that share weights by a symmetry of labels and columns, such as transposed chords. docs/ties.md.
@@ -273,7 +306,7 @@ class ChainCRF(SequenceField):
     basis_ : dict, name of a clique set -> its subspace
     coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
-    structure_path_ : StructurePath of a StructureSearch, else None; allowed_ : the dictionary or pruning, or None
+    structure_path_ : StructurePath of a StructureSearch, else None; allowed_ : the dictionary, or None
     features_ : the fitted transformer that makes inputs of X, or None
     dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
@@ -392,7 +425,7 @@ class ChainCRF(SequenceField):
         from kernelfields.models.build import name_cliques
         from kernelfields.models.structure import StructureSearch, learn_chain_cliques
 
-        described = self._described_cliques()
+        described = self._beside_categories(self._described_cliques(), training)
         if not isinstance(self.cliques, StructureSearch):
             return name_cliques(described)
         if self._continues:
@@ -424,6 +457,8 @@ class ChainCRF(SequenceField):
     def _weight_candidates(self, training: ChainTraining) -> list[Settings]:
         from kernelfields.kernels.registry import resolve_kernel
 
+        if training.reader.categories:
+            return super()._weight_candidates(training)
         free = self.solver in ("auto", "lbfgs", "sgd+lbfgs")
         if self.ties is not None or not (training.reader.holds_features and training.data.partial is None and free):
             return []

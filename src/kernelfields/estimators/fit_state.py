@@ -48,6 +48,8 @@ class FitState(Generic[Data, Reader]):
     evidence_path: EvidencePath | None = None
     #: How the reader would bring columns to one scale, while it is open whether it should.
     scaling: Reader | None = None
+    #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
+    categories: float | None = None
     #: What was left to the data, and what became of it.
     choices: Choices = field(default_factory=Choices)
     #: Columns of probabilities that repeat the labels.

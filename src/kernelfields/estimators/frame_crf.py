@@ -30,7 +30,7 @@ from kernelfields.numerics.parameters import declares_parameters, parameter
 # Questions of the field that take a table in the place of sequences: alone, with its labels, or the rows of one
 # sequence. Others, without inputs, are asked as they are, and so are the attributes of the fit.
 _OF_TABLES = ("predict_nbest", "predict_entities", "predict_boundaries", "sample", "entropy", "predict_variances")
-_OF_LABELS = ("log_likelihood", "filled", "laplace", "certify")
+_OF_LABELS = ("log_likelihood", "laplace", "certify")
 _OF_ONE = ("explain", "show")
 _OF_THE_FIT = ("weights", "summary", "stream", "sample_coefficients")
 
@@ -58,7 +58,8 @@ class FrameCRF(WrappedField, StoredEstimator):
     label : name of the column of labels, default "label"
     features : list of names of columns, or None
         None takes all others. Numbers and booleans become arrays; with text or categories among them a position is a
-        feature dict, one-hot where it is text.
+        feature dict, one-hot where it is text. Of up to 64 such features the numbers keep their kernel and scale where
+        ``kernel`` is "auto", and the others have a linear part, if they predict held-out sequences better with it.
     sort : bool or name of a column, default False
         True for rows that are not together, taken in their order; a name sorts the rows of a sequence by that column,
         such as a time.
@@ -239,8 +240,7 @@ class FrameCRF(WrappedField, StoredEstimator):
         self, name: str, X: object, y: object = None, *arguments: object, known: object = None, **settings: object
     ) -> Any:
         """Return what the field answers for the sequences of a table and their labels, ``y`` or a column of it."""
-        partly = name in ("log_likelihood", "filled")
-        sequences = self._reader.read(X, y, labelled=True, partly=partly)
+        sequences = self._reader.read(X, y, labelled=True, partly=name == "log_likelihood")
         given = self._given(X, known)[1]
         return self._ask(name, sequences.X, sequences.y, *arguments, **given, **settings)
 

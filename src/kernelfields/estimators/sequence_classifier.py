@@ -6,21 +6,28 @@ Every class has states of its own, and states of two classes are never neighbour
 p(c | x) is the probability that the first state is one of c. The field is a ChainCRF over all states, fitted to
 partial labels (data/partial_labels.py): at every position one of the states of the class. The states of a class are
 alike at first, and zero is a saddle: a fit begins at the field of a first guess, the states of a class in turn from
-the first position to the last.
+the first position to the last. Minima are local.
 
-Minima are local.
+Without hidden states a sequence is one position, whose inputs are numbers that summarise the whole
+(features/sequence_summaries.py), and a class is one label. Which of the two predicts better is a matter of the data:
+where it is open, both are fitted to parts of the sequences, and judged by the log-loss of those held out. So are
+kernels and prior variances of summaries.
 """
 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +40,7 @@ from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import (
     SAMPLES,
     check_class_weight,
+    check_sample_weight,
     is_feature_sequences,
     is_sequence,
     list_sequences,
@@ -46,6 +54,7 @@ from kernelfields.estimators.inspecting.explanations import check_one_sequence
 from kernelfields.estimators.kept_field import EngineLike, KernelLike
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
 from kernelfields.estimators.questions import LabelQuestions
+from kernelfields.features.sequence_summaries import SequenceSummaries
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import Potentials
 from kernelfields.inference.packing import first_largest
@@ -53,6 +62,8 @@ from kernelfields.inference.single import SingleFamily
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.model_file import Document
 from kernelfields.models.partial import PartialLabels
+from kernelfields.models.pilot_fit import Choices, Settings, Trial
+from kernelfields.models.position_loss import position_loss
 from kernelfields.models.stored import Functions
 from kernelfields.numerics.containers import n_rows_of
 from kernelfields.numerics.parameters import (
@@ -62,8 +73,10 @@ from kernelfields.numerics.parameters import (
     check_window,
     declares_parameters,
     is_auto,
+    or_auto,
     parameter,
 )
+from kernelfields.numerics.stored_arrays import whole_number
 from kernelfields.numerics.threads import Workers
 from kernelfields.reports.inspection import (
     Explanation,
@@ -75,18 +88,16 @@ from kernelfields.solvers.loop import Solution
 
 # Parameters of the chain over states.
 _OF_THE_CHAIN = ("scale", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose")
-# A guess is a place to start from, and not worth more.
-_GUESS_TOLERANCE = 0.1
+# A guess is a place to start from, and not worth more; a fit that is judged by few held-out classes needs not be finer.
+_GUESS_TOLERANCE, _JUDGED_TOLERANCE = 0.1, 0.01
+# Hidden states of each class, and their prior variance, where these are left to the data.
+_USUAL_STATES, _USUAL_VARIANCE = 3, 1.0
+# Prior variances that are tried for summaries: a class has one score then, not one for each position.
+_VARIANCES = (1.0, 10.0, 100.0)
+# Numbers of states are compared by so many folds, of sequences of about so many positions.
+_FOLDS, _MOST_POSITIONS = 3, 10_000
 # Where a class is impossible, the limit of p log p.
 _LOWEST = -1e300
-
-
-def _check_variance(value: object, name: str) -> None:
-    if is_auto(value):
-        raise ValueError(
-            f"{name} of hidden states is not chosen by pilot fits, whose states are others: FieldSearchCV does"
-        )
-    check_prior_variance(value, name)
 
 
 @declares_parameters
@@ -96,12 +107,15 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     Parameters
     ----------
     kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
-        Kernel on the inputs of a position. "auto" is "linear" for feature dicts and strings, else "rbf".
-    n_states : int, default 3
-        Hidden states of every class. With one, the score of a sequence is the sum over its positions.
+        Kernel on the inputs of a position. "auto" is "linear" for feature dicts and strings, else "rbf"; of summaries
+        also "laplacian", where it predicts better.
+    n_states : "auto" or int, default "auto"
+        Hidden states of every class. With one, the score of a sequence is the sum over its positions; with 0, that of
+        numbers that summarise the whole, see :class:`kernelfields.features.SequenceSummaries`. "auto" is 3, or 0 where
+        sequences of numbers that are held out are predicted better so. ``n_states_`` is the result.
     window, rank, basis : as in ChainCRF
-    prior_variance : float, default 1.0
-        Prior variance of the functions of the inputs.
+    prior_variance : "auto" or float, default "auto"
+        Prior variance of the functions of the inputs. "auto" is 1, of summaries 1, 10 or 100, as it predicts better.
     edges : EdgeCliques or None
         Transitions between states, as in ChainCRF; their prior variance is also that of first states.
         What the set leaves open (window, basis, rank, prior_variance) is that of the estimator.
@@ -113,6 +127,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     Attributes
     ----------
     classes_ : the sorted classes
+    n_states_ : hidden states of every class; choices_ : Choices, how they were compared
     estimator_ : the ChainCRF over states; state ``k`` of class ``c`` has the label ``c * n_states + k``
     n_features_in_ : number of input features
     solution_ : Solution of that chain
@@ -124,15 +139,17 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     is_single = True
 
     kernel: KernelLike = parameter("auto", first=True)
-    n_states: int = parameter(3, check_count)
+    n_states: int | str = parameter("auto", or_auto(partial(check_count, least=0)))
     window: int | tuple[int, int] = parameter(1, check_window)
-    prior_variance: float = parameter(1.0, _check_variance)
+    prior_variance: float | str = parameter("auto", or_auto(check_prior_variance))
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     engine: EngineLike = parameter("auto")
     features: Any = parameter("auto", check_features)
 
     classes_: np.ndarray = attribute()
+    n_states_: int = attribute()
+    choices_: Choices = attribute()
     estimator_: ChainCRF = attribute()
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -142,27 +159,20 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         """
         self.check_parameters()
         read = _read_classes(X, y)
-        classes, lengths, possible = read.classes, read.lengths, self._possible_states(read)
         # Features that learn from labels learn from classes, and once.
         features = features_for(self.features, X)
         X = X if features is None else features.fit_transform(X, y)
+        weights = check_sample_weight(sample_weight, len(read.lengths), SAMPLES)
         if self.class_weight is not None:
-            weights = np.ones(len(lengths))
-            weights[read.known] = compute_sample_weight(self.class_weight, classes[read.numbers[read.known]])
-            sample_weight = weights if sample_weight is None else weights * np.asarray(sample_weight)
-        field = self._chain(X, len(classes))
-        in_turn = [np.arange(length) * self.n_states // length for length in lengths]
-        states = [
-            number * self.n_states + own if known else other
-            for number, own, known, other in zip(read.numbers, in_turn, read.known, possible, strict=True)
-        ]
-        if self.n_states == 1:
-            field.fit(X, states, sample_weight)
-        else:
-            field.set_params(tol=_GUESS_TOLERANCE).fit(X, states, sample_weight)
-            field.set_params(tol=self.tol, warm_start=True).fit(X, possible, sample_weight)
-        field.set_params(warm_start=False)
-        self.classes_, self.estimator_ = classes, field if features is None else field.behind(features)
+            weights = weights.copy()
+            weights[read.known] *= compute_sample_weight(self.class_weight, read.classes[read.numbers[read.known]])
+        chosen, choices = self, Choices()
+        if features is None and (candidates := self._candidates(X, read)):
+            choices = self._compare(X, read, weights, candidates)
+            chosen = self._with(choices.chosen)
+        field = chosen._fitted_chain(X, read, weights)
+        self.classes_, self.n_states_, self.choices_ = read.classes, chosen._usual_states, choices
+        self.estimator_ = field if features is None or self.n_states_ == 0 else field.behind(features)
         return self
 
     def behind(self, transformer: Any) -> Self:
@@ -171,30 +181,93 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         model.features = model.estimator_.features
         return model
 
-    def _possible_states(self, read: _Classes) -> list[list]:
-        """Return what is known of the states of each sequence: the class decides them from the first position on."""
-        if read.weights is None:
-            return self._states_of(read.numbers * self.n_states, read.lengths)
-        shares = np.exp(np.repeat(read.weights, self.n_states, axis=1))
-        firsts = [{state: float(own) for state, own in enumerate(row) if own > 0} for row in shares]
-        return [[first, *[None] * (length - 1)] for first, length in zip(firsts, read.lengths, strict=True)]
+    @property
+    def _usual_states(self) -> int:
+        """The hidden states of every class where nothing is compared."""
+        return _USUAL_STATES if isinstance(self.n_states, str) else self.n_states
 
-    def _states_of(self, first: np.ndarray, lengths: Sequence[int]) -> list[list[set[int]]]:
-        """Return the states of one class at all positions of each sequence; ``first`` are the first of the class."""
-        states = [set(range(begin, begin + self.n_states)) for begin in first.tolist()]
-        return [[own] * length for own, length in zip(states, lengths, strict=True)]
+    def _with(self, settings: Settings) -> Self:
+        """Return a copy with other values of parameters."""
+        chosen = copy.copy(self)
+        for name, value in settings.items():
+            setattr(chosen, name, value)
+        return chosen
 
-    def _chain(self, X: Any, n_classes: int) -> ChainCRF:
+    def _candidates(self, X: Any, read: _Classes) -> list[Settings]:
+        """Return the settings to choose from: summaries, the simplest first, and hidden states; none where it is set.
+
+        There is nothing to choose by unless sequences of numbers have known classes, two or more of each.
+        """
+        numbers = not is_feature_sequences(X) and not any(map(scipy.sparse.issparse, X))
+        if not numbers or read.weights is not None or np.bincount(read.numbers).min() < 2:
+            return []
+        kernels = ["rbf", "laplacian"] if is_auto(self.kernel) else [self.kernel]
+        variances = _VARIANCES if is_auto(self.prior_variance) else [self.prior_variance]
+        found: list[Settings] = []
+        if is_auto(self.n_states) or self.n_states == 0:
+            found = [{"n_states": 0, "kernel": k, "prior_variance": v} for k in kernels for v in variances]
+        if is_auto(self.n_states):
+            found.append({"n_states": _USUAL_STATES})
+        return found if len(found) > 1 else []
+
+    def _compare(self, X: Any, read: _Classes, weights: np.ndarray, candidates: Sequence[Settings]) -> Choices:
+        """Return how well sequences that are held out are predicted with each of the settings."""
+        order = np.random.default_rng(0).permutation(len(read.lengths))
+        drawn = np.sort(order[: int(np.searchsorted(np.cumsum(np.array(read.lengths)[order]), _MOST_POSITIONS)) + 1])
+        numbers = read.numbers[drawn]
+        n_folds = min(_FOLDS, max(2, int(np.bincount(numbers)[np.unique(numbers)].min())))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the last fit has warnings of its own
+            folds = [*StratifiedKFold(n_folds, shuffle=True, random_state=0).split(drawn, numbers)]
+            trials = [self._with(own)._judged(X, read, weights, drawn, folds, dict(own)) for own in candidates]
+        return Choices(min(trials, key=lambda trial: trial.log_loss or 0.0).settings, tuple(trials))
+
+    def _judged(
+        self, X: Any, read: _Classes, weights: np.ndarray, drawn: np.ndarray, folds: Sequence, settings: dict
+    ) -> Trial:
+        """Return how well the classes of sequences that are held out are predicted, fold by fold."""
+        self.tol, self.verbose = max(self.relative_tolerance, _JUDGED_TOLERANCE), 0
+        table = np.empty((len(drawn), len(read.classes)))
+        for train, test in folds:
+            learnt, asked = drawn[train], drawn[test]
+            field = self._fitted_chain([X[i] for i in learnt], read.of(learnt), weights[learnt])
+            table[test] = _class_shares(field, [X[i] for i in asked], len(read.classes))
+        judged = position_loss(table, read.numbers[drawn], weights[drawn])
+        return Trial(settings, judged.accuracy, judged.loss, judged.temperature)
+
+    def _fitted_chain(self, X: Any, read: _Classes, weights: np.ndarray) -> ChainCRF:
+        """Return the chain over the states of all classes; without hidden ones it reads summaries of sequences."""
+        n_states, n_classes = self._usual_states, len(read.classes)
+        if n_states == 0:
+            if not is_auto(self.features) and self.features is not None:
+                raise ValueError("n_states=0 summarises columns of numbers as they come: leave out features")
+            summaries, field = SequenceSummaries(as_sequences=True), self._chain(X, n_classes, 1)
+            # Numbers of different kinds, level beside slope, are brought to one scale.
+            field.scale = True if is_auto(self.scale) else self.scale
+            possible = _possible_states(read._replace(lengths=[1] * len(read.lengths)), 1)
+            return field.fit(summaries.fit_transform(X), possible, weights).behind(summaries)
+        field, possible = self._chain(X, n_classes, n_states), _possible_states(read, n_states)
+        in_turn = [np.arange(length) * n_states // length for length in read.lengths]
+        states = [
+            number * n_states + own if known else other
+            for number, own, known, other in zip(read.numbers, in_turn, read.known, possible, strict=True)
+        ]
+        if n_states == 1:
+            return field.fit(X, states, weights)
+        field.set_params(tol=_GUESS_TOLERANCE).fit(X, states, weights)
+        return field.set_params(tol=self.tol, warm_start=True).fit(X, possible, weights).set_params(warm_start=False)
+
+    def _chain(self, X: Any, n_classes: int, n_states: int) -> ChainCRF:
         """Return the chain over the states of all classes, which never follow those of another."""
         kernel = self.kernel
         if is_auto(kernel):
             kernel = "linear" if is_feature_sequences(X) else "rbf"
         shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis}
-        shared["prior_variance"] = self.prior_variance
+        shared["prior_variance"] = _USUAL_VARIANCE if is_auto(self.prior_variance) else self.prior_variance
         edges = self._edges.filled(**shared)
         first = edges.prior_variance
-        states = range(n_classes * self.n_states)
-        apart = [(a, b) for a in states for b in states if a // self.n_states != b // self.n_states]
+        states = range(n_classes * n_states)
+        apart = [(a, b) for a in states for b in states if a // n_states != b // n_states]
         return ChainCRF(
             kernel,
             cliques=[
@@ -213,12 +286,12 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     def fit_state(self, X: Any, y: Any, sample_weight: object, progress: NoProgress) -> ChainTraining:
         """Return the data as the chain over states reads them, all positions in the first state of their class."""
         read, features = _read_classes(X, y), features_for(self.features, X)
-        X = X if features is None else features.fit_transform(X, y)
-        states: list = self._possible_states(read)
+        X, n_states = X if features is None else features.fit_transform(X, y), max(1, self._usual_states)
+        states: list = _possible_states(read, n_states)
         if read.weights is None:
-            first = read.numbers * self.n_states
+            first = read.numbers * n_states
             states = [np.full(length, number) for number, length in zip(first, read.lengths, strict=True)]
-        return self._chain(X, len(read.classes)).fit_state(X, states, sample_weight, progress)
+        return self._chain(X, len(read.classes), n_states).fit_state(X, states, sample_weight, progress)
 
     def item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
         """Return the number of the class of each sequence, in an array of its own; an empty one if it is not known."""
@@ -237,12 +310,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         check_is_fitted(self, "estimator_")
         if known is not None:
             return np.exp(self.predict_log_proba(X, known=known))
-        # A labelling belongs to the class of its first state; a sequence without positions says nothing of its class.
-        n_states = len(self.classes_) * self.n_states
-        nothing = np.full(n_states, 1.0 / n_states)
-        first = [marginals[0] if len(marginals) else nothing for marginals in self.estimator_.predict_marginals(X)]
-        states = np.array(first).reshape(len(first), len(self.classes_), self.n_states)
-        return states.sum(axis=2)
+        return _class_shares(self.estimator_, X, len(self.classes_))
 
     def predict(self, X: object, *, known: object = None) -> np.ndarray:
         """Return the most probable class of each sequence, (n,), given what is ``known``, in the form of a y."""
@@ -255,8 +323,11 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         The class is the one that :meth:`predict` gives, and the states are the most probable given this class. The most
         probable states of all classes may belong to another one, whose other states are less probable.
         """
-        first = first_largest(self.predict_proba(X)) * self.n_states
-        found = self.estimator_.predict(X, decode="viterbi", known=self._states_of(first, _lengths(X)))
+        if self.n_states_ == 0:
+            raise ValueError("this classifier has no hidden states (n_states_ is 0): n_states=3 gives each class three")
+        first = first_largest(self.predict_proba(X)) * self.n_states_
+        known = _states_of(first, _lengths(X), self.n_states_)
+        found = self.estimator_.predict(X, decode="viterbi", known=known)
         return [np.asarray(states, dtype=np.int64) - begin for begin, states in zip(first, found, strict=True)]
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -283,7 +354,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     def answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
         check_is_fitted(self)
         classes = np.arange(len(self.classes_))
-        own_states = np.where(classes[:, None] == np.repeat(classes, self.n_states), 0.0, -np.inf)
+        own_states = np.where(classes[:, None] == np.repeat(classes, max(1, self.n_states_)), 0.0, -np.inf)
         totals: list[np.ndarray] = []
         for batch in self.estimator_.answers(X):
             by_class = [batch.given(np.tile(own, (batch.data.n_positions, 1))).log_partition for own in own_states]
@@ -305,7 +376,9 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     def _named_states(self) -> ChainCRF:
         check_is_fitted(self, "estimator_")
         named = copy.copy(self.estimator_)
-        named.classes_ = np.array([f"{c} {state}" for c in self.classes_ for state in range(self.n_states)])
+        named.classes_ = np.array([f"{c} {state}" for c in self.classes_ for state in range(self.n_states_)])
+        if self.n_states_ == 0:
+            named.classes_ = np.array([str(c) for c in self.classes_])
         return named
 
     def weights(self, *arguments: Any, **settings: Any) -> WeightsTable:
@@ -320,6 +393,8 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         """Return one sequence with its most probable states, those of :meth:`predict_states`."""
         states, chain = self._states(x), self._named_states()
         marginals = self.estimator_.predict_marginals([x])[0]
+        if self.n_states_ == 0:
+            tokens = ["the whole sequence"]
         tokens = chain._usual_tokens(x) if tokens is None else tokens
         return LabelledSequence(chain.classes_[states], marginals, chain.classes_.tolist(), tokens, None, caption)
 
@@ -331,26 +406,30 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     def _states(self, x: Any) -> np.ndarray:
         """Return the most probable states of one sequence, in its most probable class, as labels of the chain."""
         check_one_sequence(x, "a picture")
-        first = int(self.predict_proba([x])[0].argmax()) * self.n_states
-        return first + self.predict_states([x])[0]
+        likeliest = int(self.predict_proba([x])[0].argmax())
+        if self.n_states_ == 0:
+            return np.array([likeliest])
+        return likeliest * self.n_states_ + self.predict_states([x])[0]
 
     @property
     def n_features_in_(self) -> int:
         """Number of input features."""
         check_is_fitted(self, "estimator_")
-        return self.estimator_.n_features_in_
+        return (self.estimator_ if self.n_states_ else self.estimator_.features_).n_features_in_
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the input features, where they have some."""
         check_is_fitted(self, "estimator_")
-        return self.estimator_.feature_names_in_
+        return (self.estimator_ if self.n_states_ else self.estimator_.features_).feature_names_in_
 
     def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays."""
         return {
             "parameters": describe_parameters(self),
             "classes": self.classes_,
+            "n_states": self.n_states_,
+            "choices": self.choices_.describe(),
             "field": self.estimator_.to_document(),
         }
 
@@ -362,10 +441,11 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         model.check_parameters()
         model.classes_ = checked_classes(document["classes"])
         model.estimator_ = ChainCRF.from_document(document["field"], functions)
-        if len(model.estimator_.classes_) != len(model.classes_) * model.n_states:
-            raise ValueError(
-                f"{len(model.estimator_.classes_)} states do not make {len(model.classes_)} classes of {model.n_states}"
-            )
+        model.n_states_ = whole_number(document.get("n_states", model.n_states), "the number of states")
+        model.choices_ = Choices.rebuild(document.get("choices"))
+        states, n_classes = len(model.estimator_.classes_), len(model.classes_)
+        if states != n_classes * max(1, model.n_states_):
+            raise ValueError(f"{states} states do not make {n_classes} classes of {model.n_states_}")
         return model
 
 
@@ -380,6 +460,35 @@ class _Classes(NamedTuple):
     known: np.ndarray
     lengths: list[int]
     weights: np.ndarray | None
+
+    def of(self, chosen: np.ndarray) -> _Classes:
+        """Return what is known of some sequences, whose classes are known."""
+        lengths = [self.lengths[index] for index in chosen]
+        return self._replace(numbers=self.numbers[chosen], known=self.known[chosen], lengths=lengths)
+
+
+def _possible_states(read: _Classes, n_states: int) -> list[list]:
+    """Return what is known of the states of each sequence: the class decides them from the first position on."""
+    if read.weights is None:
+        return _states_of(read.numbers * n_states, read.lengths, n_states)
+    shares = np.exp(np.repeat(read.weights, n_states, axis=1))
+    firsts = [{state: float(own) for state, own in enumerate(row) if own > 0} for row in shares]
+    return [[first, *[None] * (length - 1)] for first, length in zip(firsts, read.lengths, strict=True)]
+
+
+def _states_of(first: np.ndarray, lengths: Sequence[int], n_states: int) -> list[list[set[int]]]:
+    """Return the states of one class at all positions of each sequence; ``first`` are the first of the class."""
+    states = [set(range(begin, begin + n_states)) for begin in first.tolist()]
+    return [[own] * length for own, length in zip(states, lengths, strict=True)]
+
+
+def _class_shares(field: ChainCRF, X: Any, n_classes: int) -> np.ndarray:
+    """Return p(c | x), (n, classes), by the chain over the states of all classes."""
+    # A labelling belongs to the class of its first state; a sequence without positions says nothing of its class.
+    n_states = len(field.classes_)
+    nothing = np.full(n_states, 1.0 / n_states)
+    first = [marginals[0] if len(marginals) else nothing for marginals in field.predict_marginals(X)]
+    return np.array(first).reshape(len(first), n_classes, n_states // n_classes).sum(axis=2)
 
 
 def _read_classes(X: Any, y: Any) -> _Classes:

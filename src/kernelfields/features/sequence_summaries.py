@@ -51,10 +51,13 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
     ----------
     parts : int, default 3
         Parts of equal length that are summarised beside the whole; 1 for the whole alone.
+    as_sequences : bool, default False
+        Whether each row is a sequence of one position, for an estimator of sequences.
     """
 
-    def __init__(self, *, parts: int = 3):
+    def __init__(self, *, parts: int = 3, as_sequences: bool = False):
         self.parts = parts
+        self.as_sequences = as_sequences
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Check the parameter, and learn the number and the names of columns; classes are not read."""
@@ -66,14 +69,15 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
         self._read_by(reader)
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> np.ndarray | list[np.ndarray]:
         """Return a row for each sequence."""
         rows, offsets = self._read(X)
         if 0 in (lengths := np.diff(offsets)):
             raise ValueError(f"sequence {lengths.tolist().index(0)} of X is empty: remove it from X and y")
         dense = np.asarray(rows, dtype=np.float64)
         made = [summary(dense[first:last], self.parts) for first, last in pairwise(offsets.tolist())]
-        return np.array(made).reshape(len(made), len(self.get_feature_names_out()))
+        table = np.array(made).reshape(len(made), len(self.get_feature_names_out()))
+        return list(table[:, None]) if self.as_sequences else table
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column, such as "slope of temperature, part 2 of 3"."""
@@ -87,12 +91,13 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
     def describe(self) -> dict[str, object]:
         """Return the parameter, and the number and the names of columns."""
         check_is_fitted(self, "n_features_in_")
-        return {"parts": self.parts, "n_features": self.n_features_in_, "names": self._reader.columns}
+        own = {"parts": self.parts, "as_sequences": bool(self.as_sequences)}
+        return {**own, "n_features": self.n_features_in_, "names": self._reader.columns}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
         """Return the transformer that was described."""
-        made = cls(parts=described["parts"])
+        made = cls(parts=described["parts"], as_sequences=bool(described.get("as_sequences", False)))
         check_count(made.parts, "parts")
         made._read_by(InputReader(int(described["n_features"]), columns=described["names"]))
         return made

@@ -76,9 +76,19 @@ STATISTICS: dict[str, Callable[[_Windows], np.ndarray]] = {
 
 
 def with_window_columns(
-    rows: np.ndarray, offsets: np.ndarray, widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL
+    rows: np.ndarray,
+    offsets: np.ndarray,
+    widths: Sequence[int] = WIDTHS,
+    statistics: Sequence[str] = USUAL,
+    categories: int = 0,
 ) -> np.ndarray:
-    """Return the rows of packed sequences joined with statistics over windows, in their own precision."""
+    """Return the rows of packed sequences joined with statistics over windows, in their own precision.
+
+    The last columns, as many as there are ``categories``, have no statistics and stay the last.
+    """
+    if categories:
+        numbers, others = np.split(rows, [rows.shape[1] - categories], axis=1)
+        return np.hstack([with_window_columns(numbers, offsets, widths, statistics), others])
     if not len(rows):
         return np.zeros((0, rows.shape[1] * (1 + len(widths) * len(statistics))), dtype=rows.dtype)
     windows = [_Windows(np.asarray(rows, dtype=np.float64), offsets, width // 2) for width in widths]
@@ -86,6 +96,10 @@ def with_window_columns(
     return np.hstack([rows, *made]).astype(rows.dtype, copy=False)
 
 
-def window_names(names: Sequence[str], widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL) -> list[str]:
+def window_names(
+    names: Sequence[str], widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL, categories: int = 0
+) -> list[str]:
     """Return a name for each joined column, such as "mean 15 of temperature"."""
-    return [*names, *(f"{what} {width} of {name}" for width in widths for what in statistics for name in names)]
+    numbers, others = names[: len(names) - categories], names[len(names) - categories :]
+    made = (f"{what} {width} of {name}" for width in widths for what in statistics for name in numbers)
+    return [*numbers, *made, *others]

@@ -80,7 +80,9 @@ class Inputs:
             raise ServingError("the names of the features do not match their number")
         #: Whether columns are joined with statistics of windows, and how many there are then.
         self.windows = bool(described.get("windows", False))
-        self.n_columns = len(window_names([""] * self.n_features)) if self.windows else self.n_features
+        self.categories = whole_number(described.get("categories", 0), "the number of categories", 0)
+        joined = window_names([""] * self.n_features, categories=self.categories) if self.windows else ()
+        self.n_columns = len(joined) if self.windows else self.n_features
         self.scaling = Scaling.rebuild(described.get("scaling"), self.n_columns)
         allowed = described.get("allowed")
         self.dictionary = None if allowed is None else Dictionary(allowed, n_labels)
@@ -94,7 +96,7 @@ class Inputs:
         penalties = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
         offsets = np.arange(rows.shape[0] + 1) if self.of_rows else offsets_of(np.array(lengths))
         if self.windows:
-            rows = with_window_columns(np.asarray(rows), offsets)
+            rows = with_window_columns(np.asarray(rows), offsets, categories=self.categories)
         if self.scaling is not None:
             rows = self.scaling(rows)
         return Packed(rows, offsets, penalties)
@@ -135,7 +137,8 @@ class Inputs:
                     raise type(error)(f"{self._name(index)}: {error}") from error
                 counts.append(len(columns) - before)
         found = np.array(weights), np.array(columns, dtype=np.int64), np.array(counts)
-        return SparseRows.from_entries(*found, self.n_features), [len(sequence) for sequence in sequences]
+        rows = SparseRows.from_entries(*found, self.n_features)
+        return rows if self.sparse else rows.toarray(), [len(sequence) for sequence in sequences]
 
     def _arrays(self, sequences: Sequence) -> tuple[Rows, list[int]]:
         tables = [self._table(item, self._name(index)) for index, item in enumerate(sequences)]
