@@ -239,7 +239,7 @@ def _weighed(training: FitState, data: PackedData, variances: Sequence[float]) -
     factors = np.ones(data.inputs.shape[1])
     for (first, last), times in zip(_parts(training).values(), variances, strict=True):
         factors[first:last] = times**0.5
-    return replace(data, inputs=csr_array(data.inputs.multiply(factors[None])))
+    return replace(data, inputs=csr_array(csr_array(data.inputs).multiply(factors[None])))
 
 
 @dataclass(frozen=True)
