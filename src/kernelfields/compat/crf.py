@@ -192,7 +192,7 @@ class CRF(WrappedField):
         return chain, stopping.reason or chain.solution_.reason
 
     def behind(self, transformer: object) -> ChainCRF:
-        """Return the chain inside, behind a fitted transformer: this class takes features alone, as sklearn-crfsuite."""
+        """Return the chain inside, behind a fitted transformer: this class takes features alone."""
         return self._fitted().behind(transformer)
 
     def predict(self, X: object) -> np.ndarray:
