@@ -1,4 +1,4 @@
-"""Tables of results for the README and docs/results/index.md, made from the files of experiments and benchmarks.
+"""Tables of results for the README, docs/engines.md and docs/results/index.md, made from the files of results.
 
     python -m benchmarks.readme_results
 
@@ -188,7 +188,8 @@ def engines() -> str:
             lines.append(["dask, two workers of one thread", data, figure])
     kills = read_results("dask_kills.json", CAMPAIGNS)
     same = f"{sum(row['same'] for row in kills)} of {len(kills)} fits end at the same objective"
-    lines.append(["dask, a worker killed at random", "fields of six kinds", same])
+    kinds = ", ".join(dict.fromkeys(row["kind"] for row in kills))
+    lines.append(["dask, a worker killed at random", kinds, same])
     stored = {row["keep"]: row for row in read_results("out_of_core.json")}
     row, ratio = stored["budget"], stored["budget"]["cpu_seconds"] / stored["memory"]["cpu_seconds"]
     budget = row["share"] * row["feature_bytes"] / 1e6
@@ -196,6 +197,31 @@ def engines() -> str:
     data = f"OCR letters, large, rank {row['rank']:,}"
     lines.append([f"threads, memory of {row['share']:.0%} of the features", data, figure])
     return table(["engine", "data", "figure"], lines)
+
+
+def device_fits() -> str:
+    """Return the table of whole fits on one GPU."""
+    chains = "`ChainCRF`, {:,} synthetic positions, 128 binary features, 26 labels, cubic"
+    lines = [
+        [
+            chains.format(row["n_positions"])
+            if row["data"] == "synthetic"
+            else f"`ChainCRF`, {row['data']} (error {row['test_error']:.2%}), cubic",
+            row,
+        ]
+        for row in read_results("gpu_fit.json")
+    ]
+    classes = next(row for row in read_results("gpu_fields.json") if row["part"] == "classes")
+    lines.append(
+        [f"`KernelClassifier`, {classes['inputs']:,} inputs of width 32, ten classes, RBF", {**classes, "rank": 2048}]
+    )
+    return table(
+        ["data", "rank", "seconds", "of these solver", "passes"],
+        [
+            [data, f"{row['rank']:,}", f"{row['seconds']:.1f}", f"{row['solver_seconds']:.1f}", row["passes"]]
+            for data, row in lines
+        ],
+    )
 
 
 def highlights(folder: str = "") -> str:
@@ -237,13 +263,13 @@ def highlights(folder: str = "") -> str:
         ["prominent words, features made by hand", f"{prominent[3]} with RBF", f"linear: {prominent[0]}", "prominence"],
     ]
     return table(
-        ["task", "kernelfields", "beside it", "page"],
+        ["task", "kernelfields", "compared with", "page"],
         [[*line[:-1], f"[{line[-1]}]({folder}{line[-1]}.md)"] for line in lines],
     )
 
 
 def main() -> None:
-    for page in (CHECKOUT / "README.md", PAGES / "index.md"):
+    for page in (CHECKOUT / "README.md", CHECKOUT / "docs" / "engines.md", PAGES / "index.md"):
         print(f"{'wrote' if renew(page) else 'nothing new in'} {page.relative_to(CHECKOUT)}")
 
 

@@ -110,7 +110,9 @@ html_theme_options = {
     "pygments_light_style": "a11y-light",
     "pygments_dark_style": "a11y-dark",
 }
-html_sidebars = {"index": [], "recipes": [], "paper": []}
+html_sidebars = {
+    page: [] for page in ("index", "install", "migrating", "paper", "recipes")
+}
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

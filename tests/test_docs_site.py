@@ -56,6 +56,7 @@ def anchors(page):
     "page",
     [
         "choosing",
+        "documents",
         "evaluation_and_plots",
         "labelling",
         "proteins",

@@ -34,7 +34,7 @@ QUERIES = {
     "save model": "production",
     "missing labels": "partial_labels",
     "crowdsourcing": "annotators",
-    "class imbalance": "frames",
+    "class imbalance": "rare_events",
     "CRF layer PyTorch": "layers",
 }
 TOO_WIDE = """() => [...document.querySelectorAll("article pre, article table")]
@@ -85,14 +85,19 @@ def too_wide(tab: Any, address: str, pages: list[str]) -> Iterator[str]:
             yield f"{page} is {width} px wide on a phone of {PHONE['width']} px"
 
 
+def chromium() -> str | None:
+    """Return the path of Chromium, if there is one."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
 def main(folder: str) -> int:
     """Check the site in a folder; return the status to end with."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    path = chromium()
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
-        chromium = None
-    if chromium is None:
+        path = None
+    if path is None:
         sys.stdout.write("no browser is looked with: it needs playwright and Chromium\n")
         return 0
     site = Path(folder).resolve()
@@ -100,7 +105,7 @@ def main(folder: str) -> int:
     pages = [page.relative_to(site) for page in sorted(site.rglob("*.html"))]
     names = [page.as_posix() for page in pages if not skipped & {*page.parts}]
     with served(site) as address, sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = tools.chromium.launch(executable_path=path, args=["--no-sandbox"])
         tab = browser.new_page()
         wrong = [*first_results(tab, address), *too_wide(tab, address, names)]
         browser.close()

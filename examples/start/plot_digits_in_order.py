@@ -8,8 +8,11 @@ better: it weighs each picture against its neighbours.
 """
 
 # %%
-# Sequences of noisy pictures --------------------------- A sequence has eight
-# pictures, a row of 64 grey values each, and as many labels.
+# Sequences of noisy pictures
+# ---------------------------
+#
+# A sequence has eight pictures, a row of 64 grey values each, and as many
+# labels.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -29,7 +32,9 @@ X = [
 X = [x + random.normal(scale=0.6, size=x.shape) for x in X]
 
 # %%
-# Each alone, and all together ----------------------------
+# Each alone, and all together
+# ----------------------------
+#
 # :class:`~kernelfields.KernelClassifier` sees one picture at a time;
 # :class:`~kernelfields.ChainCRF` has the same kernel and learns which digits
 # follow each other.

@@ -14,7 +14,6 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "AnnotatedCRF": "kernelfields.annotators",
-    "CalibratedField": "kernelfields.uncertainty",
     "ChainCRF": "kernelfields.estimators",
     "ChainCRFCV": "kernelfields.selection",
     "ConformalField": "kernelfields.uncertainty",
@@ -26,12 +25,12 @@ _HOMES = {
     "MultiLabelCRF": "kernelfields.estimators",
     "evaluate": "kernelfields.evaluation",
     "compare": "kernelfields.evaluation",
+    "field_of": "kernelfields.models.wrapped_field",
     "find_label_errors": "kernelfields.labelling",
     "rank_for_labelling": "kernelfields.labelling",
     "load": "kernelfields.files",
     "save": "kernelfields.files",
     "NodeCliques": "kernelfields.data",
-    "DurationCliques": "kernelfields.data",
     "EdgeCliques": "kernelfields.data",
     "SoftTargets": "kernelfields.data",
     "StartCliques": "kernelfields.data",
@@ -41,10 +40,8 @@ _HOMES = {
     "GraphFactors": "kernelfields.data",
     "Constraints": "kernelfields.data",
     "LabelDictionary": "kernelfields.data",
-    "LabelSymmetry": "kernelfields.data",
     "OutOfFold": "kernelfields.features",
     "PartialLabels": "kernelfields.models.partial",
-    "PrunedBy": "kernelfields.estimators",
     "RingCRF": "kernelfields.estimators",
     "SegmentCRF": "kernelfields.estimators",
     "SequenceClassifier": "kernelfields.estimators",
@@ -54,12 +51,10 @@ _HOMES = {
 }
 __all__ = [
     "AnnotatedCRF",
-    "CalibratedField",
     "ChainCRF",
     "ChainCRFCV",
     "ConformalField",
     "Constraints",
-    "DurationCliques",
     "EdgeCliques",
     "EndCliques",
     "ExponentialFamilyDensity",
@@ -70,12 +65,10 @@ __all__ = [
     "KernelClassifier",
     "LabelDictionary",
     "LabelNgrams",
-    "LabelSymmetry",
     "MultiLabelCRF",
     "NodeCliques",
     "OutOfFold",
     "PartialLabels",
-    "PrunedBy",
     "RingCRF",
     "SegmentCRF",
     "SequenceClassifier",
@@ -87,6 +80,7 @@ __all__ = [
     "WindowFeatures",
     "compare",
     "evaluate",
+    "field_of",
     "find_label_errors",
     "load",
     "rank_for_labelling",
@@ -107,15 +101,12 @@ if TYPE_CHECKING:
     from kernelfields.data.constraints import Constraints
     from kernelfields.data.label_dictionary import LabelDictionary
     from kernelfields.data.partial_labels import SoftTargets
-    from kernelfields.data.segments import DurationCliques
-    from kernelfields.data.ties import LabelSymmetry
     from kernelfields.estimators.chain_crf import ChainCRF
     from kernelfields.estimators.density import ExponentialFamilyDensity
     from kernelfields.estimators.frame_crf import FrameCRF
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
-    from kernelfields.estimators.pruning import PrunedBy
     from kernelfields.estimators.ring_crf import RingCRF
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
@@ -129,11 +120,11 @@ if TYPE_CHECKING:
     from kernelfields.labelling.label_errors import find_label_errors
     from kernelfields.labelling.ranking import rank_for_labelling
     from kernelfields.models.partial import PartialLabels
+    from kernelfields.models.wrapped_field import field_of
     from kernelfields.selection.field_search_cv import (
         ChainCRFCV,
         FieldSearchCV,
     )
-    from kernelfields.uncertainty.calibrated_field import CalibratedField
     from kernelfields.uncertainty.conformal_field import ConformalField
 
 

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.basis import ConstantSubspace, ExplicitSubspace
-from kernelfields.basis.subspace import row_blocks
 from kernelfields.kernels import Constant, Linear
+from kernelfields.kernels.rows import row_blocks
 
 
 @pytest.mark.parametrize("sparse", [False, True])

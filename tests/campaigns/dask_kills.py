@@ -1,11 +1,12 @@
 """Workers of a local Dask cluster killed at random during fits: each must end at the objective of a quiet one.
 
-    python -m tests.campaigns.dask_kills [--kills 10] [--kinds proteins ...] [--share 0.005] [--rank 60] [--seed 0]
+    python -m tests.campaigns.dask_kills [--kills 10] [--kinds chains ...] [--seed 0]
 
-One quiet fit of each kind, of netsurfp2-ss3 or of generated data, says how long it takes and where it ends. Then
-each further fit loses one of its two workers, by SIGKILL, at a moment drawn uniformly between its start and that
-long after: while data are read, pivots chosen or steps made. A kill that comes after the end of a fit is not
-counted, and another fit is made.
+A quiet fit of each kind, of generated data in four partitions, says how long it takes and where it ends. Then each
+further fit loses one of its two workers, by SIGKILL, at a moment drawn uniformly between its start and that long after:
+while partitions are made, pivots chosen or steps taken. A kill that comes after the end of a fit is not counted, and
+another fit is made. The cluster stays for all fits as long as its nannies start new workers, which are forked from a
+process that has loaded the package already.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from benchmarks.cluster import field, proteins
+from benchmarks.cluster import workers
 from benchmarks.result_files import CAMPAIGNS, merge_results
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF
 from kernelfields.engines import Dask
@@ -29,18 +29,6 @@ from kernelfields.kernels import RBF
 from kernelfields.solvers import Solution
 
 TOLERANCE = 1e-8
-
-
-def fit(client: Any, share: float, rank: int) -> tuple[Solution, float]:
-    """Fit on the cluster; return the solution and the seconds it took from the first read to the end."""
-    import dask
-
-    read = dask.delayed(proteins, pure=False, nout=2)
-    parts = [read(share, part, 2) for part in range(2)]
-    begin = time.perf_counter()
-    X, y = ([part[number] for part in parts] for number in range(2))
-    crf = field(rank, dtype="float64", prior_variance=0.02, solver="lbfgs", tol=TOLERANCE / 4, max_iter=500)
-    return crf.set_params(engine=Dask(client)).fit(X, y).solution_, time.perf_counter() - begin
 
 
 class Killer(threading.Thread):
@@ -65,66 +53,54 @@ def generated(kind: str) -> tuple[Any, list, Any]:
     X: list = [np.eye(3)[own] + random.normal(size=(len(own), 3)) for own in y]
     settings = {"rank": 40, "prior_variance": 1.0, "tol": TOLERANCE / 4, "dtype": "float64", "random_state": 0}
     steps = np.column_stack([np.arange(23), np.arange(1, 24)])
+    if kind == "chains":
+        return ChainCRF(RBF(0.5), **settings), X, y
     if kind == "partly known":
-        return (
-            ChainCRF(RBF(0.5), **settings),
-            X,
-            [[int(a) if random.random() < 0.5 else None for a in own] for own in y],
-        )
+        known = [[int(label) if random.random() < 0.5 else None for label in own] for own in y]
+        return ChainCRF(RBF(0.5), **settings), X, known
     if kind == "graphs":
         return GraphCRF(RBF(0.5), **settings), [(x, steps) for x in X], y
     if kind == "segments":
         return SegmentCRF(RBF(0.5), max_duration=6, **settings), X, y
     if kind == "several labels":
-        together = np.concatenate(X)
-        return (
-            MultiLabelCRF(RBF(0.5), label_graph="full", **settings),
-            together,
-            np.concatenate(np.eye(3)[y]).astype(int),
-        )
+        field = MultiLabelCRF(RBF(0.5), label_graph="full", **settings)
+        return field, np.concatenate(X), np.concatenate(np.eye(3, dtype=int)[y])
     return KernelClassifier(RBF(0.5), **settings), np.concatenate(X), np.concatenate(y)
 
 
-KINDS = ("proteins", "partly known", "graphs", "segments", "several labels", "single labels")
+KINDS = ("chains", "partly known", "graphs", "segments", "several labels", "single labels")
 
 
-def fit_of(kind: str, client: Any, arguments: argparse.Namespace) -> tuple[Solution, float]:
+def fit_of(kind: str, client: Any) -> tuple[Solution, float]:
     """Fit a field of a kind on the cluster; return the solution and its seconds."""
-    if kind == "proteins":
-        return fit(client, arguments.share, arguments.rank)
-    estimator, X, y = generated(kind)
+    import dask
+
+    estimator, *given = generated(kind)
+    cuts = np.linspace(0, len(given[0]), 5).astype(int)
+    parts = [[dask.delayed(each[begin:end], pure=False) for begin, end in pairwise(cuts)] for each in given]
     begin = time.perf_counter()
-    estimator.set_params(engine=Dask(client)).fit(X, y)
+    estimator.set_params(engine=Dask(client)).fit(*parts)
     return estimator.solution_, time.perf_counter() - begin
 
 
-@contextmanager
-def two_workers() -> Iterator[Any]:
-    """Return the client of a new cluster: one that has lost many workers may start no more."""
-    import distributed
-
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
-    )
-    with cluster, distributed.Client(cluster) as client:
-        yield client
-
-
-def killed_fits(kind: str, arguments: argparse.Namespace, random: np.random.Generator) -> list[dict]:
-    """Return one row for each fit of a kind that lost a worker."""
-    with two_workers() as client:
-        fit_of(kind, client, arguments)  # compile on the workers before the clock starts
-        quiet, duration = fit_of(kind, client, arguments)
+def killed_fits(kind: str, client: Any, n_kills: int, random: np.random.Generator) -> list[dict]:
+    """Return one row for each fit of a kind that lost a worker; fewer where the cluster has no more workers."""
+    fit_of(kind, client)  # compile on the workers before the clock starts
+    quiet, duration = fit_of(kind, client)
     print(f"{kind}, quiet: {duration:.1f} s, {quiet.iterations} iterations, value {quiet.value:.8f}", flush=True)
     rows: list[dict] = []
-    while len(rows) < arguments.kills:
-        with two_workers() as client:
-            pid = int(random.choice(sorted(client.run(os.getpid).values())))
-            killer = Killer(pid, float(random.uniform(0.0, duration)))
-            killer.start()
-            solution, seconds = fit_of(kind, client, arguments)
-            killer.over.set()
-            killer.join()
+    while len(rows) < n_kills:
+        try:
+            client.wait_for_workers(2, timeout=120)
+        except TimeoutError:
+            print("  a nanny has given up: another cluster is needed", flush=True)
+            break
+        pid = int(random.choice(sorted(client.run(os.getpid).values())))
+        killer = Killer(pid, float(random.uniform(0.0, duration)))
+        killer.start()
+        solution, seconds = fit_of(kind, client)
+        killer.over.set()
+        killer.join()
         if not killer.struck:
             continue
         difference = abs(solution.value / quiet.value - 1.0)
@@ -139,9 +115,18 @@ def killed_fits(kind: str, arguments: argparse.Namespace, random: np.random.Gene
                 "same": bool(difference <= TOLERANCE),
             }
         )
-    same, worst = sum(row["same"] for row in rows), max(row["relative_difference"] for row in rows)
-    print(f"  {same} of {len(rows)} ended at the same objective to {TOLERANCE:g}, worst {worst:.1e}", flush=True)
+        print(f"  killed after {killer.delay:.2f} s, ended after {seconds:.1f}: {difference:.1e}", flush=True)
     return rows
+
+
+def fork_workers() -> None:
+    """Have workers start at once: from a server with all modules, and not each by itself."""
+    import dask
+
+    dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+    from distributed.utils import get_mp_context
+
+    get_mp_context().set_forkserver_preload(["distributed", "torch.distributed", "benchmarks.cluster"])
 
 
 def main() -> None:
@@ -149,14 +134,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--kinds", nargs="*", default=list(KINDS))
-    parser.add_argument("--share", type=float, default=0.005)
-    parser.add_argument("--rank", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     random = np.random.default_rng(arguments.seed)
-    for kind in arguments.kinds:
-        rows = killed_fits(kind, arguments, random)
-        merge_results("dask_kills.json", rows, ("kind", "killed_after"), CAMPAIGNS)
+    fork_workers()
+    left = dict.fromkeys(arguments.kinds, arguments.kills)
+    while any(left.values()):
+        with workers(2) as client:
+            for kind in [kind for kind, number in left.items() if number]:
+                rows = killed_fits(kind, client, left[kind], random)
+                merge_results("dask_kills.json", rows, ("kind", "killed_after"), CAMPAIGNS)
+                same = sum(row["same"] for row in rows)
+                worst = max((row["relative_difference"] for row in rows), default=0.0)
+                print(f"  {kind}: {same} of {len(rows)} the same to {TOLERANCE:g}, worst {worst:.1e}", flush=True)
+                left[kind] -= len(rows)
+                if left[kind]:
+                    break
 
 
 if __name__ == "__main__":

@@ -20,17 +20,17 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from tests.campaigns.cells import data_forms, fitting, questions, structures, tools
+from tests.campaigns.cells import data_forms, fitting, of_words, questions, structures, tools
 from tests.campaigns.cells.features import FEATURES, Feature
 from tests.campaigns.cells.meaningless import reason_for
 from tests.campaigns.cells.subjects import SUBJECTS, Subject
 from tests.campaigns.cells.verdicts import MARKS, NOTHING, REFUSED, UNCLEAR, WORKS, WRONG, Verdict, judge
 
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
-#: How many cells that mean something may be refused.
-MOST_REFUSED = 16
+#: How many cells that mean something may be refused; those of words are refused where those of numbers are.
+MOST_REFUSED = 19
 #: Modules that enter features, in the order of the page.
-MODULES = (questions, data_forms, structures, fitting, tools)
+MODULES = (questions, data_forms, structures, fitting, tools, of_words)
 ROWS = sorted(FEATURES, key=lambda feature: [module.__name__ for module in MODULES].index(feature.ask.__module__))
 Cells = dict[tuple[str, str], Verdict]
 
@@ -80,14 +80,15 @@ def page(cells: Cells, features: list[Feature], subjects: list[Subject]) -> str:
     lines = [
         "# What works with what",
         "",
-        f"{len(subjects)} estimators, {len(features)} features, {len(cells):,} cells, each run on a tiny data set by "
-        "`python -m tests.campaigns.matrix`,",
-        "which writes this page. Answers are compared with those of enumeration, or of an equivalent estimator: "
-        f"{found[WORKS]:,} cells",
-        f"work, {found[REFUSED]} are refused, {found[NOTHING]} mean nothing. A refusal is an error that names what is "
-        "not possible; the reasons are below.",
+        f"This table has {len(subjects)} estimators and {len(features)} features. "
+        "`python -m tests.campaigns.matrix` runs each of its",
+        f"{len(cells):,} cells on a tiny data set, compares the results with an enumeration or with an equivalent "
+        "estimator, and writes this page.",
+        f"{found[WORKS]:,} cells work, {found[REFUSED]} are refused with an error that says what is not possible, and "
+        f"{found[NOTHING]} make no sense for the",
+        "estimator. The reasons are below.",
         "",
-        "`+` works, `r` refused, `.` means nothing, `?` an unclear error, `W` a wrong answer.",
+        "`+` works, `r` is refused, `.` makes no sense, `?` is an unclear error, `W` is a wrong result.",
         "",
     ]
     lines += [f"{number}. {subject.name}" for number, subject in enumerate(subjects, 1)]
@@ -99,7 +100,7 @@ def page(cells: Cells, features: list[Feature], subjects: list[Subject]) -> str:
         for feature in own:
             marks = " | ".join(f"`{MARKS[cells[feature.name, subject.name].kind]}`" for subject in subjects)
             lines.append(f"| {feature.name} | {marks} |")
-    for kind, heading in ((REFUSED, "Refused"), (NOTHING, "Means nothing"), (UNCLEAR, "Unclear"), (WRONG, "Wrong")):
+    for kind, heading in ((REFUSED, "Refused"), (NOTHING, "Makes no sense"), (UNCLEAR, "Unclear"), (WRONG, "Wrong")):
         if found[kind]:
             lines += ["", f"## {heading}", "", *_reasons(cells, kind)]
     return "\n".join(lines) + "\n"

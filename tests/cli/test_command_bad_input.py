@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_read_is_named_with_line_and_column(folder, comman
         "predict": ["predict", "columns.model", name, "-o", "out.conll"],
         "evaluate": ["evaluate", "columns.model", name, "--report", "out.html"],
         "certify": ["certify", "columns.model", name],
-        "convert": ["convert", name, "out.npz"],
+        "convert": ["convert", name, "out.crfsuite"],
         "explain": ["inspect", "columns.model", "--explain", name],
     }[command]
     assert message in refused(folder, *arguments)
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_read_is_named_with_line_and_column(folder, comman
             ["train", "train.conll", "-t", "label.template"],
             "label.template, line 1, column 5: %x[0,2] reads column",
         ),
-        (["convert", "train.conll", "out.npz", "-t", "far.template"], "but the data have columns 0 to 2"),
+        (["convert", "train.conll", "out.crfsuite", "-t", "far.template"], "but the data have columns 0 to 2"),
         (["train", "train.conll", "-t", "absent"], "absent: No such file or directory"),
         (["train", "train.xml"], "does not show the format: give --format, one of 'columns'"),
     ],
@@ -211,7 +211,7 @@ OUTPUTS = [
     ["predict", "columns.model", "train.conll", "-o", "{}"],
     ["predict", "columns.model", "train.conll", "--json", "-o", "{}"],
     ["evaluate", "columns.model", "train.conll", "--report", "{}"],
-    ["convert", "train.conll", "{}.npz"],
+    ["convert", "train.conll", "{}.crfsuite"],
 ]
 NAMES = [" ".join(each) for each in OUTPUTS]
 

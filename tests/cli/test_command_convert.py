@@ -16,12 +16,13 @@ def folder(tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (["train.conll", "out.xml"], "does not show the format: give --to, one of"),
-        (["train.xml", "out.npz"], "does not show the format: give --from, one of"),
-        (["train.conll", "out.npz", "--from", "xml"], "--from must be auto or one of columns"),
+        (["train.xml", "out.crfsuite"], "does not show the format: give --from, one of"),
+        (["train.conll", "out.crfsuite", "--from", "xml"], "--from must be auto or one of columns"),
         (["train.conll", "out.csv"], "sequences can be written as"),
-        (["train.csv", "out.npz"], "CSV files need --sequence-column"),
-        (["train.conll", "absent/out.npz"], "there is no folder"),
-        (["absent.conll", "out.npz"], "No such file or directory"),
+        (["train.conll", "out.npz"], "sequences can be written as 'crfsuite', not as 'npz'"),
+        (["train.csv", "out.crfsuite"], "CSV files need --sequence-column"),
+        (["train.conll", "absent/out.crfsuite"], "there is no folder"),
+        (["absent.conll", "out.crfsuite"], "No such file or directory"),
     ],
 )
 def test_what_cannot_be_converted_is_named(folder, arguments, message):
@@ -54,7 +55,7 @@ def test_options_of_annotated_texts(folder):
     assert "--separator has no meaning between doccano and conllu" in (
         run("convert", "a.jsonl", "a.conllu", "--separator", "tab", code=2).stderr
     )
-    assert "for features, convert that again" in run("convert", "a.jsonl", "a.npz", code=2).stderr
+    assert "for features, convert that again" in run("convert", "a.jsonl", "a.crfsuite", code=2).stderr
 
 
 def test_texts_without_labels_become_unknown_labels_and_no_others(folder):

@@ -71,6 +71,31 @@ def test_two_annotators_agree_in_a_table_and_go_into_one_model(tmp_path):
     assert "have different words" in refused("agreement", *files.values())
 
 
+def test_a_model_of_words_labels_files_of_other_formats(tmp_path, monkeypatch):
+    pytest.importorskip("starlette", reason="the extra page is not installed")
+    from kernelfields.page.server import Server
+
+    sentences = [["Anna", "Smith", "ran", "."], ["Nobody", "ran", "."], ["Ben", "Smith", "sat", "."]] * 4
+    labels = {"Anna": "B-PER", "Ben": "B-PER", "Smith": "I-PER"}
+    lines = ["".join(f"{word}\t{labels.get(word, 'O')}\n" for word in words) for words in sentences]
+    (tmp_path / "train.conll").write_text("\n".join(lines))
+    run("train", tmp_path / "train.conll", "-m", tmp_path / "names.kfm", "--prior-variance", "1", "-q")
+    (tmp_path / "notes.txt").write_text("Ben Smith ran.\n")
+    (tmp_path / "new.conll").write_text("Ben\t?\nSmith\t?\nran\t?\n.\t?\n")
+    shown = []
+    monkeypatch.setattr(Server, "run", lambda self: shown.append(self.labelling.show(0)["positions"]))
+    for name in ("notes.txt", "new.conll"):
+        run("label", tmp_path / name, "--model", tmp_path / "names.kfm", "--no-browser")
+    assert [place["top"] for place in shown[0]] == [place["top"] for place in shown[1]]
+    assert [place["top"][0][0] for place in shown[0]] == ["B-PER", "I-PER", "O", "O"]
+    (tmp_path / "numbers.csv").write_text("sequence,x,label\n1,0.5,a\n1,1.5,b\n2,0.1,a\n2,0.3,a\n")
+    columns = ("--sequence-column", "sequence", "--label-column", "label")
+    run("train", tmp_path / "numbers.csv", "-m", tmp_path / "numbers.kfm", *columns, "--prior-variance", "1", "-q")
+    assert "fitted on numeric arrays" in refused(
+        "label", tmp_path / "notes.txt", "--model", tmp_path / "numbers.kfm", "--no-browser", "-o", tmp_path / "a.conll"
+    )
+
+
 def test_the_page_that_is_interrupted_says_what_is_not_saved(tmp_path):
     pytest.importorskip("starlette", reason="the extra page is not installed")
     (tmp_path / "notes.txt").write_text("Anna Smith went home.\nNobody else did.\n")

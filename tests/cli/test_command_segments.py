@@ -71,7 +71,6 @@ def test_options_become_parameters_and_the_settings_repeat_the_run(inside, tmp_p
         (["evaluate", "words.model", "words.conll", "--resamples", "0"], "log-likelihood per sequence"),
         (["evaluate", "words.model", "words.conll", "--against", "chain.model"], "second: chain.model"),
         (["inspect", "words.model", "--label", "rest"], "duration: kernel RBF"),
-        (["inspect", "words.model", "--explain", "words.conll"], "positions of move"),
         (["certify", "words.model", "words.conll", "--limit", "0.1"], "within the limit of 0.1"),
     ],
     ids=lambda each: " ".join(each[0:1] + each[3:4]) if isinstance(each, list) else "",

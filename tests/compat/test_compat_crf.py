@@ -1,7 +1,6 @@
 """CRF behaves as sklearn_crfsuite.CRF does: names, forms of answers, copies, files, corners of its inputs."""
 
 import inspect
-import pickle
 from itertools import pairwise, product
 
 import numpy as np
@@ -119,22 +118,9 @@ def test_iterators_and_strings_are_taken():
         assert listed.predict_single([[], ["never seen"]]) == listed.predict_single([[], []])
 
 
-def test_a_single_label_is_always_predicted(tmp_path):
-    crf = CRF().fit([*X, []], [["O"] * len(sequence) for sequence in X] + [[]])
-    assert crf.classes_ == ["O"]
-    assert crf.predict([X[0], []]).tolist() == [["O"] * len(X[0]), []]
-    assert crf.predict_marginals_single(X[0][:2]) == [{"O": 1.0}] * 2
-    assert crf.state_features_ == {}
-    assert crf.transition_features_ == {}
-    assert crf.attributes_ == []
-    assert crf.training_log_.iterations == []
-    assert crf.training_log_.reason == "one label"
-    assert 0.2 < crf.score(X_TEST, Y_TEST) < 0.8
-    crf.save(tmp_path / "model")
-    for twin in (CRF.load(tmp_path / "model"), pickle.loads(pickle.dumps(crf))):
-        assert twin.predict_single(X[0]) == ["O"] * len(X[0])
-    with pytest.raises(TypeError, match="feature dicts"):
-        crf.predict([[3.0]])
+def test_a_single_label_is_refused():
+    with pytest.raises(ValueError, match="y holds one class only, 'O': fitting needs at least two"):
+        CRF().fit([*X, []], [["O"] * len(sequence) for sequence in X] + [[]])
 
 
 @pytest.mark.parametrize("parameters", [{"c1": 1e6}, {"c1": 1e6, "all_possible_states": True}, {"min_freq": 1e6}])

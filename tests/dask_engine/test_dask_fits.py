@@ -13,13 +13,13 @@ from kernelfields import (
     ChainCRFCV,
     GraphCRF,
     KernelClassifier,
-    LabelSymmetry,
     MultiLabelCRF,
     RingCRF,
     SegmentCRF,
     SequenceClassifier,
     load,
 )
+from kernelfields.data import LabelSymmetry
 from kernelfields.engines import Dask, Torch
 from kernelfields.engines.dask import launch
 from kernelfields.kernels import RBF, CallableKernel

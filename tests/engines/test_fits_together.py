@@ -21,10 +21,11 @@ from kernelfields import AnnotatedCRF, ChainCRF, PartialLabels
 from kernelfields.engines import Torch
 from kernelfields.engines.choice import Partitions
 from kernelfields.engines.together import collective as meeting
-from kernelfields.engines.together.collective import Journal, Parted
-from kernelfields.estimators import LabelledFeature, LabelShares
+from kernelfields.engines.together.collective import Parted
+from kernelfields.estimators import LabelShares
 from kernelfields.kernels import Forest, Kernel
 from kernelfields.models.fit import fit_field
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior
 
 
@@ -134,7 +135,7 @@ def with_criteria(collective, name, collected):
     if name != "single labels":
         y = [None, *y[1:-1], None]
     shares = {0: 0.3, 1: 0.7}
-    asked = [LabelShares(shares), LabelledFeature(1, shares, weight=3.0)]
+    asked = [LabelShares(shares), LabelShares(shares, weight=3.0)]
     estimator.set_params(partial_labels=PartialLabels(expectations=asked, classes=[0, 1, 2]))
     X = np.where(X > 1.0, X, 0.0) if isinstance(X, np.ndarray) else [np.where(x > 1.0, x, 0.0) for x in X]
     given = [in_parts(each, collective.rank) for each in (X, y)] if collected else [X, y]
@@ -213,12 +214,15 @@ def verbs(collective):
         collective.share_of([1, 2]),
         collective.same_random(np.random.default_rng(collective.rank)).random(),
         collective.total([]),
+        [collective.passed_on(number + collective.rank) for number in (3, 5)],
+        collective.total_and_largest([own, np.ones(2)], -own),
+        collective.gathered(np.full(1000 + collective.rank, own))[1].sum(),
     )
 
 
 def test_the_verbs_of_a_group(processes):
     first, second = processes(verbs)
-    for rank, (total, totals, narrow, gathered, largest, rows, share, drawn, none) in enumerate((first, second)):
+    for rank, (total, totals, narrow, gathered, largest, rows, share, drawn, none, *more) in enumerate((first, second)):
         assert (total, largest, none) == (3.0, 2.0, [])
         np.testing.assert_array_equal(totals[0], np.full((2, 2), 3.0))
         assert totals[1:] == [1, 3.0]
@@ -228,11 +232,50 @@ def test_the_verbs_of_a_group(processes):
         assert rows.tolist() == [1.0, 2.0, 2.0]
         assert share == slice(rank, rank + 1 + rank)
         assert drawn == np.random.default_rng(0).random()
+        (numbers, (sums, furthest), large) = more
+        assert numbers == [0, 5]  # that of an earlier sum, and of one that there was not
+        assert (sums[0], sums[1].tolist(), furthest, large) == (3.0, [2.0, 2.0], -1.0, 2002.0)
+
+
+class Counted:
+    """Exchanges of a group, counted."""
+
+    def __init__(self, group):
+        self.group, self.count = group, 0
+
+    def __getattr__(self, name):
+        self.count += name.startswith("all")
+        return getattr(self.group, name)
+
+
+def exchanged(collective):
+    """Return how many exchanges there are before a fit by L-BFGS, and in it, with its iterations and trials."""
+    counted = collective._group = Counted(collective._group)
+    X, y = sequences()
+    crf = ChainCRF("rbf", rank=9, random_state=0, tol=1e-6, dtype="float64", prior_variance=1.0, solver="lbfgs")
+    training, sample, designs = parts_of_fit(crf, X, y, None, Together())
+    evaluate, trials = Datafit.evaluate_along, []
+    Datafit.evaluate_along = lambda self, *given: trials.append(1) or evaluate(self, *given)
+    before = counted.count
+    try:
+        solution = fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0))).solution
+    finally:
+        Datafit.evaluate_along = evaluate
+    return before, counted.count - before, solution.iterations, len(trials)
+
+
+def test_a_pass_takes_one_sum_of_the_gradient_and_one_of_each_trial(processes):
+    """Checksums and how far potentials move ride along; some few sums begin and end a fit."""
+    for before, during, iterations, trials in processes(exchanged):
+        assert before <= 8
+        assert 5 <= iterations <= trials
+        assert during <= iterations + trials + 11
 
 
 def rounds_otherwise(collective):
-    collective.reached(np.full(3, 1.0 + collective.rank * 1e-16))
-    collective.reached(np.full(3, 1.0 + collective.rank * 1e-15))
+    for difference in (1e-16, 1e-15):
+        collective.reached(np.full(3, 1.0 + collective.rank * difference))
+        collective.total(1.0)
 
 
 def other_data(collective):
@@ -319,12 +362,12 @@ def test_what_needs_all_data_in_one_place_is_refused(processes):
 def goes_on(collective):
     """A fit that ends by itself, and one that begins where that was."""
     ends = []
-    for known in (None, None):
+    for _ in range(2):
         X, y = sequences()
         crf = ChainCRF("rbf", rank=9, random_state=0, tol=1e-8, dtype="float64", prior_variance=1.0)
-        collective.journal = Journal(ends[0][1] if ends else known)
+        collective.known, collective._solver = dict(ends[0][1]) if ends else {}, -1
         solution = _fit(crf, X, y, Together()).solution
-        ends.append((solution, dict(collective.journal.known)))
+        ends.append((solution, dict(collective.known)))
     return [(solution.iterations, solution.value) for solution, _ in ends]
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -163,37 +162,6 @@ def test_by_default_a_kernel_names_the_training_inputs_that_are_near():
         assert kernel.parts[0].name == f"like training input {row}, {there[nearest]:+.3f} there"
     assert json.loads(json.dumps(explanation.to_dict(), allow_nan=False))
     assert "nan" not in str(explanation)
-
-
-def test_training_data_tell_where_the_inputs_that_spoke_are():
-    crf = ChainCRF(RBF(0.3), edges=EdgeCliques(RBF(0.1)), rank=6, **LOOSE).fit(X, NAMED)
-    words = r"position (\d+) of training sequence (\d+), labelled (\w+)"
-    for each in crf.explain(X[1], training=(X, NAMED)).positions:
-        for term in each.contributions:
-            for part in term.parts[:-1]:
-                t, i, label = re.fullmatch(words, part.name).groups()
-                assert NAMED[int(i)][int(t)] == label
-            assert math.fsum(part.amount for part in term.parts) == pytest.approx(term.amount if term.parts else 0)
-    with pytest.raises(ValueError, match="training holds other inputs than the fit"):
-        crf.explain(X[1], training=(X[::-1], NAMED[::-1]))
-    with pytest.raises(ValueError, match="training must be the pair"):
-        crf.explain(X[1], training=X[:1])
-
-
-def test_what_training_inputs_contribute_adds_up_at_the_optimum():
-    """f(x, a) = s sum_t k(x, x_t) (1[y_t = a] - p(y_t = a)), with the kernel of the subspace."""
-    settings = {**LOOSE, "tol": 1e-12, "max_iter": 1000}
-    crf = ChainCRF(RBF(0.3), edges=EdgeCliques(RBF(0.1)), rank=6, prior_variance=2.0, **settings).fit(X, NAMED)
-    every = crf.explain(X[1], training=(X, NAMED), neighbours=10**6)
-    for each in every.positions:
-        for term in each.contributions:
-            assert len(term.parts) > 6
-            assert math.fsum(part.amount for part in term.parts) == pytest.approx(term.amount, abs=1e-4)
-    listed = crf.explain(X[1], training=(X, NAMED), neighbours=2).positions[0].contributions[0]
-    *parts, rest = listed.parts
-    sizes = sorted((abs(p.amount) for p in every.positions[0].contributions[0].parts), reverse=True)
-    assert sorted((abs(part.amount) for part in parts), reverse=True) == sizes[:2]
-    assert rest.kind == "rest"
 
 
 def test_constraints_contribute_infinity_beside_finite_scores():

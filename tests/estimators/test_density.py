@@ -1,4 +1,4 @@
-"""ExponentialFamilyDensity: the estimate, its integral, its moments, its samples."""
+"""ExponentialFamilyDensity: the estimate, its integral, its moments."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_proposition_1_moments_are_derivatives_of_the_log_partition():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", [RBF(30.0), Matern(1.5, 0.2), Laplacian(4.0), Linear()], ids=repr)
-@pytest.mark.parametrize("base_measure", ["uniform", "gaussian", lambda X: -np.abs(X[:, 0] - 1.5)])
+@pytest.mark.parametrize("base_measure", ["uniform", "gaussian"])
 def test_densities_integrate_to_one_within_the_stated_error(kernel, base_measure):
     X = 1.0 + 2.0 * two_modes()
     density = ExponentialFamilyDensity(kernel, prior_variance=10.0, base_measure=base_measure, rank=60).fit(X)
@@ -80,7 +80,7 @@ def test_densities_integrate_to_one_within_the_stated_error(kernel, base_measure
     assert abs(np.log(integral)) <= density.log_partition_error_ + 1e-6
 
 
-@pytest.mark.parametrize("base_measure", ["uniform", "gaussian", lambda X: -X.sum(axis=1)])
+@pytest.mark.parametrize("base_measure", ["uniform", "gaussian"])
 @pytest.mark.parametrize("dimension", [4, 5])
 def test_beyond_three_dimensions_densities_integrate_to_one_within_the_stated_error(dimension, base_measure):
     density = ExponentialFamilyDensity(
@@ -107,8 +107,6 @@ def test_a_prior_of_no_variance_leaves_the_base_measure():
     m, s = X.mean(), X.std()
     expected = scipy.stats.truncnorm(-m / s, (1 - m) / s, m, s).logpdf(grid[:, 0])
     np.testing.assert_allclose(normal.score_samples(grid), expected, atol=1e-5)
-    given = ExponentialFamilyDensity(base_measure=lambda Z: 7 - 0.5 * ((Z[:, 0] - m) / s) ** 2, **small).fit(X)
-    np.testing.assert_allclose(given.score_samples(grid), expected, atol=1e-5)
 
 
 def test_units_do_not_matter():
@@ -141,16 +139,6 @@ def test_moments_of_points_and_entropy():
     np.testing.assert_allclose(density.entropy(), -masses @ np.log(masses * 20_000), atol=1e-7)
 
 
-@pytest.mark.parametrize("base_measure", ["uniform", "gaussian", lambda X: -3 * np.abs(X[:, 0] - 0.5)])
-def test_samples_have_the_fitted_distribution(base_measure):
-    density = ExponentialFamilyDensity(RBF(30.0), prior_variance=10.0, base_measure=base_measure, box=UNIT)
-    drawn = density.fit(two_modes()).sample(4000, random_state=0)[:, 0]
-    grid = (np.arange(5000) + 0.5) / 5000
-    masses = np.exp(density.score_samples(grid[:, None])) / 5000
-    result = scipy.stats.kstest(drawn, lambda x: np.interp(x, grid + 0.5 / 5000, np.cumsum(masses)))
-    assert result.pvalue > 0.01
-
-
 def test_certificates_bound_what_a_larger_basis_brings():
     """Corollary 10, for the problem on the nodes of one rule."""
     X = two_modes()
@@ -176,14 +164,3 @@ def test_the_estimate_comes_close_as_the_sample_grows():
         density = ExponentialFamilyDensity(RBF(40.0), prior_variance=10.0, box=UNIT).fit(X)
         divergences.append(np.mean(truth * (np.log(truth) - density.score_samples(grid[:, None]))))
     assert divergences[0] > 3 * divergences[1] > 9 * divergences[2] > 0
-
-
-def test_samples_in_several_dimensions_have_the_fitted_mean():
-    for dimension in (2, 4):
-        density = ExponentialFamilyDensity(RBF(2.0), rank=30, quadrature_tol=0.1, random_state=0)
-        density.fit(tilted(dimension=dimension))
-        drawn = density.sample(4000, random_state=1)
-        error = np.sqrt(np.diag(density.covariance()) / 4000)
-        assert drawn.shape == (4000, dimension)
-        assert np.all(np.abs(drawn.mean(axis=0) - density.mean()) < 4.5 * error)
-        assert np.all(density._measure.box.contains(drawn))

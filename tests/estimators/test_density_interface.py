@@ -6,7 +6,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from kernelfields import ExponentialFamilyDensity
-from kernelfields.formats import ModelFileError
 from kernelfields.kernels import RBF, CallableKernel, Linear, Precomputed
 
 X = np.random.default_rng(0).beta(2, 4, size=(80, 1))
@@ -49,11 +48,6 @@ def test_equal_seeds_give_equal_densities():
     options = {"rank": 20, "quadrature_tol": 1.0, "basis": "random-cholesky"}
     first, second = (ExponentialFamilyDensity(random_state=3, **options).fit(Z) for _ in range(2))
     np.testing.assert_array_equal(first.score_samples(Z), second.score_samples(Z))
-    np.testing.assert_array_equal(first.sample(5, 0), second.sample(5, 0))
-
-
-def decline(Z):
-    return -2.0 * Z[:, 0]
 
 
 def squared_exponential(A, B):
@@ -65,28 +59,20 @@ def squared_exponential(A, B):
     [
         (RBF(), "uniform"),
         ("rbf", "gaussian"),
-        (Linear(), decline),
+        (Linear(), "gaussian"),
         (CallableKernel(squared_exponential), "uniform"),
     ],
 )
 def test_a_file_keeps_the_density(tmp_path, kernel, base_measure):
     fitted = ExponentialFamilyDensity(kernel, base_measure=base_measure, rank=20).fit(X)
     fitted.save(tmp_path / "density.safetensors")
-    functions = {"base_measure": decline, "squared_exponential": squared_exponential}
+    functions = {"squared_exponential": squared_exponential}
     read = ExponentialFamilyDensity.load(tmp_path / "density.safetensors", callables=functions)
     np.testing.assert_array_equal(read.score_samples(X), fitted.score_samples(X))
-    np.testing.assert_array_equal(read.sample(20, 0), fitted.sample(20, 0))
     np.testing.assert_array_equal(read.mean(), fitted.mean())
     assert read.certificate_ == fitted.certificate_
     assert read.quadrature_ == fitted.quadrature_
     np.testing.assert_allclose(read.fit(X).score_samples(X), fitted.score_samples(X), atol=1e-6)
-
-
-def test_a_file_asks_for_the_function_that_it_does_not_hold(tmp_path):
-    path = tmp_path / "density.safetensors"
-    ExponentialFamilyDensity(base_measure=decline).fit(X).save(path)
-    with pytest.raises(ModelFileError, match="base_measure"):
-        ExponentialFamilyDensity.load(path)
 
 
 def test_points_outside_the_box_are_named():
@@ -97,60 +83,6 @@ def test_points_outside_the_box_are_named():
     fitted = ExponentialFamilyDensity(box=UNIT).fit(X)
     with pytest.raises(ValueError, match="sample 7 lies outside"):
         fitted.certify(points)
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (lambda Z: np.full(len(Z), np.nan), "improper: its log density is nan"),
-        (lambda Z: np.where(Z[:, 0] > 0.5, np.inf, 0.0), "improper: its log density is inf"),
-        (lambda Z: -np.log(Z[:, 0]), "improper: its integral over the box goes on growing"),
-        (lambda Z: -2 * np.log(Z[:, 0]), "improper: its integral over the box goes on growing"),
-        (lambda Z: np.where(Z[:, 0] > 0.1, -np.inf, 0.0), "base measure is zero at sample"),
-        (lambda Z: np.zeros((len(Z), 2)), "one log density per row"),
-    ],
-)
-def test_improper_base_measures_are_refused(function, message):
-    with pytest.raises(ValueError, match=message):
-        ExponentialFamilyDensity(base_measure=function, box=UNIT).fit(X)
-
-
-@pytest.mark.parametrize("place", [0.0, 0.3, 0.5, 1.0])
-@pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_densities_that_are_infinite_at_a_point_and_do_not_integrate_are_refused(dimension, place):
-    points = np.random.default_rng(0).random((30, dimension))
-    density = ExponentialFamilyDensity(
-        base_measure=lambda Z: -0.5 * (dimension + 1) * np.log(((Z - place) ** 2).sum(axis=1)),
-        box=[[0.0, 1.0]] * dimension,
-        rank=5,
-    )
-    # In the middle of a box nodes come close to the point by chance, and growth is not even.
-    with pytest.raises(ValueError, match=r"base measure is improper.* leaves out the point where it is infinite"):
-        density.fit(points)
-
-
-def test_beyond_three_dimensions_an_integral_that_does_not_settle_is_refused():
-    points = np.random.default_rng(0).random((50, 5))
-    density = ExponentialFamilyDensity(
-        base_measure=lambda Z: -8 * np.log((Z**2).sum(axis=1)), box=[[0.0, 1.0]] * 5, rank=5, random_state=0
-    )
-    with pytest.raises(ValueError, match=r"improper.*integral"):
-        density.fit(points)
-
-
-def test_narrow_base_measures_are_no_improper_ones():
-    points = 0.5 + 0.02 * np.random.default_rng(0).normal(size=(50, 2))
-    narrow = ExponentialFamilyDensity(
-        base_measure=lambda Z: -0.5 * (((Z - 0.5) / 0.02) ** 2).sum(axis=1), box=[[0.0, 1.0]] * 2, rank=20
-    ).fit(points)
-    assert narrow.log_partition_error_ < 1e-3
-    np.testing.assert_allclose(narrow.mean(), 0.5, atol=0.02)
-
-
-@pytest.mark.slow
-def test_integrable_singularities_are_not_refused():
-    root = ExponentialFamilyDensity(base_measure=lambda Z: -0.5 * np.log(Z[:, 0]), box=UNIT, quadrature_tol=0.01).fit(X)
-    np.testing.assert_allclose(root.expectation(lambda Z: np.ones(len(Z))), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +97,7 @@ def test_integrable_singularities_are_not_refused():
         (X, {"box": b"data"}, r"box must be 'auto' or an array of lows and highs, .*got b'data': could not convert"),
         (X, {"box": object}, "box must be 'auto' or an array of lows and highs, .*got <class 'object'>"),
         (X, {"base_measure": object}, "base_measure must be .*got <class 'object'>"),
+        (X, {"base_measure": lambda Z: -Z[:, 0]}, "base_measure must be one of 'uniform', 'gaussian', got <function"),
         (np.full((4, 1), 0.5), {"box": UNIT, "base_measure": "gaussian"}, "feature 0 is constant"),
         (X, {"base_measure": "cauchy"}, "base_measure must be"),
         (X, {"prior_variance": 0.0}, "prior_variance"),

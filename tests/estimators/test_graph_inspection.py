@@ -71,16 +71,6 @@ def test_edges_are_named_by_where_they_lead():
     }
 
 
-def test_training_inputs_are_found_again():
-    crf = fitted("kernels")
-    found = crf.explain(X[0], training=(X, Y)).positions[0].contributions
-    parts = [part.name for term in found for part in term.parts]
-    assert any(name.startswith("node ") and " of training graph " in name for name in parts)
-    assert any(name.startswith("edge ") and " of training graph " in name for name in parts)
-    for term in found:
-        assert math.fsum(part.amount for part in term.parts) == pytest.approx(term.amount if term.parts else 0)
-
-
 def test_larger_factors_are_explained():
     random = np.random.default_rng(0)
     triples = [(random.normal(size=(3, 1)), {"triple": [[0, 1, 2]]}) for _ in range(8)]

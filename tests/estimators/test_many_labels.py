@@ -1,18 +1,11 @@
-"""Fields of which each position may have few labels: dictionaries of words, pruning, batches, errors."""
+"""Fields of which each position may have few labels: dictionaries of words, batches, errors."""
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from kernelfields import (
     ChainCRF,
-    EdgeCliques,
     LabelDictionary,
-    LabelNgrams,
-    NodeCliques,
-    PrunedBy,
-    RingCRF,
-    SkipCliques,
 )
 from kernelfields.data.label_dictionary import words_of
 from kernelfields.inference.chain import lists as allowed_module
@@ -170,8 +163,6 @@ class TestDictionary:
             (LabelDictionary("form"), "no position has the feature 'form'"),
             (LabelDictionary(99), "the number of one of"),
             ({"w0": ["t01"]}, "allowed must be a LabelDictionary"),
-            (PrunedBy(None), "coarse must be a fitted ChainCRF"),
-            (PrunedBy(None, threshold=0.0), "threshold"),
         ],
     )
     def test_errors_say_what_to_do(self, tagged, rule, message):
@@ -192,63 +183,6 @@ def test_labels_of_a_fit_without_a_path_are_refused():
     settings = {"allowed": LabelDictionary("word", min_count=1), **SETTINGS}
     with pytest.raises(ValueError, match="sequence 0, position 1: the labels that are allowed up to here leave no"):
         ChainCRF("linear", constraints=[("p", "q")], **settings).fit(X, y)
-
-
-class TestPruning:
-    def test_a_coarse_field_prunes_and_is_kept(self, tagged, tmp_path):
-        X, y = tagged
-        coarse = ChainCRF("linear", prior_variance=1.0, edges=EdgeCliques(prior_variance=0.1)).fit(X, y)
-        crf = ChainCRF("linear", allowed=PrunedBy(coarse, threshold=0.05), **SETTINGS).fit(X, y)
-        assert clone(crf).allowed.coarse is coarse
-        report = crf.allowed_.report(X)
-        assert 1 <= report["labels_per_position"] < 12
-        assert 0 < report["least_kept_mass"] <= report["mean_kept_mass"] <= 1 + 1e-12
-        crf.save(tmp_path / "model.kfm")
-        assert ChainCRF.load(tmp_path / "model.kfm").predict(X) == crf.predict(X)
-
-    def test_a_coarse_ring_is_a_ring_in_files(self, tagged, tmp_path):
-        X, y = tagged
-        coarse = RingCRF("linear", prior_variance=1.0, random_state=0).fit(X, y)
-        ring = RingCRF("linear", allowed=PrunedBy(coarse, threshold=0.05), **SETTINGS).fit(X, y)
-        ring.save(tmp_path / "model.kfm")
-        loaded = RingCRF.load(tmp_path / "model.kfm")
-        assert type(loaded.allowed_.coarse) is RingCRF
-        for own, read in zip(ring.predict_marginals(X), loaded.predict_marginals(X), strict=True):
-            np.testing.assert_array_equal(own, read)
-
-    def test_kept_mass_is_the_probability_of_the_kept_sets(self, tagged):
-        X, y = tagged
-        coarse = ChainCRF("linear", prior_variance=1.0).fit(X, y)
-        rule = PrunedBy(coarse, threshold=0.2).learn(X, coarse.read_data(X), coarse.classes_)
-        lists = rule.lists(X[:1], None)
-        sets = [set(coarse.classes_[lists[t : t + 1].labels]) for t in range(lists.n_positions)]
-        mass = np.exp(coarse.log_likelihood(X[:1], [sets]))
-        assert rule.report(X[:1])["least_kept_mass"] == pytest.approx(mass)
-        assert all(label in sets[t] for t, label in enumerate(coarse.predict(X[:1], "viterbi")[0]))
-
-    @pytest.mark.parametrize("kind", ["chain", "n-grams", "skips", "ring"])
-    def test_coarse_fields_prune_by_marginals(self, tagged, kind):
-        X, y = tagged
-        X, y = X[:25], y[:25]
-        nodes, edges = NodeCliques("linear"), EdgeCliques()
-        longer = {"n-grams": [LabelNgrams(n=3)], "skips": [SkipCliques(lag=2)]}.get(kind, [])
-        kept = RingCRF if kind == "ring" else ChainCRF
-        coarse = kept(cliques=[nodes, edges, *longer], random_state=0).fit(X, y)
-        rule = PrunedBy(coarse, threshold=0.05).learn(X, coarse.read_data(X), coarse.classes_)
-        lists = rule.lists(X, None)
-        assert len(lists.labels) < 0.8 * 12 * lists.n_positions
-        marginals = np.concatenate(coarse.predict_marginals(X))
-        likely = (marginals >= 0.05) | (marginals == marginals.max(axis=1, keepdims=True))
-        best = np.searchsorted(coarse.classes_, np.concatenate(coarse.predict(X, decode="viterbi")))
-        likely[np.arange(len(best)), best] = True
-        np.testing.assert_array_equal(np.isfinite(lists.penalties()), likely)
-
-    def test_other_labels_are_refused(self, tagged):
-        X, y = tagged
-        others = [["a", "b", *["a"] * len(tags)][: len(tags)] for tags in y]
-        coarse = ChainCRF("linear", prior_variance=1.0).fit(X, others)
-        with pytest.raises(ValueError, match="other labels"):
-            ChainCRF("linear", allowed=PrunedBy(coarse), **SETTINGS).fit(X, y)
 
 
 class TestBatches:
@@ -286,11 +220,3 @@ class TestBatches:
         # Unknown words with a list of their own keep it; the label that stands there is admitted in the fit alone.
         listed = self.begun(unknown=[0]).partial_fit(X, y)
         assert listed.allowed_.labels_of(9).tolist() == [1]
-
-    def test_pruning_has_no_further_classes(self):
-        X, y = self.batch([1, 2, 1, 3, 2, 3], [0, 1, 0, 1, 1, 0])
-        coarse = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
-        crf = ChainCRF("rbf", rank=30, scale=False, allowed=PrunedBy(coarse), prior_variance=1.0, random_state=0)
-        crf.partial_fit(X, y).partial_fit(*self.batch([1, 2], [0, 1], seed=1))
-        with pytest.raises(ValueError, match="the coarse field of PrunedBy has other labels"):
-            crf.partial_fit(*self.batch([1, 2], [0, 2], seed=2))

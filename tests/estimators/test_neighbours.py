@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields import FieldSearchCV, GraphCRF, LabelSymmetry, load
-from kernelfields.data import Graphs
+from kernelfields import FieldSearchCV, GraphCRF, load
+from kernelfields.data import Graphs, LabelSymmetry
 from kernelfields.data.neighbour_columns import with_neighbour_columns
 
 FIXED = {"kernel": "linear", "prior_variance": 1.0, "scale": False}

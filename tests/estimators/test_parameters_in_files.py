@@ -10,14 +10,12 @@ from sklearn.datasets import load_iris
 
 from kernelfields import (
     ChainCRF,
-    DurationCliques,
     EdgeCliques,
     ExponentialFamilyDensity,
     GraphCRF,
     GraphFactors,
     KernelClassifier,
     LabelDictionary,
-    LabelSymmetry,
     MultiLabelCRF,
     NodeCliques,
     PartialLabels,
@@ -25,7 +23,7 @@ from kernelfields import (
     SkipCliques,
 )
 from kernelfields.basis import GreedyCholesky, RandomCholesky, Uniform
-from kernelfields.data import Constraints
+from kernelfields.data import Constraints, DurationCliques, LabelSymmetry
 from kernelfields.engines import Threads, Torch
 from kernelfields.estimators import StructureSearch
 from kernelfields.formats import read_model

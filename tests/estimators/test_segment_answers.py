@@ -1,11 +1,11 @@
-"""SegmentCRF: its n best, explanations and tables, and labels that are partly known."""
+"""SegmentCRF: its n best and tables, and labels that are partly known."""
 
 import copy
 
 import numpy as np
 import pytest
 
-from kernelfields import LabelDictionary, SegmentCRF, SoftTargets
+from kernelfields import SegmentCRF, SoftTargets
 from kernelfields.data.segments import read_segments
 from tests.oracles.segments import Enumerated
 from tests.samples import labelled_sequences
@@ -44,43 +44,9 @@ def test_the_n_best_as_labels_begin_with_the_best(fitted):
         fitted.predict_nbest(X, 0, segments=True)
 
 
-def test_what_an_explanation_names(fitted):
-    text = str(fitted.explain(X[1], top=2))
-    for words in (" of 0", "transition from", "pivots of RBF", "position"):
-        assert words in text
-    assert "duration" in {one.kind for each in fitted.explain(X[1]).positions for one in each.contributions}
-    assert fitted.explain(X[1]).to_dict()["positions"][0]["end"] >= 1
-    segments = fitted.predict_segments(X[1:2])[0]
-    other = next(label for label in (0, 1, 2) if label != segments[0].label)
-    assert fitted.explain(X[1], against=other).positions[0].other == other
-    with pytest.raises(ValueError, match="against holds"):
-        fitted.explain(X[1], against=[0] * 50)
-    with pytest.raises(ValueError, match="explain needs all labels of y"):
-        fitted.explain(X[1], [None] * len(X[1]))
-    with pytest.raises(ValueError, match="top_positions must be a whole number"):
-        fitted.explain(X[1], top_positions=-1)
-    held = [each for each in fitted.explain(X[1]).positions if each.position <= 2 < each.end]
-    assert list(fitted.explain(X[1], positions=[2]).positions) == held
-
-
-def test_a_rival_that_is_too_long_is_told():
-    labels = [np.resize([0, 0, 1, 1], len(x)) for x in X]
-    model = SegmentCRF("rbf", max_duration=2, **QUICK).fit(X, labels)
-    long = next(i for i, x in enumerate(X) if len(x) >= 5)
-    inner = model.explain(X[long], labels[long], against=0).positions[1]
-    assert inner.contributions[0].name == "0 is impossible here, as 0 is no longer than 2 positions"
-    assert inner.difference == np.inf
-
-
-def test_a_rival_that_is_not_allowed_is_told():
-    """A label that the words of a segment never had makes the other segmentation impossible."""
-    inputs = [np.array([[0.0], [0.0], [1.0], [2.0]])] * 4
-    labels = [["a", "a", "b", "c"], ["a", "c", "b", "c"]] * 2
-    model = SegmentCRF("rbf", allowed=LabelDictionary(0, min_count=1), **QUICK).fit(inputs, labels)
-    first, second, _ = model.explain(inputs[0], labels[0], against=["c", "a", "b"]).positions
-    assert np.isfinite(first.difference)
-    assert second.difference == np.inf
-    assert second.contributions[0].name == "a is impossible here, as it is not among the allowed labels of position 2"
+def test_single_labels_of_segments_are_not_explained(fitted):
+    with pytest.raises(ValueError, match=r"no explanations of single labels: weights\(\) lists its weights"):
+        fitted.explain(X[1], positions=[2])
 
 
 def test_tables_and_summaries_know_segments(fitted):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, DurationCliques, EdgeCliques, SegmentCRF
+from kernelfields import ChainCRF, EdgeCliques, SegmentCRF
+from kernelfields.data import DurationCliques
 from kernelfields.data.segments import begins_of, read_segments
 from kernelfields.models.build import name_cliques
 from tests.samples import labelled_sequences

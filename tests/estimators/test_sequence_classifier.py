@@ -165,11 +165,6 @@ def test_questions_about_classes_of_which_something_is_known(fitted):
     )
     np.testing.assert_allclose(fitted.entropy(X[:4], known=told)[0], 0.0, atol=1e-12)
     assert fitted.predict_nbest(X[:1], 2, known=["down"])[0][0][0] == "down"
-    table = fitted.filled(X[:4], told, tokens=["a", "b", "c", "d"])
-    assert table.caption == "3 labels filled in, 1 known"
-    rows = table.to_rows()
-    assert sorted(row["token"] for row in rows) == ["b", "c", "d"]
-    assert [row["probability"] for row in rows] == sorted(row["probability"] for row in rows)
     with pytest.raises(ValueError, match="known: unknown label 'left' at sample 0"):
         fitted.entropy(X[:1], known=["left"])
     with pytest.raises(ValueError, match="k must be a whole number of at least 1"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, PartialLabels
-from kernelfields.estimators import LabelledFeature, LabelShares
+from kernelfields.estimators import LabelShares
 from tests.samples import as_words, labelled_instances, labelled_sequences
 
 X, NUMBERS = labelled_sequences(16, seed=1, longest=5)
@@ -35,28 +35,10 @@ def test_expected_shares_move_the_field():
     assert abs(share_of(after, "adj") - 0.8) < 0.25 * abs(share_of(before, "adj") - 0.8)
 
 
-def test_a_labelled_feature_speaks_where_it_is_active():
-    dicts = [[{"word": "a" if row[0] > 0 else "b", "bias": 1.0} for row in x] for x in X]
-    expected = [LabelledFeature("word:a", {"verb": 0.9}, weight=500.0)]
-    crf = chain(expectations=expected).fit(dicts, SOME)
-    marginals, active = np.vstack(crf.predict_marginals(dicts)), np.concatenate(X)[:, 0] > 0
-    assert marginals[active, 2].mean() == pytest.approx(0.9, abs=0.05)
-    assert marginals[~active, 2].mean() < 0.7
-
-
 def test_shares_alone_are_enough_where_classes_are_declared():
-    expected = [LabelShares({"adj": 0.7, "noun": 0.2}), LabelledFeature(0, {"verb": 0.1})]
+    expected = [LabelShares({"adj": 0.7, "noun": 0.2})]
     crf = chain(classes=["adj", "noun", "verb"], expectations=expected).fit(X, [None] * len(X))
     assert share_of(crf, "adj") == pytest.approx(0.7, abs=0.1)
-
-
-def test_features_of_tables_are_named():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(np.concatenate(X), columns=["a", "b", "c"])
-    labels = [label if row < 10 else None for row, label in enumerate(np.concatenate(NUMBERS))]
-    settings = PartialLabels(expectations=[LabelledFeature("b", {0: 0.9})])
-    machine = KernelClassifier("linear", partial_labels=settings, **SETTINGS).fit(frame, labels)
-    assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
 
 
 def test_each_of_several_labels_has_a_share():
@@ -100,8 +82,6 @@ BAD = [
     ({"expectations": [LabelShares({"adj": 0.2, ("adj", "verb"): 0.2})]}, "names 'adj' twice"),
     ({"expectations": [LabelShares({"adv": 0.2})]}, "LabelShares names the unknown label 'adv'"),
     ({"expectations": [LabelShares({"adj": 0.2}, weight=-1.0)]}, "weight of LabelShares must be"),
-    ({"expectations": [LabelledFeature(3, {"adj": 0.2})]}, "columns are numbered from 0 to 2"),
-    ({"expectations": [LabelledFeature("a", {"adj": 0.2})]}, "have no names"),
 ]
 
 
@@ -110,15 +90,6 @@ def test_bad_settings_are_refused_in_a_line(settings, message):
     with pytest.raises((ValueError, TypeError), match=message) as caught:
         chain(**settings).fit(X, SOME)
     assert "\n" not in str(caught.value)
-
-
-def test_unknown_features_are_named():
-    dicts = [[{"word": "a"} for _ in x] for x in X]
-    with pytest.raises(ValueError, match="no such feature, it has 'word:a'"):
-        chain(expectations=[LabelledFeature("word:c", {"adj": 0.5})]).fit(dicts, SOME)
-    silent = [np.pad(x, ((0, 0), (0, 1))) for x in X]
-    with pytest.raises(ValueError, match="active nowhere"):
-        chain(expectations=[LabelledFeature(3, {"adj": 0.5})]).fit(silent, SOME)
 
 
 def test_nothing_known_and_nothing_expected_is_refused():

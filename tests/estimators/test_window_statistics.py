@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelfields import ChainCRF, LabelSymmetry, RingCRF, SegmentCRF, WindowFeatures
+from kernelfields import ChainCRF, RingCRF, SegmentCRF, WindowFeatures
+from kernelfields.data import LabelSymmetry
 from kernelfields.serving import ServingError, load_chain, to_onnx
 
 

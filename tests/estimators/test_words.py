@@ -6,26 +6,35 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import kernelfields
 from kernelfields import (
     ChainCRF,
     ConformalField,
+    ExponentialFamilyDensity,
     FieldSearchCV,
+    KernelClassifier,
     OutOfFold,
     RingCRF,
     SegmentCRF,
     SequenceClassifier,
+    Sequencewise,
     TextFeatures,
     evaluate,
+    field_of,
     find_label_errors,
     rank_for_labelling,
 )
-from kernelfields.serving import load_chain
+from kernelfields.compat import CRF
+from kernelfields.features import SequenceUnion
+from kernelfields.models.wrapped_field import opened
+from kernelfields.serving import ServingError, load_chain, to_onnx
 
 PATTERNS = [
     (["Anna", "sleeps"], ["B-P", "O"]),
@@ -95,6 +104,54 @@ def test_features_that_cannot_be_used():
         ChainCRF(features=None).fit(X, Y)
 
 
+CLASSES = ["name" if "B-P" in labels else "none" for labels in Y]
+LABELLERS = {kind.kind: (kind, Y) for kind in FIELDS.values()} | {"SequenceClassifier": (SequenceClassifier, CLASSES)}
+SPLIT = "sequence 0 is .*split texts into lists of words"
+WRONG_INPUTS = {
+    "texts": ([" ".join(words) for words in X], SPLIT),
+    "bytes": ([" ".join(words).encode() for words in X], SPLIT),
+    "words in bytes": ([[word.encode() for word in words] for words in X], r"bytes become strings by decode\(\)"),
+    "a number": ([["Anna", 3], *X[1:]], r"sequence 0, position 1: 3 \(int\) is no word, expected a string; make"),
+    "a gap": ([*X[:-1], ["We", "saw", None, "today"]], r"sequence 19, position 2: None \(NoneType\) is no word"),
+    "NaN": ([["Anna", np.nan], *X[1:]], r"sequence 0, position 1: nan \(float\) is no word"),
+    "None": ([*X[:-1], None], r"sequence 19 is None \(NoneType\): make a list of its positions"),
+    "arrays": ([*X[:-1], np.zeros((4, 2))], r"sequence 19, position 0: 0.0 \(float\) is no word"),
+    "sets": ([set(words) for words in X], "make a list of its positions, in their order"),
+    "generators": ([iter(words) for words in X], "make a list of its positions, in their order"),
+    "a generator": (iter(X), "X must be a list of sequences.* Collect the sequences in a list first"),
+    "a table": (np.array([words[:2] for words in X]), r"If its rows are sequences of words, use list\(X\)"),
+    "one text": ("Anna sleeps", "X must be a list of sequences, .* or a list of words, got str"),
+    "an empty one": ([[], *X[1:]], "sequence 0 .*is empty: remove"),
+    "empty ones": ([[] for _ in X], "sequence 0 .*is empty: remove"),
+    "none": ([], "at least one sequence is needed"),
+}
+
+
+@pytest.mark.parametrize("kind", LABELLERS)
+@pytest.mark.parametrize("case", WRONG_INPUTS)
+def test_words_that_cannot_be_fitted(kind, case):
+    estimator, labels = LABELLERS[kind]
+    inputs, message = WRONG_INPUTS[case]
+    with pytest.raises((TypeError, ValueError), match=message):
+        estimator(random_state=0).fit(inputs, labels)
+
+
+@pytest.mark.parametrize("kind", LABELLERS)
+def test_new_inputs_of_another_kind_than_the_words_of_the_fit(kind):
+    estimator, labels = LABELLERS[kind]
+    tables = [np.eye(5)[: len(x)] for x in X]
+    of_words = estimator(random_state=0).fit(X, labels)
+    of_numbers = estimator("linear", prior_variance=1.0, random_state=0).fit(tables, labels)
+    for model, inputs, message in (
+        (of_words, X[0], "split texts into lists of words, and pass one alone as"),
+        (of_words, "Anna sleeps", "X must be a list of sequences of words, got 'Anna sleeps'"),
+        (of_words, tables, r"sequence 0, position 0: 1.0 \(float\) is no word, expected a string"),
+        (of_numbers, X, "X holds words, but this model was fitted on numeric arrays; pass arrays of 5 columns"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            model.predict(inputs)
+
+
 @pytest.mark.parametrize(("lag", "step"), [(2, 1), (4, 1), (3, 2), (2, 50)])
 def test_streams_of_words_answer_as_whole_sequences_do(lag, step):
     model = ChainCRF(random_state=0).fit(X, Y)
@@ -126,10 +183,9 @@ def test_explanations_and_pictures_show_the_words():
 
 
 def test_classes_of_whole_sequences_of_words(tmp_path):
-    classes = ["name" if "B-P" in labels else "none" for labels in Y]
-    model = SequenceClassifier(random_state=0).fit(X, classes)
+    model = SequenceClassifier(random_state=0).fit(X, CLASSES)
     made = TextFeatures().fit_transform(X)
-    piped = SequenceClassifier(random_state=0).fit(made, classes)
+    piped = SequenceClassifier(random_state=0).fit(made, CLASSES)
     np.testing.assert_array_equal(model.predict_proba(X), piped.predict_proba(made))
     model.save(tmp_path / "classes.kfm")
     again = kernelfields.load(tmp_path / "classes.kfm")
@@ -200,7 +256,6 @@ def questions(model, inputs, labels, tmp_path):
     yield "boundaries", model.predict_boundaries(inputs)
     known = [[own[0], *[None] * (len(own) - 1)] for own in labels]
     yield "known", model.predict_marginals(inputs, known=known)
-    yield "filled", str(model.filled(inputs, known))
     yield "evaluation", str(evaluate(model, inputs, labels, random_state=0))
     yield "certificate", model.certify(inputs, labels).lower_bound
     yield "share of the fit", model.share_of_fit(inputs)
@@ -231,6 +286,92 @@ def test_every_question_takes_words(tmp_path):
     asked = zip(questions(straight, X, Y, tmp_path), questions(given, made, Y, tmp_path), strict=True)
     for (name, own), (_, other) in asked:
         assert_same(own, other, name)
+
+
+def capitalised(sentences):
+    """Make words of words."""
+    return [[word if word == "Rome" else word.capitalize() for word in words] for words in sentences]
+
+
+OF_COUNTS = Sequencewise(TruncatedSVD(8, random_state=0))
+OF_PIPELINES = {
+    "ChainCRF": make_pipeline(TextFeatures(), ChainCRF(random_state=0)),
+    "SegmentCRF": make_pipeline("passthrough", TextFeatures(), SegmentCRF(random_state=0)),
+    "two steps": make_pipeline(SequenceUnion([("words", TextFeatures())]), OF_COUNTS, ChainCRF(random_state=0)),
+    "words again": make_pipeline(FunctionTransformer(capitalised), ChainCRF(random_state=0)),
+    "compat": make_pipeline(TextFeatures(), CRF(c2=0.5)),
+    "search": make_pipeline(TextFeatures(), FieldSearchCV(ChainCRF(), prior_variances=[0.1, 1.0], cv=2)),
+    "grid": GridSearchCV(make_pipeline(TextFeatures(), ChainCRF()), {"chaincrf__prior_variance": [0.1, 1.0]}, cv=2),
+}
+
+
+@pytest.mark.parametrize("name", OF_PIPELINES)
+def test_the_field_of_a_pipeline_takes_what_the_pipeline_takes(name):
+    pipeline = clone(OF_PIPELINES[name]).fit(X, Y)
+    field = field_of(pipeline)
+    assert [list(own) for own in field.predict(X)] == [list(own) for own in pipeline.predict(X)]
+    inner, made = opened(pipeline, X)
+    assert [entity[:4] for entity in field.predict_entities(X)[1]] == [
+        entity[:4] for entity in inner.predict_entities(made)[1]
+    ]
+    assert "Smith" in str(field.explain(X[1]))
+    if not isinstance(inner, CRF):  # of sklearn-crfsuite, which has dicts of marginals
+        assert_same(field.predict_marginals(X), inner.predict_marginals(made), name)
+
+
+def test_the_field_of_a_pipeline_is_kept_in_files(tmp_path):
+    field = field_of(make_pipeline(TextFeatures(), ChainCRF(random_state=0)).fit(X, Y))
+    again = kernelfields.load(saved(field, tmp_path))
+    assert again.predict(X) == field.predict(X) == clone(field).fit(X, Y).predict(X)
+    classes = field_of(make_pipeline(TextFeatures(), SequenceClassifier(random_state=0)).fit(X, CLASSES))
+    again = kernelfields.load(saved(classes, tmp_path))
+    np.testing.assert_array_equal(again.predict_proba(X), classes.predict_proba(X))
+
+
+def test_fields_of_rows_and_what_has_no_field():
+    rows = np.random.default_rng(0).normal(size=(40, 3)) * [1.0, 50.0, 3.0]
+    above = rows[:, 0] > 0
+    pipeline = make_pipeline(StandardScaler(), KernelClassifier("linear", prior_variance=1.0)).fit(rows, above)
+    np.testing.assert_array_equal(field_of(pipeline).predict_proba(rows), pipeline.predict_proba(rows))
+    assert field_of(pipeline[-1]) is pipeline[-1]
+    with pytest.raises(NotFittedError):
+        field_of(make_pipeline(TextFeatures(), ChainCRF()))
+    with pytest.raises(TypeError, match="model must be a fitted estimator of kernelfields, or a pipeline"):
+        field_of(make_pipeline(StandardScaler(), LogisticRegression()).fit(rows, above))
+    density = make_pipeline(StandardScaler(), ExponentialFamilyDensity()).fit(rows[:, :1])
+    with pytest.raises(TypeError, match=r"ask it with pipeline\[:-1\].transform"):
+        field_of(density)
+
+
+def test_graphs_of_onnx_take_what_is_made_of_words(tmp_path):
+    runtime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    pytest.importorskip("onnx", reason="the extra onnx is not installed")
+    model = ChainCRF(random_state=0).fit(X, Y)
+    to_onnx(model, tmp_path / "words.onnx")
+    session = runtime.InferenceSession(tmp_path / "words.onnx", providers=["CPUExecutionProvider"])
+    (numbers,) = session.run(["labels"], load_chain(saved(model, tmp_path)).inputs.encoded(X[1]))
+    assert model.classes_[numbers].tolist() == model.predict([X[1]])[0]
+    joined = ChainCRF(features=[TextFeatures()], random_state=0).fit(X, Y)
+    to_onnx(joined, tmp_path / "joined.onnx")  # the columns that the parts make, which ONNX does not have
+    with pytest.raises(ServingError, match="the transformer 'union' cannot be served"):
+        load_chain(saved(joined, tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["field", "pipeline"])
+def test_the_component_of_spacy_takes_models_of_words(kind, tmp_path):
+    spacy = pytest.importorskip("spacy", reason="the extra spacy is not installed")
+    model = ChainCRF(random_state=0) if kind == "field" else OF_PIPELINES["ChainCRF"]
+    model = clone(model).fit(X, Y)
+    kernelfields.save(model, tmp_path / "names.kfm")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kernelfields", config={"model": str(tmp_path / "names.kfm")})
+    (doc,) = nlp.pipe(["Bob Smith runs to  Rome"])
+    assert [(span.text, span.label_) for span in doc.ents] == [("Bob Smith", "P"), ("Rome", "L")]
+    expected = field_of(model).predict_entities([X[1]])[0]
+    np.testing.assert_allclose([span._.probability for span in doc.ents], [each.probability for each in expected])
+    nlp.to_disk(tmp_path / "nlp")
+    again = spacy.load(tmp_path / "nlp")("Bob Smith runs to Rome")
+    np.testing.assert_allclose(again.spans["kernelfields"].attrs["scores"], [each.probability for each in expected])
 
 
 def assert_same(own, other, name):

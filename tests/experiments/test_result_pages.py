@@ -1,7 +1,9 @@
 """Pages of results: blocks are what their functions make of the results, and every block has a function."""
 
+import re
 from importlib import import_module
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -32,15 +34,58 @@ def test_drawings_are_kept_beside_the_page(tmp_path, monkeypatch):
 
 
 def test_every_block_has_a_function():
-    texts = [page.read_text(encoding="utf-8") for page in (*PAGES.glob("*.md"), CHECKOUT / "README.md")]
+    texts = [
+        page.read_text(encoding="utf-8")
+        for page in (*PAGES.glob("*.md"), CHECKOUT / "README.md", CHECKOUT / "docs" / "engines.md")
+    ]
     found = {(block["place"], block["name"]) for text in texts for block in BLOCK.finditer(text)}
     assert len(found) > 50
     assert all(callable(getattr(import_module(place), name)) for place, name in found)
     assert sum(text.count("<!-- made by") for text in texts) == sum(len(BLOCK.findall(text)) for text in texts)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/results/index.md", "docs/results/snakes.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/engines.md", "docs/results/index.md", "docs/results/snakes.md"])
 def test_pages_say_what_the_results_say(name, tmp_path):
     copy = tmp_path / "page.md"
     copy.write_text((CHECKOUT / name).read_text(encoding="utf-8"), encoding="utf-8")
     assert not renew(copy)
+
+
+DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?!\.?\d)")
+CITED = re.compile(r"\]\((?:docs/)?((?:results/\w+|engines)\.md)")
+
+
+def strangers(sentence, pages):
+    """Return the decimals of a sentence that no figure of these pages rounds to, as it is or as its share of errors."""
+    figures = np.array([float(figure) for page in pages for figure in DECIMAL.findall(page)])
+    figures = np.concatenate([figures, 100.0 - figures])
+    text = re.sub(r"`[^`]*`", "", sentence)
+    return [
+        found
+        for found in DECIMAL.findall(text)
+        if np.abs(figures - float(found)).min(initial=np.inf) > 0.501 * 10.0 ** -len(found.partition(".")[2])
+    ]
+
+
+def sentences(text):
+    """Return the sentences of a page, and the rows of its tables."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    for block in re.split(r"\n\n|\n(?=\||\* )", text):
+        yield from [block] if block.startswith("|") else re.split(r"(?<=[.:])\s+(?=[A-Z`\[*])", " ".join(block.split()))
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
+def test_findings_are_those_of_the_tables(page):
+    text = page.read_text(encoding="utf-8")
+    finding = re.search(r"\A# .*\n\n\*\*(.*?)\*\*\n", text)
+    assert (finding is None) == (page.stem == "index"), "a page opens with its finding, in one line"
+    assert finding is None or not strangers(finding[1], [text.replace(finding[0], "")])
+
+
+@pytest.mark.parametrize(
+    "page", sorted([CHECKOUT / "README.md", *PAGES.parent.glob("*.md")]), ids=lambda page: page.stem
+)
+def test_figures_that_are_cited_are_those_of_the_page(page):
+    for sentence in sentences(page.read_text(encoding="utf-8")):
+        cited = [(PAGES.parent / link).read_text(encoding="utf-8") for link in CITED.findall(sentence)]
+        assert not cited or not strangers(sentence, cited), sentence

@@ -47,7 +47,7 @@ from kernelfields.data.dicts import FeatureDictEncoder
         (["text"], ValueError, "sequence 0 must be a list.*'text'"),
         (None, ValueError, "X must be a list.*None"),
         (iter([]), ValueError, "at least one sequence"),
-        ([[{"a": 1}], []], ValueError, "sequence 1 must be a list with at least one feature dict"),
+        ([[{"a": 1}], []], ValueError, "sequence 1 is empty: remove empty sequences from X and y"),
         ([{"a": 1}], ValueError, "sequence 0 must be a list"),
         ([], ValueError, "at least one sequence"),
         ("text", ValueError, "at least one sequence"),

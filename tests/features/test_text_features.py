@@ -94,11 +94,11 @@ def test_pipelines_learn_from_words(model):
     ("parameters", "X", "message"),
     [
         ({}, "a text", "X must be a list of sequences of words, got 'a text' (str)"),
-        ({}, ["one", "sentence"], "sequence 0 must be a list of words or rows, got 'one' (str): split it into words"),
+        ({}, ["one", "sentence"], "sequence 0 is 'one' (str): split texts into lists of words, and pass"),
         ({}, [["a"], 5], "sequence 1 must be a list of words or rows, got 5 (int)"),
         ({}, [["a", "b"], ["c", None]], "sequence 1, position 1: None (NoneType) is no word, expected a string"),
         ({}, [["a", float("nan")]], "sequence 0, position 1: nan (float) is no word"),
-        ({}, [[("a", 1)]], "sequence 0, position 0: 1 (int) is no word, expected a string; choose columns of text"),
+        ({}, [[("a", 1)]], "sequence 0, position 0: 1 (int) is no word, expected a string; make strings of numbers"),
         ({}, [[("a", "N"), ("b",)]], "the rows of sequence 0 must all have the same columns"),
         ({}, [[("a", "N"), "bc"]], "the rows of sequence 0 must all have the same columns"),
         ({}, [[{"w": "a"}, {"v": "b"}]], "the rows of sequence 0 must all have the same columns"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.formats import SequenceFileError, read_arrays, write_arrays
+from kernelfields.formats import SequenceFileError, read_arrays
 
 DENSE = np.arange(12.0).reshape(6, 2)
 OFFSETS = np.array([0, 2, 6])
@@ -138,42 +138,9 @@ def test_objects_are_never_loaded_and_other_files_refused(tmp_path, save):
         read_arrays(path)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_round_trip(tmp_path, dtype, sparse):
-    random = np.random.default_rng(0)
-    X = [random.integers(0, 3, size=(length, 4)).astype(dtype) for length in (3, 1, 5)]
-    y = [random.choice(["A", "longer"], size=len(x)) for x in X]
-    write_arrays(tmp_path / "out.npz", [sp.csr_array(x) for x in X] if sparse else X, y, [1.0, 0.5, 2.0])
-    found = read_arrays(tmp_path / "out.npz")
-    for before, after in zip(X, found.X, strict=True):
-        assert after.dtype == dtype
-        assert np.array_equal(after.toarray() if sparse else after, before)
-    assert [labels.tolist() for labels in found.y] == [labels.tolist() for labels in y]
-    assert found.weights.tolist() == [1.0, 0.5, 2.0]
-
-
-def test_standard_streams(tmp_path, monkeypatch, capfdbinary):
-    write_arrays("-", [DENSE], [np.arange(6)])
-    content = capfdbinary.readouterr().out
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(content))))
+def test_standard_input(monkeypatch):
+    buffer = io.BytesIO()
+    np.savez(buffer, X=DENSE, y=np.arange(6), offsets=np.array([0, 6]))
+    content = io.BufferedReader(io.BytesIO(buffer.getvalue()))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=content))
     assert np.array_equal(read_arrays("-").X[0], DENSE)
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "message"),
-    [
-        ([], None, "X is empty"),
-        ([[1.5]], None, "sequence 0 is list, expected arrays"),
-        ([DENSE, sp.csr_array(DENSE)], None, "sequence 1 is csr_array"),
-        ([DENSE[0]], None, "sequence 0 is ndarray"),
-        ([DENSE], [["A"]], "y does not fit X"),
-        ([DENSE], [np.array(["A", None] * 3)], "y holds Python objects"),
-    ],
-)
-def test_what_could_not_be_read_again_is_not_written(tmp_path, X, y, message):
-    with pytest.raises(ValueError, match=message):
-        write_arrays(tmp_path / "out.npz", X, y)
-    with pytest.raises(ValueError, match="weights have shape"):
-        write_arrays(tmp_path / "out.npz", [DENSE], weights=[1.0, 2.0])
-    assert list(tmp_path.iterdir()) == []

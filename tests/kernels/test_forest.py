@@ -13,11 +13,11 @@ from kernelfields import (
     EdgeCliques,
     GraphCRF,
     KernelClassifier,
-    LabelSymmetry,
     MultiLabelCRF,
     NodeCliques,
     SegmentCRF,
 )
+from kernelfields.data import LabelSymmetry
 from kernelfields.kernels import RBF, Columns, Forest, Sum, check_positive_semidefinite
 from kernelfields.kernels.registry import kernel_from_spec
 from kernelfields.serving import ServingError, load_chain, to_onnx

@@ -19,8 +19,8 @@ from kernelfields.kernels import (
     Normalized,
     Polynomial,
     Tanimoto,
+    arrays,
 )
-from kernelfields.kernels import rows as inputs
 
 
 def rows_of_norm_ten(n, seed):
@@ -81,7 +81,7 @@ def test_equal_rows_have_value_one_off_the_diagonal_too(kernel, container):
 def test_many_blocks_equal_one(kernel, dtype, container, monkeypatch):
     X = container(np.random.default_rng(0).standard_normal((70, 5)).astype(dtype))
     whole, cross = kernel(X), kernel(X, X[:33])
-    monkeypatch.setattr(inputs, "_BLOCK_ENTRIES", 20 * 70)
+    monkeypatch.setattr(arrays, "FORMULA_BYTES", 8 * 20 * 70)
     tolerance = 1e-6 if dtype == np.float32 else 1e-13
     gram = kernel(X)
     assert np.array_equal(gram, gram.T)
@@ -93,7 +93,7 @@ def test_many_blocks_equal_one(kernel, dtype, container, monkeypatch):
     "kernel", [Linear(), RBF(0.1), Polynomial(3, 0.1), Matern(2.5, 1.0), Laplacian(0.1), Constant(2.0)]
 )
 def test_memory_is_about_one_block(kernel, monkeypatch):
-    monkeypatch.setattr(inputs, "_BLOCK_ENTRIES", 50_000)
+    monkeypatch.setattr(arrays, "FORMULA_BYTES", 8 * 50_000)
     X = np.random.default_rng(0).standard_normal((1000, 5))
     tracemalloc.start()
     try:

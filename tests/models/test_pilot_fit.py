@@ -42,6 +42,13 @@ def test_each_of_few_sequences_is_held_out_once():
     assert len(set.union(*(rows_of(held_out) for _, held_out in folds))) == 25 * 7
 
 
+def test_each_of_very_few_sequences_is_held_out_by_itself_in_the_last_round():
+    folds = pilot_folds(packed([70] * 9), MOST_POSITIONS, last=True)
+    assert [held_out.n_sequences for _, held_out in folds] == [1] * 9
+    assert pilot_folds(packed([70] * 11), MOST_POSITIONS, last=True) == []
+    assert pilot_folds(packed([10] * 3000), MOST_POSITIONS, last=True) == []
+
+
 def test_of_many_sequences_a_part_is_held_out_once():
     [(train, held_out)] = pilot_folds(packed([10] * 3000), MOST_POSITIONS)
     assert train.n_positions == MOST_POSITIONS
@@ -85,18 +92,19 @@ def test_labels_that_were_not_learnt_are_not_asked_for():
     assert pilot_folds(chains, MOST_POSITIONS) == []
 
 
-def test_the_loss_of_positions_is_that_at_the_best_temperature():
+def test_positions_are_judged_at_the_best_temperature_and_as_they_are_where_they_are_too_certain():
     random = np.random.default_rng(0)
     scores = random.normal(size=(4000, 3))
     labels = np.array([random.choice(3, p=np.exp(row) / np.exp(row).sum()) for row in scores])
-    tables = [np.exp(power * scores) / np.exp(power * scores).sum(axis=1, keepdims=True) for power in (1.0, 4.0)]
+    tables = [np.exp(power * scores) / np.exp(power * scores).sum(axis=1, keepdims=True) for power in (0.5, 4.0)]
     plain, certain = (position_loss(table, labels) for table in tables)
-    assert certain.loss == pytest.approx(plain.loss, rel=1e-6)
+    losses = [-np.log(table[np.arange(4000), labels]).mean() for table in tables]
+    least = -np.log(np.exp(scores)[np.arange(4000), labels] / np.exp(scores).sum(axis=1)).mean()
+    assert least - 0.01 < plain.loss <= least < losses[0]
+    assert certain.loss == pytest.approx((losses[1] + plain.loss) / 2.0, rel=1e-6)
     assert certain.accuracy == plain.accuracy
-    assert certain.temperature == pytest.approx(4.0 * plain.temperature, rel=1e-3)
-    assert plain.temperature == pytest.approx(1.0, abs=0.1)
-    truth = -np.log(tables[0][np.arange(4000), labels]).mean()
-    assert truth - 0.01 < plain.loss <= truth
+    assert certain.temperature == pytest.approx(8.0 * plain.temperature, rel=1e-3)
+    assert plain.temperature == pytest.approx(0.5, abs=0.05)
     known = np.where(labels[:, None] == np.arange(3), 0.0, -np.inf)
     assert position_loss(tables[1], known).loss == pytest.approx(certain.loss, rel=1e-6)
     doubled = position_loss(np.vstack([tables[0]] * 2), np.tile(labels, 2), np.repeat([1.0, 0.0], 4000))
@@ -211,7 +219,8 @@ def test_the_summary_and_the_file_hold_what_was_chosen_and_what_was_tried(tmp_pa
     X, y = noise_beside()
     model = KernelClassifier(random_state=0).fit(X, y)
     text = " ".join(str(model.summary()).split())
-    assert "chosen on held-out data: scale False, kernel linear, prior variance" in text
+    kernel = model.choices_.chosen["kernel"]
+    assert f"chosen on held-out data: scale False, kernel {kernel}, prior variance" in text
     for trial in model.choices_.trials:
         assert " ".join(str(trial).split()) in text
     model.save(tmp_path / "model")

@@ -9,9 +9,9 @@ from sklearn.pipeline import make_pipeline
 
 from kernelfields import ChainCRF, GraphCRF, TextFeatures
 from kernelfields.page import LabellingSession
+from kernelfields.page.changes import Conflict
 from kernelfields.page.files import open_file
 from kernelfields.page.journal import Journal, JournalError
-from kernelfields.page.session import Conflict
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from kernelfields.reports.tables import shade
 
 
 def small_explanation():
-    pivot = Contribution("training", "node_2", "training input 17", 0.75, 0.5)
+    pivot = Contribution("similar", "node_2", "training input 17", 0.75, 0.5)
     first = PositionExplanation(
         0,
         "the",
@@ -111,7 +111,7 @@ def test_plain_data_goes_through_json():
     first, second, third = data["positions"]
     assert first["contributions"][2]["parts"] == [
         {
-            "kind": "training",
+            "kind": "similar",
             "set": "node_2",
             "name": "training input 17",
             "amount": 0.75,

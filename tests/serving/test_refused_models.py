@@ -18,7 +18,6 @@ from kernelfields import (
     LabelNgrams,
     MultiLabelCRF,
     NodeCliques,
-    PrunedBy,
     SegmentCRF,
     SkipCliques,
 )
@@ -45,15 +44,12 @@ REFUSED = {
     "skip": ({"cliques": [NodeCliques("linear"), EdgeCliques(), SkipCliques()]}, "'lag2' .'skip'. cannot be served"),
     "order": ({"cliques": [NodeCliques("linear"), OrderCliques()]}, "'order2' .'order'. cannot be served"),
     "n-grams": ({"cliques": [NodeCliques("linear"), LabelNgrams()]}, "'3-grams' .'order'. cannot be served"),
-    "pruned": ({"kernel": "linear", "allowed": "coarse"}, "labels allowed by 'pruned' cannot be served"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_other_chains_are_refused_by_name(name, tmp_path):
     settings, message = REFUSED[name]
-    if name == "pruned":
-        settings = {**settings, "allowed": PrunedBy(fitted("rbf")[0])}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = ChainCRF(**{**FIXED, **settings}).fit(X, WORDS)

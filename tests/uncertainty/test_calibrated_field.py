@@ -6,9 +6,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 import kernelfields
-from kernelfields import CalibratedField, ChainCRF, KernelClassifier, MultiLabelCRF, WindowFeatures
+from kernelfields import ChainCRF, KernelClassifier, MultiLabelCRF, WindowFeatures
 from kernelfields.compat import CRF
-from kernelfields.uncertainty import calibrate
+from kernelfields.uncertainty import CalibratedField, calibrate
 from kernelfields.uncertainty.calibrated_field import Scaling, Steps, event_calibration_error
 
 LINEAR = {"kernel": "linear", "scale": False, "random_state": 0}

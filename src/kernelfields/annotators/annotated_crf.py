@@ -52,7 +52,7 @@ from kernelfields.numerics.threads import Workers
 
 # Questions of the field that can be asked here, in its words; attributes of its fit can be, too.
 _OF_THE_FIELD = (
-    *("predict_nbest", "predict_entities", "predict_boundaries", "sample", "entropy", "filled", "explain", "weights"),
+    *("predict_nbest", "predict_entities", "predict_boundaries", "sample", "entropy", "explain", "weights"),
     *("summary", "show", "stream"),
 )
 # Parameters of the field that are others in the fit.

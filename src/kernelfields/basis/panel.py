@@ -36,8 +36,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import DTypeLike
 
-from kernelfields.basis.subspace import PivotSubspace, row_blocks
+from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.triangular import forward_substitution, room_for_factor
 

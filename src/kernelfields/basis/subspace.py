@@ -24,16 +24,8 @@ from numpy.typing import DTypeLike
 
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.sparse_rows import Rows
-
-# Kernel rows are computed for blocks of inputs of about this many bytes.
-BLOCK_BYTES = 64 * 2**20
-
-
-def row_blocks(n_rows: int, n_columns: int, itemsize: int = 8, budget: int = BLOCK_BYTES) -> list[slice]:
-    """Cut rows into slices whose (rows, n_columns) block stays within ``budget`` bytes."""
-    step = max(1, min(n_rows, budget // max(1, n_columns * itemsize)))
-    return [slice(begin, min(begin + step, n_rows)) for begin in range(0, n_rows, step)]
 
 
 @dataclass

@@ -39,12 +39,12 @@ def convert(
     ] = "auto",
     target: Annotated[
         str,
-        typer.Option("--to", help="crfsuite, npz, or a format of annotated texts as in --from; auto goes by the name."),
+        typer.Option("--to", help="crfsuite, or a format of annotated texts as in --from; auto goes by the name."),
     ] = "auto",
     lossy: Annotated[bool, typer.Option("--lossy", help="Go on where the format cannot hold everything.")] = False,
     **reading: Value,
 ) -> None:
-    """Write sequences as CRFsuite's text or as .npz, and annotated texts in the format of another tool.
+    """Write sequences as CRFsuite's text, and annotated texts in the format of another tool.
 
     \b
     Between doccano, Label Studio, CoNLL-U, columns, brat, spaCy, Praat's TextGrid
@@ -52,14 +52,12 @@ def convert(
 
     \b
     Column files become features by their template, or by that of train where
-    there is none. Names of features go to the array feature_names in .npz.
+    there is none.
 
     \b
     What CRFsuite would see:
       kernelfields convert train.conll train.crfsuite -t chunk.template
-    Arrays for Python:
-      kernelfields convert train.conll train.npz
-      kernelfields convert room.csv room.npz --sequence-column day
+      kernelfields convert room.csv room.crfsuite --sequence-column day
     Through a pipe:
       zcat train.conll.gz | kernelfields convert - - --from columns --to crfsuite
     For another tool, and back:

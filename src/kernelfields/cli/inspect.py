@@ -52,7 +52,8 @@ def inspect(
     A screen of it: how it was fitted, what speaks most for each label, the
     strongest transitions. --top, --label and --features list clique sets,
     weights and transitions in full. Kernels without explicit features, such as
-    rbf, have no weights per feature; --explain works for all.
+    rbf, have no weights per feature; --explain works for all fields but those
+    of segments.
 
     \b
     The model at a glance:

@@ -70,7 +70,7 @@ def label(
       kernelfields label notes.txt --labels drug,dose
     A label for each word:
       kernelfields label words.conll --labels NOUN,VERB,DET --scheme none
-    Correct what a model predicts:
+    Correct what a model predicts, in files of any format with words:
       kernelfields label new.conll --model drugs.safetensors
     For two people, each in a file of their own:
       kernelfields label notes.txt --labels drug,dose --annotator anna
@@ -78,8 +78,9 @@ def label(
     import webbrowser
     from contextlib import closing, suppress
 
+    from kernelfields import field_of, load
     from kernelfields.cli.models import load_model
-    from kernelfields.page.files import open_file
+    from kernelfields.page.files import document_format, open_file
     from kernelfields.page.server import Server, check_installed
     from kernelfields.page.session import LabellingSession
 
@@ -88,17 +89,27 @@ def label(
     options: dict[str, Any] = {} if sequence_column is None else {"sequence": sequence_column}
     if label_column is not None:
         options["label"] = int(label_column) if label_column.removeprefix("-").isdigit() else label_column
+    field: Any = None
     if trained is not None:
-        options, file_format = dict(trained.reading), trained.reading["format"]
-        del options["format"]
+        own = {**trained.reading}
+        of_model = own.pop("format")
+        named = document_format(file) if file_format == "auto" else file_format
+        if named in (None, of_model):
+            options, file_format, field = own, of_model, trained.crf
     if annotator is not None:
         output = _of_annotator(output or file, annotator)
     opened = open_file(file, file_format, output=output, blind=annotator is not None, **options)
-    X = opened.X if trained is not None or opened.words is None else opened.words
+    X = opened.X if field is not None or opened.words is None else opened.words
+    if trained is not None and field is None:
+        # A file of another format than those of the training: the model sees its words.
+        if opened.words is None:
+            raise ValueError(f"{file} has no words, and {model} reads files of the format {of_model}")
+        field = field_of(load(model)).set_params(n_jobs=n_jobs)
+        field.predict(X[:1])  # a model that takes no words is refused before there is a page
     labelling = LabellingSession(
         X,
         opened.y,
-        None if trained is None else trained.crf,
+        field,
         classes=None if labels is None else [part.strip() for part in labels.split(",") if part.strip()],
         scheme=opened.scheme if scheme is None else None if scheme == "none" else scheme,
         words=opened.words,

@@ -149,7 +149,6 @@ def predict(
             probabilities = [p[np.arange(len(p)), columns] for p, columns in zip(probabilities, chosen, strict=True)]
         write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
     if known_labels is not None:
-        console.detail(str(crf.filled(read.X, known_labels, tokens=read.words)))
         console.info(f"filled in {counted(count_unknown(known_labels), 'label')} of {sum(map(len, known_labels)):,}")
     console.info(f"labelled {counted(len(read.X), 'sequence')} of {input_name(file)}")
 

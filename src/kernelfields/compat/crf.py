@@ -6,9 +6,6 @@
 Parameters, methods and their meaning are those of sklearn-crfsuite, so that code written for it runs with the
 import changed; training.py translates the parameters. Cost and memory are those of ChainCRF.
 
-Data where all positions have the same label have a field of their own: nothing to learn, and that label for every
-answer. CRFsuite trains such models, with no weight other than zero; small folds of a cross-validation need them.
-
 Weights by name are those that ``pycrfsuite.Tagger.info()`` gives: only weights other than zero are listed, because
 CRFsuite writes no others to its model files, and an attribute is known if it has a weight for some label. Model
 files hold data and never code; ``random_state`` is kept if it is a whole number.
@@ -27,17 +24,14 @@ import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
 from kernelfields.compat.feature_sequences import (
-    Label,
     feature_sequences,
     labelled_sequences,
-    the_only_label,
     without_empty,
 )
 from kernelfields.compat.metrics import flat_accuracy_score
 from kernelfields.compat.training import Options, TrainingLog, read_options
-from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.ragged import array_of_objects
-from kernelfields.data.reading import Matrix, encode_labels
+from kernelfields.data.reading import Matrix
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.models.documents import read_document_of, write_document
 from kernelfields.models.stored_values import check_plain_parameters
@@ -48,65 +42,16 @@ from kernelfields.numerics.sparse_rows import is_sparse
 KIND = "compat.CRF"
 # What can be asked besides the questions of sklearn-crfsuite: of the chain, in its words.
 _OF_THE_CHAIN = (
-    *("predict_nbest", "sample", "entropy", "log_likelihood", "filled", "stream", "laplace", "certify"),
+    *("predict_nbest", "sample", "entropy", "log_likelihood", "stream", "laplace", "certify"),
     *("weights", "explain", "summary", "show", "certificate_", "rkhs_certificate_", "solution_", "n_iter_"),
     *("sample_coefficients", "predict_entities", "predict_boundaries"),
 )
 
 
-class OneLabel:
-    """The part of a ChainCRF that CRF uses, for a single label."""
-
-    is_single, inference_ = False, None
-    place_headings = ("sequence", "position")
-
-    def __init__(self, label: Label, encoder: FeatureDictEncoder):
-        self.classes_ = np.array([label])
-        self.encoder = encoder
-        self.feature_names_in_ = np.array(encoder.feature_names_, dtype=object)
-        self.coef_ = {
-            "node": scipy.sparse.csr_array((len(self.feature_names_in_), 1)),
-            "edge": scipy.sparse.csr_array((1, 1)),
-        }
-
-    @classmethod
-    def fit(cls, X: list, y: list, label: Label) -> OneLabel:
-        """Check the data and learn the names of their features."""
-        encoder = FeatureDictEncoder()
-        _, offsets = encoder.fit_transform(X)
-        encode_labels(y, [label], np.diff(offsets))
-        return cls(label, encoder)
-
-    def to_document(self) -> dict[str, object]:
-        """Return the label and the names of the features, for a model file."""
-        return {"label": self.classes_[0].item(), "feature_names": self.encoder.spec()}
-
-    @classmethod
-    def from_document(cls, document: Mapping) -> OneLabel:
-        """Return what ``to_document`` described."""
-        return cls(document["label"], FeatureDictEncoder.from_spec(document["feature_names"]))
-
-    def predict(self, X: list, decode: str | None = None) -> list[np.ndarray]:
-        """Return the label for every position."""
-        return [np.repeat(self.classes_, length) for length in self._lengths(X)]
-
-    def predict_marginals(self, X: list) -> list[np.ndarray]:
-        """Return ones, (T, 1) per sequence."""
-        return [np.ones((length, 1)) for length in self._lengths(X)]
-
-    def log_likelihood(self, X: list, y: list, *, per_item: bool = False) -> float | np.ndarray:
-        """Return zero, or minus infinity for sequences with another label."""
-        logs = np.array([0.0 if set(labels) <= set(self.classes_.tolist()) else -np.inf for labels in y])
-        return logs if per_item else float(logs.sum())
-
-    def _lengths(self, X: list) -> np.ndarray:
-        return np.diff(self.encoder.transform(X)[1])
-
-
 class NamedWeights:
     """``state_features`` {(attribute, label): weight}, ``transitions`` {(from, to): weight}, ``attributes``."""
 
-    def __init__(self, field: ChainCRF | OneLabel):
+    def __init__(self, field: ChainCRF):
         classes = np.array(field.classes_.tolist(), dtype=object)
         names = np.asarray(field.feature_names_in_, dtype=object)
         rows, columns, values = _nonzero(field.coef_["node"])
@@ -170,7 +115,6 @@ class CRF(WrappedField):
     Attributes
     ----------
     chain_ : the ChainCRF behind the face; its questions, such as ``explain`` and ``log_likelihood``, can be asked here.
-        A OneLabel if all labels were the same
     training_log_ : TrainingLog with a dict per iteration
     """
 
@@ -225,19 +169,15 @@ class CRF(WrappedField):
             field, reason = self._train(options, [sequences[i] for i in filled], [labels[i] for i in filled])
         return self._keep(field, reason)
 
-    def _keep(self, field: ChainCRF | OneLabel, reason: str) -> CRF:
+    def _keep(self, field: ChainCRF, reason: str) -> CRF:
         """Take a trained field for one's own."""
         n_weights = sum(table.nnz if is_sparse(table) else table.size for table in field.coef_.values())
-        history = field.solution_.history if isinstance(field, ChainCRF) else []
         self.chain_ = field
-        self.training_log_ = TrainingLog(reason, n_weights, history)
+        self.training_log_ = TrainingLog(reason, n_weights, field.solution_.history)
         self._named: NamedWeights | None = None  # made at the first access
         return self
 
-    def _train(self, options: Options, X: list, y: list) -> tuple[ChainCRF | OneLabel, str]:
-        only = the_only_label(y)
-        if only is not None:
-            return OneLabel.fit(X, y, only), "one label"
+    def _train(self, options: Options, X: list, y: list) -> tuple[ChainCRF, str]:
         stopping = options.stopping()
         chain = options.chain_crf(
             callbacks=[stopping],
@@ -250,6 +190,10 @@ class CRF(WrappedField):
         # What ended this fit must not end another, and the solver's memory is of no use any more.
         chain.set_params(callbacks=None, solver="auto")
         return chain, stopping.reason or chain.solution_.reason
+
+    def behind(self, transformer: object) -> ChainCRF:  # type: ignore[override]  # of this class it would take dicts
+        """Return the chain inside, behind a fitted transformer: sklearn-crfsuite takes features alone."""
+        return self._fitted().behind(transformer)
 
     def predict(self, X: object) -> np.ndarray:
         """Return the most probable labels of each sequence: an array of lists of labels."""
@@ -281,7 +225,7 @@ class CRF(WrappedField):
         document = {
             "parameters": parameters,
             "reason": self.training_log_.reason,
-            "field": field.to_document() if isinstance(field, OneLabel) else {"chain": field.to_document()},
+            "field": {"chain": field.to_document()},
         }
         write_document(path, KIND, document)
 
@@ -291,10 +235,10 @@ class CRF(WrappedField):
 
         def rebuild(document: Mapping) -> CRF:
             described = document["field"]
-            kind, described = (OneLabel, described) if "label" in described else (ChainCRF, described["chain"])
-            field: ChainCRF | OneLabel = kind.from_document(described)
-            if isinstance(field, ChainCRF):
-                check_weights(field)
+            if "label" in described:
+                raise ValueError("it was fitted to one label, which is no longer done")
+            field = ChainCRF.from_document(described["chain"])
+            check_weights(field)
             crf = cls(**document["parameters"])
             check_plain_parameters(crf)
             return crf._keep(field, document["reason"])
@@ -350,15 +294,13 @@ class CRF(WrappedField):
         return self._named
 
     def _passes_on(self, name: str) -> bool:
-        if name in _OF_THE_CHAIN and isinstance(field := self._fitted(), OneLabel):
-            raise AttributeError(f"there is no {name}: all labels of the fit were {field.classes_[0]!r}")
         return name in _OF_THE_CHAIN
 
-    def asked(self, X: object, y: object, labelled: bool) -> tuple[ChainCRF | OneLabel, object, object]:
+    def asked(self, X: object, y: object, labelled: bool) -> tuple[ChainCRF, object, object]:
         """Return the field, with X and y as it takes them: what evaluations ask."""
         return self._fitted(), X, y
 
-    def _fitted(self) -> ChainCRF | OneLabel:
+    def _fitted(self) -> ChainCRF:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("this CRF is not fitted yet. Call 'fit' first.")
         return self.chain_
@@ -367,5 +309,5 @@ class CRF(WrappedField):
         return {**super().__getstate__(), "_named": None}
 
 
-def _predictions(field: ChainCRF | OneLabel, sequences: list) -> np.ndarray:
+def _predictions(field: ChainCRF, sequences: list) -> np.ndarray:
     return array_of_objects([np.asarray(labels).tolist() for labels in field.predict(sequences)])

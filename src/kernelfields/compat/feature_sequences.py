@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from typing import TypeGuard
 
 import numpy as np
@@ -68,15 +67,6 @@ def labelled_sequences(X: object, y: object, suffix: str = "") -> tuple[list, li
 def has_no_positions(sequence: object) -> bool:
     """Whether a sequence has no positions."""
     return isinstance(sequence, _LISTINGS) and len(sequence) == 0
-
-
-def the_only_label(labels: list) -> Label | None:
-    """Return the label that every position has; None if there are several, or if some cannot be a label."""
-    every = chain.from_iterable(labels)
-    first = next(every, None)
-    textual = isinstance(first, str)
-    same = all(isinstance(label, _LABELS) and isinstance(label, str) is textual and label == first for label in every)
-    return first if same and isinstance(first, _LABELS) else None
 
 
 @contextmanager

@@ -38,7 +38,6 @@ MESSAGES = {
     "epsilon": "the gradient is small: its norm is at most epsilon times that of the weights",
     "delta": "the loss fell by less than a share delta over the last period iterations",
     "max_iterations": "max_iterations iterations were made before epsilon or delta ended training",
-    "one label": "all positions have the same label, so there is nothing to learn",
 }
 _OWN_LINE_SEARCH = "the line search here has no settings"
 _NO_LEARNING_RATE = "training here has no learning rate to calibrate"

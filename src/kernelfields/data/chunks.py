@@ -158,6 +158,17 @@ def is_feature_position(position: object) -> bool:
     return is_collection(position) and isinstance(next(iter(position), None), str | bytes)
 
 
+def check_sequence(item: object, name: str) -> None:
+    """Raise where an item has no positions in an order: a text or a word, most often, where a list of words should be.
+
+    ``name`` is how the message calls it.
+    """
+    if isinstance(item, str | bytes):
+        raise TypeError(f"{name} is {described(item)}: split texts into lists of words, and pass one alone as [words]")
+    if item is None or isinstance(item, Iterator | Set):
+        raise TypeError(f"{name} is {described(item)}: make a list of its positions, in their order")
+
+
 def described(value: object) -> str:
     """Return a value as messages show it."""
     shape, kind = shape_of(value), type(value).__name__

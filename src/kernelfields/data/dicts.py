@@ -109,11 +109,13 @@ def _without_names(value: object) -> str:
 def _checked_sequences(X: Iterable, lengths: array, empty: bool) -> Iterator[Sequence]:
     """Yield the sequences of X and append their lengths to ``lengths``; with ``empty`` they may have no positions."""
     for index, sequence in enumerate(X):
-        if not (type(sequence) is list or is_listing(sequence)) or (len(sequence) == 0 and not empty):
+        if not (type(sequence) is list or is_listing(sequence)):
             raise ValueError(
-                f"sequence {index} must be a list with at least one feature dict or list of feature strings, "
+                f"sequence {index} must be a list of feature dicts or of lists of feature strings, "
                 f"got {_without_names(sequence)}"
             )
+        if len(sequence) == 0 and not empty:
+            raise ValueError(f"sequence {index} is empty: remove empty sequences from X and y")
         lengths.append(len(sequence))
         yield sequence
 

@@ -7,9 +7,8 @@ and prediction alike, and is kept in the model file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -22,40 +21,6 @@ from kernelfields.data.reading import listed, place_of, plain_label
 from kernelfields.numerics.containers import columns_of
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
-
-
-class FittedRule(Protocol):
-    """A rule that was learnt from labelled data: which labels each position of new chains may have."""
-
-    #: Whether what is allowed at a position depends on that position alone.
-    by_position: bool
-
-    def lists(self, X: object, chains: Chains) -> AllowedLabels:
-        """Return the labels that positions of new chains may have; X is what they were read from."""
-
-    def with_labels(self, places: np.ndarray, n_labels: int) -> FittedRule:
-        """Return the rule for more labels; old label i is now ``places[i]``. ValueError if it cannot have them."""
-
-    def describe(self) -> dict[str, object]:
-        """Return plain values and arrays for a model file, its "kind" among them."""
-
-
-@runtime_checkable
-class AllowedLabelsRule(Protocol):
-    """A rule as users pass it: a LabelDictionary or a PrunedBy."""
-
-    def check(self) -> None:
-        """Raise if a parameter cannot be used."""
-
-    def learn(self, X: object, chains: Chains, classes: np.ndarray) -> FittedRule:
-        """Return the rule that labelled chains give; X is what they were read from."""
-
-    def learn_more(self, fitted: Any, X: object, chains: Chains) -> FittedRule:
-        """Return a rule that was learnt before, with what further labelled chains add to it."""
-
-
-#: Functions that rebuild rules of allowed labels from their description in a model file, by kind.
-RULES: dict[str, Callable[[Mapping], FittedRule]] = {}
 
 
 @SETTINGS.register("label dictionary")
@@ -131,9 +96,6 @@ class LabelDictionary(BaseEstimator):
 class FittedDictionary:
     """Numbers of the labels of known words, and of those that are not known."""
 
-    #: Whether what is allowed at a position depends on that position alone.
-    by_position = True
-
     def __init__(self, feature: str | int, known: Mapping[str, np.ndarray], unknown: np.ndarray, n_labels: int):
         self.feature = feature
         self.unknown = unknown
@@ -186,32 +148,24 @@ class FittedDictionary:
         return cls(described["feature"], dict(zip(words, sets, strict=True)), unknown, n_labels)
 
 
-RULES["dictionary"] = FittedDictionary.rebuild
-
-
-def rebuild_rule(described: Mapping | None) -> FittedRule | None:
-    """Return the rule of allowed labels that was described; None for none."""
+def rebuild_dictionary(described: Mapping | None) -> FittedDictionary | None:
+    """Return the dictionary that was described; None for none."""
     if described is None:
         return None
-    if described["kind"] not in RULES:
-        raise ValueError(f"allowed labels of the unknown kind {described['kind']!r}")
-    return RULES[described["kind"]](described)
+    if described["kind"] != "dictionary":
+        raise ValueError("its labels are pruned by a coarse field, which is no longer done: fit with a LabelDictionary")
+    return FittedDictionary.rebuild(described)
 
 
 def readable_again(X: object) -> object:
-    """Return X, as a list if it is an iterator: a rule of allowed labels has to see it, too."""
+    """Return X, as a list if it is an iterator: a dictionary of labels has to see it, too."""
     return list(X) if isinstance(X, Iterator) else X
 
 
-def is_rule(value: object) -> TypeGuard[AllowedLabelsRule]:
-    """Whether a parameter is a rule of allowed labels."""
-    return isinstance(value, AllowedLabelsRule)
-
-
-def check_rule(allowed: object) -> None:
-    """Raise unless ``allowed`` is a rule of allowed labels whose parameters can be used."""
-    if not is_rule(allowed):
-        raise ValueError(f"allowed must be a LabelDictionary, a PrunedBy or None, got {allowed!r:.60}")
+def check_dictionary(allowed: object) -> None:
+    """Raise unless ``allowed`` is a LabelDictionary whose parameters can be used."""
+    if not isinstance(allowed, LabelDictionary):
+        raise ValueError(f"allowed must be a LabelDictionary or None, got {allowed!r:.60}")
     allowed.check()
 
 

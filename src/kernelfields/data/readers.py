@@ -31,7 +31,12 @@ from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import GRAPHS, given_tables
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.label_dictionary import AllowedLabelsRule, FittedRule, readable_again, rebuild_rule
+from kernelfields.data.label_dictionary import (
+    FittedDictionary,
+    LabelDictionary,
+    readable_again,
+    rebuild_dictionary,
+)
 from kernelfields.data.neighbour_columns import with_neighbour_columns
 from kernelfields.data.partial_labels import LabelWeights, SoftTargets, read_partial_labels
 from kernelfields.data.reading import (
@@ -111,8 +116,8 @@ class InputReader:
     warns: bool = True
     #: Whether NaN and infinity are errors.
     finite: bool = True
-    #: Which labels positions may have, a rule such as a FittedDictionary.
-    allowed: FittedRule | None = None
+    #: Which labels positions may have.
+    allowed: FittedDictionary | None = None
     #: Whether columns of numbers are joined with statistics of windows around each position.
     windows: bool = False
     #: What makes inputs of what users pass, such as features of words; None where these are taken as they come.
@@ -151,11 +156,6 @@ class InputReader:
         return self.scaling is not None
 
     @property
-    def by_position(self) -> bool:
-        """Whether the labels that a position may have depend on that position alone."""
-        return self.allowed is None or self.allowed.by_position
-
-    @property
     def n_columns(self) -> int:
         """Number of columns that are read, with those of windows."""
         return len(self.joined_names([""] * self.n_features))
@@ -178,17 +178,18 @@ class InputReader:
         return self if self.allowed is None else replace(self, allowed=self.allowed.with_labels(places, n_labels))
 
     def with_rule(
-        self, rule: AllowedLabelsRule | None, X: object, y: object, classes: np.ndarray, *, further: bool = False
+        self, rule: LabelDictionary | None, X: object, y: object, classes: np.ndarray, *, further: bool = False
     ) -> Self:
-        """Return a reader of the same inputs whose rule of allowed labels is learnt from other labelled data.
+        """Return a reader of the same inputs whose dictionary of labels is learnt from other labelled data.
 
-        With ``further`` the rule that is there learns from these as well.
+        With ``further`` the dictionary that is there learns from these as well.
         """
         reader = replace(self, allowed=None)
         if rule is not None:
             X = self.made(X)
             chains = replace(reader, features=None).unscaled().read(X, y, None, classes)
-            reader.allowed = rule.learn_more(self.allowed, X, chains) if further else rule.learn(X, chains, classes)
+            known = self.allowed if further else None
+            reader.allowed = rule.learn(X, chains, classes) if known is None else rule.learn_more(known, X, chains)
         return reader
 
     @staticmethod
@@ -204,7 +205,7 @@ class InputReader:
         *,
         keep_zeros: bool = False,
         classes: np.ndarray | None = None,
-        allowed: AllowedLabelsRule | None = None,
+        allowed: LabelDictionary | None = None,
     ) -> tuple[Any, np.ndarray]:
         """Learn the kind of X; return labelled data and the sorted classes, ``classes`` where they are known.
 
@@ -222,9 +223,15 @@ class InputReader:
         return replace(data, allowed=self.allowed.lists(X, data)).for_fit(), known
 
     def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
-        """Return data of new inputs; labelled ones if y is given, with labels among ``classes``."""
-        X = self.made(X if self.allowed is None else readable_again(X))
-        data: Any = self.joined(self.read_items(X))
+        """Return data of new inputs; labelled ones if y is given, with labels among ``classes``.
+
+        X may be items that were read already, as ``read_items`` returns them.
+        """
+        if isinstance(X, self.packs):
+            data: Any = self.joined(X)
+        else:
+            X = self.made(X if self.allowed is None else readable_again(X))
+            data = self.joined(self.read_items(X))
         if y is not None:
             data, _ = self._labelled(data, y, sample_weight, classes)
         data = data if self.allowed is None else replace(data, allowed=self.allowed.lists(X, data))
@@ -272,10 +279,10 @@ class InputReader:
         refuse_containers(X, "X")
         if self.encoder is not None:
             return self._encoded(X)
-        if is_feature_sequences(X):
+        if (words := holds_words(X)) or is_feature_sequences(X):
             raise ValueError(
-                "X holds feature dicts, but this model was fitted on numeric arrays; pass arrays of "
-                f"{self.n_features} columns"
+                f"X holds {'words' if words else 'feature dicts'}, but this model was fitted on numeric arrays; pass "
+                f"arrays of {self.n_features} columns"
             )
         inputs, offsets = pack_inputs(X, finite=self.finite, width=self.n_features)
         if self.columns is not None or (self.warns and not _are_plain(X)):
@@ -403,7 +410,7 @@ class InputReader:
         if named is not None and len(named) != n_features:
             raise ValueError("the feature names do not match the number of features")
         encoder = None if named is None else FeatureDictEncoder.from_spec(named)
-        names, rule = None if columns is None else list(columns), rebuild_rule(described.get("allowed"))
+        names, rule = None if columns is None else list(columns), rebuild_dictionary(described.get("allowed"))
         made = cls(n_features, bool(described["sparse"]), names, None, encoder, allowed=rule, windows=windows)
         made.categories = int(described.get("categories", 0))
         if not 0 <= made.categories < max(n_features, 1):
@@ -620,7 +627,7 @@ class TableReader(InputReader):
 
     def read_rows(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
         """Return new X (n, d) of the kind and scale of the fit, and y (n,), if it is given, checked."""
-        inputs, targets = _validated(estimator, X, y, reset=False)
+        inputs, targets = _validated(estimator, self.made(X), y, reset=False)
         inputs = same_kind(inputs, self.sparse)
         return inputs if self.scaling is None else self.scaling(inputs), targets
 

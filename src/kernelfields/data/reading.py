@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 import numpy as np
 import scipy.sparse as sp
 
-from kernelfields.data.chunks import is_collection, is_feature_position
+from kernelfields.data.chunks import check_sequence, is_collection, is_feature_position
 from kernelfields.numerics.containers import (
     column_types,
     columns_of,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 #: Rows of inputs: a dense array or CSR.
 Matrix: TypeAlias = np.ndarray | sp.csr_array
-_EXPECTED_X = "X must be a list of sequences, each an array of shape (rows, features)"
+_EXPECTED_X = "X must be a list of sequences, each an array of shape (rows, features) or a list of words"
 _SEVERAL = (
     "If it holds several sequences end to end, use kernelfields.features.split_lengths(X, lengths), and FrameCRF for "
     "a table with a column of sequence ids."
@@ -87,9 +87,9 @@ class ItemNames:
     unlabelled: str = "None where it is not known."
     #: What to do about words where numbers are needed.
     words: str = (
-        "Lists of feature dicts, one dict per position, are the way to pass words and categories: "
-        "kernelfields.TextFeatures().fit_transform(X) makes them of words. kernelfields.FrameCRF takes a table with "
-        "columns of text and categories. Make numbers of dates, or leave them out."
+        "Words are lists of strings, with features='auto', and bytes become strings by decode(). Categories are "
+        "feature dicts, one for each position, or columns of a table for kernelfields.FrameCRF. Make numbers of dates, "
+        "or leave them out."
     )
 
     def name(self, index: int) -> str:
@@ -188,7 +188,7 @@ def pack_inputs(X: object, *, finite: bool = True, width: int | None = None) -> 
     ``finite=False`` lets NaN and infinity pass, for data that is still to be imputed. With ``width``, the number of
     columns of an earlier fit, sequences may have no rows.
     """
-    items = _list_input_sequences(X)
+    items = list_sequences(X)
     if width is None:
         return stack_tables(items, finite=finite)
     filled = [number for number, item in enumerate(items) if not has_no_rows(item)]
@@ -252,12 +252,15 @@ def stack_tables(
     return inputs, offsets
 
 
-def _list_input_sequences(X: object) -> list:
+def list_sequences(X: object) -> list:
+    """Return the sequences of X as a list, at least one; ValueError or TypeError for what is no list of sequences."""
     refuse_containers(X, "X")
     shape = shape_of(X) or (0,)
     if len(shape) == 2:
+        text = isinstance(X, np.ndarray) and X.dtype.kind in "UOT"
+        words = " If its rows are sequences of words, use list(X)." if text else ""
         raise ValueError(
-            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {shape}. If it is a single sequence, wrap "
+            f"{_EXPECTED_X}, got one {type(X).__name__} of shape {shape}.{words} If it is a single sequence, wrap "
             f"it: [X]. {_SEVERAL}"
         )
     if len(shape) == 3:
@@ -290,6 +293,8 @@ def _numeric_table(item: Any, name: str, nouns: ItemNames) -> Matrix:
         if isinstance(item, np.ma.MaskedArray):
             raise ValueError(f"{name} is a masked array: fill or drop the masked rows first")
         refuse_tensor(item, name)
+        if nouns is SEQUENCES:
+            check_sequence(item, name)
         _refuse_columns(item, name, nouns)
         try:
             array = np.asarray(item)
@@ -303,6 +308,8 @@ def _numeric_table(item: Any, name: str, nouns: ItemNames) -> Matrix:
         array = array.astype(np.float64)
     if array.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} is {array.dtype}. Make real and imaginary parts columns.")
+    if array.shape == (0,):
+        raise ValueError(f"{name} is empty: remove empty {nouns.whole}s from X and y")
     if array.ndim != 2:
         raise ValueError(
             f"{name} has shape {array.shape}, expected two dimensions (rows, features). With one "

@@ -21,11 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.numerics.parameters import Matrix
+if TYPE_CHECKING:
+    from kernelfields.data.reading import Matrix
 
 #: Spreads of columns that differ by more than this factor may have to be brought to one scale.
 MOST_RATIO = 10.0

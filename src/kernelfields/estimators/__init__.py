@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from kernelfields.estimators.graph_crf import GraphCRF
     from kernelfields.estimators.kernel_classifier import KernelClassifier
     from kernelfields.estimators.multilabel_crf import MultiLabelCRF
-    from kernelfields.estimators.pruning import PrunedBy
     from kernelfields.estimators.ring_crf import RingCRF
     from kernelfields.estimators.segment_crf import SegmentCRF
     from kernelfields.estimators.sequence_classifier import SequenceClassifier
     from kernelfields.models.callbacks import Checkpoint
-    from kernelfields.models.expectations import LabelledFeature, LabelShares
+    from kernelfields.models.expectations import LabelShares
     from kernelfields.models.structure import StructureSearch
     from kernelfields.posterior.evidence.settings import EvidenceSearch
 
@@ -32,9 +31,7 @@ __all__ = [
     "GraphCRF",
     "KernelClassifier",
     "LabelShares",
-    "LabelledFeature",
     "MultiLabelCRF",
-    "PrunedBy",
     "RingCRF",
     "SegmentCRF",
     "SequenceClassifier",
@@ -49,12 +46,11 @@ __getattr__, __dir__ = lazy_names(
         "graph_crf": ["GraphCRF"],
         "kernel_classifier": ["KernelClassifier"],
         "multilabel_crf": ["MultiLabelCRF"],
-        "pruning": ["PrunedBy"],
         "ring_crf": ["RingCRF"],
         "segment_crf": ["SegmentCRF"],
         "sequence_classifier": ["SequenceClassifier"],
         "kernelfields.models.callbacks": ["Checkpoint"],
-        "kernelfields.models.expectations": ["LabelShares", "LabelledFeature"],
+        "kernelfields.models.expectations": ["LabelShares"],
         "kernelfields.models.structure": ["StructureSearch"],
         "kernelfields.posterior.evidence.settings": ["EvidenceSearch"],
         "kernelfields.engines.dask.engine": [],

@@ -37,7 +37,7 @@ from kernelfields.numerics.threads import Workers, blas_threads
 
 if TYPE_CHECKING:
     from kernelfields.data.partial_labels import LabelWeights
-    from kernelfields.estimators.inspecting.explanations import Compared, TrainingInputs
+    from kernelfields.estimators.inspecting.explanations import Compared
     from kernelfields.features.leakage import RepeatedLabels
     from kernelfields.inference.answers import Answers
     from kernelfields.objective.bounds import Certificate
@@ -265,7 +265,6 @@ class AnsweringField(KeptField[Data, Reader]):
         tokens: Sequence[object] | None = None,
         positions: Sequence[int] | None = None,
         neighbours: int = 3,
-        training: tuple[object, ...] | None = None,
     ) -> Explanation:
         """Return, for one sequence, graph or instance, what moved the label of each position, and away from which.
 
@@ -283,7 +282,6 @@ class AnsweringField(KeptField[Data, Reader]):
         tokens : what to show for each position, such as its word or the name of a node
         positions : the positions to explain, such as [3]; None for all
         neighbours : how many training inputs to list for each kernel without explicit features: the most similar
-        training : the pair (X, y) of the fit, to list those that contributed most, with their places and labels
         """
         from kernelfields.estimators.inspecting.explanations import (
             Compared,
@@ -294,9 +292,7 @@ class AnsweringField(KeptField[Data, Reader]):
             likeliest_others,
         )
 
-        field = self._field()
-        inputs = None if training is None else self._training_inputs(training)
-        settings = ExplanationSettings(top, neighbours, inputs)
+        field, settings = self._field(), ExplanationSettings(top, neighbours)
         settings.check()
         data = self._one_item(x, y, "explain")
         answers, classes = field.answers(data, Workers(1)), self.label_names().tolist()
@@ -319,14 +315,6 @@ class AnsweringField(KeptField[Data, Reader]):
     def _usual_tokens(self, x: Any) -> list[str] | None:
         """Return what explanations and pictures of x show for each position by default: its words, if it has some."""
         return [str(word) for word in x] if holds_words([x]) else None
-
-    def _training_inputs(self, training: object) -> TrainingInputs:
-        from kernelfields.estimators.inspecting.explanations import TrainingInputs
-
-        if not isinstance(training, tuple | list) or len(training) not in (2, 3):
-            raise ValueError("training must be the pair (X, y) that the model was fitted to, and weights if it had any")
-        data = self._read_fitted(*training, *([None] * (3 - len(training))))
-        return TrainingInputs(self._field(), data, self.classes_.tolist(), Workers(self.n_jobs))
 
     def summary(self) -> ModelSummary:
         """Return the fitted field at a glance, to be printed, shown by a notebook or put on a page of a report."""

@@ -200,7 +200,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         columns = [{**own, **usual, **first} for own in columns]
         if kernel_left and not scenes[0].has_edges:
             kernels = kernel_candidates(training, estimator.ties is not None, by_node=True)
-        with blas_threads(estimator.for_pilot().blas_limit(MOST_POSITIONS)):
+        with blas_threads(1):
             choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
         for name, with_columns in ((("neighbours", True), with_neighbours), (("window", STATISTICS), with_windows)):
             if name in choices.chosen.items():
@@ -218,11 +218,13 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
 class _Scene:
     """Data of pilot fits: all of them, and parts to learn from and to judge by, with edges or node by node.
 
-    ``joins`` are the settings by which further columns are joined, and ``scales`` what the scale may be.
+    ``joins`` are the settings by which further columns are joined, and ``scales`` what the scale may be; ``last`` are
+    the folds of the last round, none where the first decides.
     """
 
     training: FitState
     folds: Sequence[Parts]
+    last: Sequence[Parts]
     joins: dict[str, object]
     scales: Sequence[dict[str, object]]
     has_edges: bool = True
@@ -233,18 +235,23 @@ def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_
     features = training.reader.holds_features
     most = MOST_OF_FEATURES if features else MOST_POSITIONS
     drawn = _some_items(training, _DRAWN * most)
-    if folds := pilot_folds(drawn.data, most, drawn.groups, once=features):
-        found = [_Scene(drawn, folds, {}, scale_candidates(training))]
+
+    def rounds(state: FitState) -> tuple[Sequence[Parts], Sequence[Parts]]:
+        first = pilot_folds(state.data, most, state.groups, once=features)
+        return first, () if features else pilot_folds(state.data, most, state.groups, last=True)
+
+    folds, last = rounds(drawn)
+    if folds:
+        found = [_Scene(drawn, folds, last, {}, scale_candidates(training))]
         if described and (seen := with_windows(estimator, drawn)) is not None:
-            folds = pilot_folds(seen.data, most, seen.groups)
             scale: list[dict[str, object]] = [{"scale": True} if seen.scaling else {}]
-            found = [replace(found[0], joins={"window": 1}), _Scene(seen, folds, {"window": STATISTICS}, scale)]
+            found = [replace(found[0], joins={"window": 1}), _Scene(seen, *rounds(seen), {"window": STATISTICS}, scale)]
         return found
     if not described or training.spec.kind != "graph" or training.data.node_types is not None:
         return []
     states = [state for state in (training, with_neighbours(estimator, training)) if state is not None]
     return [
-        _Scene(state, folds, {"neighbours": bool(number)} if states[1:] else {}, scale_candidates(state), False)
+        _Scene(state, folds, (), {"neighbours": bool(number)} if states[1:] else {}, scale_candidates(state), False)
         for number, state in enumerate(states)
         if (folds := pilot_folds(state.data.labelled_nodes(), most))
     ]
@@ -278,11 +285,9 @@ def _choose_by_pilot_fits(
     def scene_of(settings: Settings) -> _Scene:
         return next(own for own in scenes if all(settings.get(name) == own.joins[name] for name in own.joins))
 
-    def stages_of(settings: Settings) -> list[Stage]:
+    def stage_of(settings: Settings, fold: int, last: bool) -> Stage:
         scene = scene_of(settings)
-        return [stage_of(settings, scene, parts) for parts in scene.folds]
-
-    def stage_of(settings: Settings, scene: _Scene, parts: Parts) -> Stage:
+        parts = (scene.last if last else scene.folds)[fold]
         piloted = estimator.for_pilot()
         piloted._set_chosen(settings)
         piloted.rank = settings.get(TRIED_RANK, piloted.rank)
@@ -307,7 +312,8 @@ def _choose_by_pilot_fits(
 
         return Stage.build(sample, beside, held_out, piloted._designs(own, sample)[0], variances_of)
 
-    pilot = Pilot(stages_of, training.announce)
+    # Scenes differ in columns alone.
+    pilot = Pilot(stage_of, (len(scenes[0].folds), len(scenes[0].last)), training.announce)
     best = pilot.improved(pilot.best(columns, kernels, path), changes)
     training.piloted = pilot.terms(best)
     field, chosen = Field(training.piloted, spec), dict(best)
@@ -318,14 +324,13 @@ def _choose_by_pilot_fits(
         chosen["rank"] = USUAL_RANK if grows else MOST_RANK
     judged = scene_of(best)
     numbers = len(kernels) > 1 and training.data.certain_labels is not None
-    peers: list[Trial] = []
     if numbers and judged.has_edges and spec.kind in ("chain", "graph") and not spec.constrained:
         training.announce("trying the field without edges, and a forest")
         pilot.loss({**best, EDGES: False})
-        peers = [_forest(scenes[-1])]
+        pilot.add(_forest(scenes[-1]))
     held_out = judged.training.on_scale(judged.folds[0], bool(best.get("scale")))[1]
     learnt = estimator._learn_from_pilot(training, field, held_out)
-    return Choices(chosen | learnt.chosen, (*pilot.trials, *peers, *learnt.trials))
+    return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
 
 
 def _position_by_position(data: PackedData) -> PackedData:

@@ -201,7 +201,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             from kernelfields.models.partial import PartialLabels
 
             partial = PartialLabels() if partial is None else partial
-            options.criteria, options.completion = partial.criteria(data, reader, classes), partial.completion
+            options.criteria, options.completion = partial.criteria(data, classes), partial.completion
         settings = self._sample_settings()
         training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, scaling=scaling)
         if self.scale is True:
@@ -359,8 +359,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
         try:
             data = self._read_beside(training, X, self.training_labels(y))
-        except ValueError as error:
-            raise ValueError(f"development set: {error}") from error
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"development set: {error}") from error
         check_labels(data, training.spec, training.classes)
         return data
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.constraints import ConstraintMasks, Constraints, find_scheme, guess_scheme, resolve_constraints
-from kernelfields.data.label_dictionary import AllowedLabelsRule, check_rule, readable_again
+from kernelfields.data.label_dictionary import LabelDictionary, check_dictionary, readable_again
 from kernelfields.data.partial_labels import SoftTargets, informative
 from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import holds_words, is_sequence
@@ -92,7 +92,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
     constraints: object = parameter(None)
     decode: str = parameter("auto", one_of(*DECODINGS))
-    allowed: AllowedLabelsRule | None = parameter(None, or_none(lambda value, name: check_rule(value)))
+    allowed: LabelDictionary | None = parameter(None, or_none(lambda value, name: check_dictionary(value)))
     ties: TiesLike | None = parameter(None)
     features: Any = parameter("auto", check_features)
 
@@ -100,11 +100,10 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         """Return the reader of a fit that begins."""
         return self._reads(features=features_for(self.features, X), windows=self.window == STATISTICS)
 
-    def made_by(self, features: Any) -> Self:
-        """Let a fitted transformer make the inputs of what users pass, where the fit was given its inputs."""
-        self._reader = replace(self._reader, features=features)
-        self.features_ = features
-        return self
+    def behind(self, transformer: Any) -> Self:
+        field = super().behind(transformer)
+        field.features = field.features_ = field._reader.features
+        return field
 
     @property
     def _seen_around(self) -> int | tuple[int, int]:
@@ -289,7 +288,7 @@ class ChainCRF(SequenceField):
         solver settings may change from fit to fit, the clique sets may not.
     partial_labels : PartialLabels or None
         How to fit where labels in y are partly known: None for unknown, a set of possible ones, a dict of weights.
-    allowed : LabelDictionary, PrunedBy or None
+    allowed : LabelDictionary or None
         Which labels positions may have, in training and prediction; inference skips the others. docs/many_labels.md.
     ties : LabelSymmetry, list of them, or None
         Labels that share weights by a symmetry of labels and columns, such as transposed chords. docs/ties.md.
@@ -306,7 +305,7 @@ class ChainCRF(SequenceField):
     basis_ : dict, name of a clique set -> its subspace
     coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
     transitions_ : (L, L) transition scores that do not depend on inputs, or None
-    structure_path_ : StructurePath of a StructureSearch, else None; allowed_ : the dictionary or pruning, or None
+    structure_path_ : StructurePath of a StructureSearch, else None; allowed_ : the dictionary, or None
     features_ : the fitted transformer that makes inputs of X, or None
     dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
     evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found

@@ -28,26 +28,16 @@ from kernelfields.data.reading import random_generator
 from kernelfields.estimators.inspecting.weights import changed_parameters
 from kernelfields.estimators.kept_field import BasisLike, KernelLike
 from kernelfields.estimators.questions import Seed
-from kernelfields.families.box import (
-    Box,
-    FunctionMeasure,
-    check_box,
-    check_sample_possible,
-    rebuild_measure,
-    resolve_box,
-    resolve_measure,
-)
+from kernelfields.families.box import Box, check_box, rebuild_measure, resolve_box, resolve_measure
 from kernelfields.families.density_basis import density_basis
 from kernelfields.families.finite import FiniteFamily
 from kernelfields.families.quadrature import (
     Quadrature,
     Rule,
-    check_proper,
     first_quadrature,
     judged_log_integral,
     unseen_log_mass,
 )
-from kernelfields.families.sampling import Target, draw
 from kernelfields.models.documents import (
     describe_parameters,
     describe_subspace,
@@ -67,6 +57,7 @@ from kernelfields.numerics.parameters import (
     declares_parameters,
     is_auto,
     is_real,
+    one_of,
     or_auto,
     or_none,
     parameter,
@@ -106,9 +97,8 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         Variance s of the Gaussian process prior on f; the larger, the more freely p follows the sample. "auto" chooses
         a power of ten by the likelihood of a third of the points, held out (1 for fewer than 30 points);
         ``prior_variance_`` is the result.
-    base_measure : "uniform", "gaussian" or callable, default "uniform"
-        p0. "gaussian": independent normal distributions with means and deviations of the sample, cut off at the
-        box. A function of X (n, d) returns log densities (n,), which need not be normalised.
+    base_measure : "uniform" or "gaussian", default "uniform"
+        p0. "gaussian": independent normal distributions with means and deviations of the sample, cut off at the box.
     box : "auto" or array (d, 2), default "auto"
         Lows and highs. "auto" is the range of the sample and ``margin`` times it on either side.
     margin : float, default 0.1
@@ -143,7 +133,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
 
     kernel: KernelLike = parameter("rbf", first=True)
     prior_variance: float | str = parameter(1.0, or_auto(_positive("positive finite number")))
-    base_measure: str | Callable[[np.ndarray], ArrayLike] = parameter("uniform")
+    base_measure: str = parameter("uniform", one_of("uniform", "gaussian"))
     box: ArrayLike | str = parameter("auto")
     margin: float = parameter(0.1, check_penalty)
     rank: int = parameter(200, check_count)
@@ -169,12 +159,10 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         box = resolve_box(self.box, points, self.margin)
         box.check_sample(points)
         self._measure = resolve_measure(self.base_measure, box, points, weights)
-        check_sample_possible(self._measure, points)
         self.box_ = np.column_stack([box.low, box.high])
         self.prior_variance_ = self._chosen_variance(points, weights)
         seed = int(random.integers(2**31))
         quadrature = first_quadrature(self.quadrature, self.n_nodes, box.dimension, seed)
-        check_proper(self._measure, quadrature)
         self.basis_ = density_basis(self.kernel, self.basis, self.rank, box.to_unit(points), weights, random)
         self.sample_size_ = float(weights.sum())
         self._fit_coefficients(self._mean_features(points, weights), self.sample_size_, quadrature)
@@ -283,16 +271,6 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
             )
         return float(np.mean(scores))
 
-    def sample(self, n_samples: int = 1, random_state: Seed = None) -> np.ndarray:
-        """Draw independent points, (n_samples, d), by rejection; see families/sampling.py for when it is exact."""
-        check_is_fitted(self, "coef_")
-        check_count(n_samples, "n_samples")
-        peaks = self.quadrature_.reference().rule(self._measure).nodes
-        if isinstance(self.basis_, PivotSubspace):
-            peaks = np.vstack([peaks, self._measure.box.from_unit(np.asarray(self.basis_.pivots))])
-        target = Target(self._measure, self.basis_, self.coef_, self.log_partition_, peaks)
-        return draw(target, int(n_samples), random_generator(random_state))
-
     def family(self) -> FiniteFamily:
         """Return the finite family on the nodes of the quadrature, of which ``coef_`` are natural parameters."""
         check_is_fitted(self, "coef_")
@@ -383,21 +361,13 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the density that was described; errors of any kind if it is not sound.
-
-        ``callables`` names functions that are not data: those of kernels, and "base_measure".
-        """
+        """Return the density that was described; errors of any kind if it is not sound."""
         functions = callables or {}
         bounds = finite_array(document["box"], "the box", (None, 2)).astype(np.float64)
         box = Box(bounds[:, 0].copy(), bounds[:, 1].copy())
         check_box(box)
-        parameters = dict(document["parameters"])
-        measure = rebuild_measure(document["measure"], box, functions.get("base_measure"))  # type: ignore[arg-type]
-        if isinstance(measure, FunctionMeasure):
-            parameters["base_measure"] = None
-        estimator = rebuild_estimator(cls, parameters, functions)
-        if isinstance(measure, FunctionMeasure):
-            estimator.base_measure = measure.function
+        measure = rebuild_measure(document["measure"], box)
+        estimator = rebuild_estimator(cls, document["parameters"], functions)
         subspace = rebuild_subspace(document["subspace"], functions)
         coefficients = finite_array(document["coefficients"], "the coefficients", (subspace.rank,)).astype(np.float64)
         if subspace.features(np.zeros((1, box.dimension))).shape != (1, subspace.rank):

@@ -24,13 +24,13 @@ from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.models.model_file import Document
 from kernelfields.models.stored import Functions, StoredEstimator
-from kernelfields.models.wrapped_field import WrappedField
+from kernelfields.models.wrapped_field import WrappedField, field_of
 from kernelfields.numerics.parameters import declares_parameters, parameter
 
 # Questions of the field that take a table in the place of sequences: alone, with its labels, or the rows of one
 # sequence. Others, without inputs, are asked as they are, and so are the attributes of the fit.
 _OF_TABLES = ("predict_nbest", "predict_entities", "predict_boundaries", "sample", "entropy", "predict_variances")
-_OF_LABELS = ("log_likelihood", "filled", "laplace", "certify")
+_OF_LABELS = ("log_likelihood", "laplace", "certify")
 _OF_ONE = ("explain", "show")
 _OF_THE_FIT = ("weights", "summary", "stream", "sample_coefficients")
 
@@ -218,7 +218,11 @@ class FrameCRF(WrappedField, StoredEstimator):
     def fitted_inside(self) -> Any:
         """Return the fitted field, the last step of a pipeline."""
         check_is_fitted(self, "estimator_")
-        return self._opened([])[1]
+        return field_of(self.estimator_) if isinstance(self.estimator_, Pipeline) else self.estimator_
+
+    def behind(self, transformer: object) -> Self:
+        """Refuse: what is made of a table before it is read has other columns."""
+        raise TypeError("a FrameCRF reads tables itself: FrameCRF(make_pipeline(transformer, ChainCRF())) asks both")
 
     def _ask_of_table(self, name: str, X: object, *arguments: object, known: object = None, **settings: object) -> Any:
         """Return what the field answers for the sequences of a table: columns where there is an answer for each row."""
@@ -236,8 +240,7 @@ class FrameCRF(WrappedField, StoredEstimator):
         self, name: str, X: object, y: object = None, *arguments: object, known: object = None, **settings: object
     ) -> Any:
         """Return what the field answers for the sequences of a table and their labels, ``y`` or a column of it."""
-        partly = name in ("log_likelihood", "filled")
-        sequences = self._reader.read(X, y, labelled=True, partly=partly)
+        sequences = self._reader.read(X, y, labelled=True, partly=name == "log_likelihood")
         given = self._given(X, known)[1]
         return self._ask(name, sequences.X, sequences.y, *arguments, **given, **settings)
 
@@ -246,27 +249,17 @@ class FrameCRF(WrappedField, StoredEstimator):
         sequences = self.sequences(X, y, labelled=y is not None)
         if len(sequences.X) != 1:
             raise ValueError(f"{name} takes the rows of one sequence, and the table has {len(sequences.X)} sequences")
-        inputs, field = self._opened(sequences.X)
         labels = None if sequences.y is None else sequences.y[0]
-        return getattr(field, name)(inputs[0], labels, *arguments, **settings)
+        return getattr(self.fitted_inside(), name)(sequences.X[0], labels, *arguments, **settings)
 
     def asked(self, X: object, y: object, labelled: bool) -> tuple[Any, list, list | None]:
         """Return the field, with X and y as it takes them: what evaluations ask."""
         sequences = self.sequences(X, y, labelled=labelled)
-        inputs, field = self._opened(sequences.X)
-        return field, inputs, sequences.y
-
-    def _opened(self, X: list) -> tuple[list, Any]:
-        """Return inputs as the field sees them, and the field, the last step of a pipeline."""
-        estimator = self.estimator_
-        if not isinstance(estimator, Pipeline):
-            return X, estimator
-        return estimator[:-1].transform(X) if len(estimator) > 1 and X else X, estimator[-1]
+        return self.fitted_inside(), sequences.X, sequences.y
 
     def _ask(self, question: str, X: list, *arguments: object, **settings: object) -> Any:
         """Return an answer of the field."""
-        inputs, field = self._opened(X)
-        return getattr(field, question)(inputs, *arguments, **settings)
+        return getattr(self.fitted_inside(), question)(X, *arguments, **settings)
 
 
 def _fits_gaps(estimator: BaseEstimator) -> bool:

@@ -36,6 +36,7 @@ from kernelfields.numerics.parameters import (
     check_tolerance,
     count_or_none,
     declares_parameters,
+    is_auto,
     one_of,
     or_auto,
     parameter,
@@ -314,6 +315,15 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         small = n_positions * min(self._most_rank or n_positions, n_positions) < _SMALL_PRODUCT
         return 1 if small else None
 
+    def behind(self, transformer: Any) -> Self:
+        """Return a copy that takes what a fitted transformer takes, as the last step of a pipeline does."""
+        from sklearn.pipeline import Pipeline
+
+        field, own = copy.copy(self), self._reader.features
+        made = transformer if own is None else Pipeline([("before", transformer), ("features", own)])
+        field._reader = replace(self._reader, features=made)
+        return field
+
     # ---- files
 
     def to_document(self) -> Document:
@@ -392,7 +402,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
             from kernelfields.estimators.pipelines import rebuild_features
 
             reader.features = rebuild_features(document["features"])
-            if "features" not in document["parameters"]:  # a transformer, which is no plain value
+            if is_auto(estimator.features) and "features" not in document["parameters"]:  # it is no plain value
                 estimator.features = reader.features
         estimator.check_parameters()
         cls._check_terms(terms, reader, spec)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.label_dictionary import is_rule
+from kernelfields.data.label_dictionary import LabelDictionary
 from kernelfields.data.partial_labels import SoftRows, share_right
 from kernelfields.data.reading import random_generator
 from kernelfields.estimators.base import FieldEstimator
@@ -222,10 +222,10 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
 
 def _described_value(value: Any) -> str:
-    if not is_rule(value):
+    if not isinstance(value, LabelDictionary):
         return repr(value)
     # scikit-learn shortens the representation of a dictionary of many words.
-    return f"{type(value).__name__}({value.get_params(deep=False)})"  # type: ignore[attr-defined]  # an estimator
+    return f"{type(value).__name__}({value.get_params(deep=False)})"
 
 
 def _refuse_unknown(data: PackedData) -> None:

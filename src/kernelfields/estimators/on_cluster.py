@@ -76,7 +76,7 @@ def _n_items(X: Any) -> int:
 
 
 def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[tuple, list[list[Any]]]:
-    """Return arguments for the workers, in which a number stands for a collection, and the collections' partitions."""
+    """Return arguments for the workers, none where they are collections, and the partitions of these."""
     if not any(map(is_collection, arguments)):
         return (arguments, settings), []
     from kernelfields.data.readers import TableReader
@@ -90,15 +90,7 @@ def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[t
     if len(set(lengths)) > 1:
         counts = ", ".join(f"{name} has {len(each or ())}" for name, each in zip(names, found, strict=False))
         raise ValueError(f"{PAIRED}: {counts}")
-    places = tuple(None if each is None else _Place(number) for number, each in enumerate(found))
-    return (places, settings), [[None] * lengths[0] if each is None else each for each in found]
-
-
-class _Place:
-    """Stands for the collection of a number among arguments."""
-
-    def __init__(self, number: int):
-        self.number = number
+    return ((), settings), [[None] * lengths[0] if each is None else each for each in found]
 
 
 def travelling(estimator: Any, waits: bool) -> Any:
@@ -138,20 +130,21 @@ def call_method(run: Run, common: tuple, numbers: list[int], *collections: Seque
     estimator = copy.copy(estimator)
     for each in _nested(estimator):
         each.n_jobs = worker_threads() if each.n_jobs is None else each.n_jobs
-    given = [
-        Partitions(numbers, list(collections[each.number])) if isinstance(each, _Place) else each for each in arguments
-    ]
+    parts = [None if any(part is None for part in each) else Partitions(numbers, list(each)) for each in collections]
     _RUN.append(run)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            result = getattr(estimator, method)(*given, **settings)
+            result = getattr(estimator, method)(*arguments, *parts, **settings)
     finally:
         _RUN.remove(run)
     names = set(estimator.get_params(deep=False))
     attributes = {name: value for name, value in vars(estimator).items() if name not in names}
     warned = [(warning.message, warning.category) for warning in caught if issubclass(warning.category, UserWarning)]
     return attributes, None if result is estimator else result, warned
+
+
+_WISHES = ("", "stop", "interrupt")
 
 
 class Reporter:
@@ -168,7 +161,8 @@ class Reporter:
         assert group is not None
         if group.rank == 0:
             wish = _RUN[-1].report(iteration, wait=self.waits, limit=300.0)
-        wish = group.gathered(wish)[0]
+        # Who does not wait for the client hears of its wish an iteration later, at no cost.
+        wish = group.gathered(wish)[0] if self.waits else _WISHES[group.passed_on(_WISHES.index(wish))]
         if wish == "interrupt":
             raise KeyboardInterrupt
         return wish == "stop"

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.partial_labels import LabelWeights, as_log_weights
 from kernelfields.data.ragged import Ragged, plain_strings
 from kernelfields.data.readers import read_labels
-from kernelfields.data.reading import SEQUENCES, ItemNames, locate, plain_label, random_generator
+from kernelfields.data.reading import SEQUENCES, ItemNames, random_generator
 from kernelfields.engines.choice import answers_collections
 from kernelfields.numerics.parameters import check_count
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kernelfields.data.readers import InputReader
     from kernelfields.engines.engine import PackedData
     from kernelfields.inference.answers import Answers
-    from kernelfields.reports.tables import Table
 
 
 #: Packed data of an estimator, and how it reads them.
@@ -50,7 +49,7 @@ class LabelQuestions(ABC, Generic[Data]):
     """Questions about the labels of sequences, graphs, instances or single inputs; see the module for the hooks."""
 
     classes_: np.ndarray
-    #: What messages call items and their positions, and what the table of :meth:`filled` calls the place of a label.
+    #: What messages call items and their positions, and what tables call the place of a label.
     item_names: ClassVar[ItemNames] = SEQUENCES
     place_headings: ClassVar[tuple[str, str]] = ("sequence", "position")
 
@@ -209,34 +208,3 @@ class LabelQuestions(ABC, Generic[Data]):
             parts.append(np.asarray(batch.by_item(values, 0.0)))
         every = np.concatenate(parts)
         return every if per_item else float(every.sum())
-
-    def filled(self, X: object, y: object, *, tokens: Tokens | None = None, top: int | None = None) -> Table:
-        """Return a table of the labels that a partly known y leaves open, as :meth:`predict` fills them in.
-
-        Sorted by increasing confidence, ``top`` rows or all; ``tokens`` holds what to show for each position of each
-        sequence, such as its word, or for each single label.
-        """
-        from kernelfields.reports.inspection import filled_labels, words_for
-
-        if top is not None:
-            check_count(top, "top", " or None")
-        if y is None:
-            raise ValueError("y is None: pass what is known of the labels, with None for each one that is not")
-        parts, starts = [], [np.zeros(1, dtype=np.int64)]
-        for batch in self.answers(X, known=y):
-            parts.append((batch.known, batch.marginals))
-            starts.append(starts[-1][-1] + np.cumsum(batch.asked.lengths))
-        if not parts:
-            return filled_labels([], 0, self.place_headings)
-        labels, predicted, offsets = self.label_names(), self.predict(X, known=y), np.concatenate(starts)
-        log_weights, marginals = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        flat = predicted.ravel() if isinstance(predicted, np.ndarray) else np.concatenate(predicted)
-        chosen = np.searchsorted(labels, flat)
-        likely = marginals[np.arange(len(chosen)), chosen]
-        unknown = np.flatnonzero((log_weights > -np.inf).sum(axis=1) > 1)
-        rows = []
-        for row in unknown[np.argsort(likely[unknown], kind="stable")][:top].tolist():
-            whole, part, token = self.place_of(*locate(offsets, row), tokens)
-            known = words_for(np.exp(log_weights[row]).tolist(), labels.tolist())
-            rows.append((whole, part, token, known, plain_label(labels[chosen[row]]), float(likely[row])))
-        return filled_labels(rows, len(chosen) - len(unknown), self.place_headings)

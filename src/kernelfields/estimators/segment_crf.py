@@ -15,7 +15,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.partial_labels import LabelWeights, as_log_weights
 from kernelfields.data.readers import InputReader
-from kernelfields.data.reading import plain_label, random_generator
+from kernelfields.data.reading import plain_label
 from kernelfields.data.segments import (
     DURATION,
     DurationCliques,
@@ -31,9 +31,7 @@ from kernelfields.data.spans import SpanRules
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.chain_crf import ChainTraining, SequenceField
 from kernelfields.estimators.edges import clique_set
-from kernelfields.estimators.inspecting.explanations import checked_places
-from kernelfields.estimators.inspecting.segments import SegmentSettings, explain_segments
-from kernelfields.estimators.questions import Ranked, Seed
+from kernelfields.estimators.questions import Ranked
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.checks import check_labels, check_lengths
 from kernelfields.inference.choice import FamilySpec
@@ -296,36 +294,6 @@ class SegmentCRF(SequenceField):
         """Return the share of positions whose label is the predicted one; y may be written as segments."""
         return super().score(X, _plain_labels(y)[0], sample_weight, decode=decode)
 
-    def sample(
-        self,
-        X: object,
-        n_samples: int | None = None,
-        random_state: Seed = None,
-        *,
-        segments: bool = False,
-        known: object = None,
-    ) -> list:
-        """Draw from p(y | x): (T,) labels per sequence, or (n_samples, T) if a number is given.
-
-        With ``segments`` a list of (begin, end, label) per sequence, or n_samples of them.
-        """
-        if segments:
-            return self._drawn_segments(X, n_samples, random_state, known)
-        return super().sample(X, n_samples, random_state, known=known)
-
-    def _drawn_segments(self, X: object, n_samples: int | None, random_state: Seed, known: object) -> list:
-        if n_samples is not None:
-            check_count(n_samples, "n_samples", " or None")
-        random, drawn = random_generator(random_state), list[list]()
-        for batch in self.answers(X, known=known):
-            if not batch.data.n_positions:
-                drawn += [[] if n_samples is None else [[] for _ in range(n_samples)] for _ in batch.asked.lengths]
-                continue
-            draws = _family(batch).sample_segmentations(batch.potentials, n_samples or 1, random, batch.workers)
-            by_draw = [self._written(batch.asked, labels, mask) for labels, mask in zip(*draws, strict=True)]
-            drawn += by_draw[0] if n_samples is None else [list(pieces) for pieces in zip(*by_draw, strict=True)]
-        return drawn
-
     def show(
         self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
     ) -> LabelledSequence:
@@ -335,45 +303,12 @@ class SegmentCRF(SequenceField):
         labels = read_segments([segments])[0][0]
         return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, truth, caption, segments)
 
-    def explain(  # type: ignore[override]  # what is explained are segments
-        self,
-        x: object,
-        y: object = None,
-        top: int = 5,
-        against: object = None,
-        *,
-        feature_names: Sequence[str] | None = None,
-        positions: Sequence[int] | None = None,
-        top_positions: int = 3,
-    ) -> Explanation:
-        """Return, for one sequence, what moved the label of each segment and away from which other label.
-
-        A segment is compared with the segmentation in which its positions have the other label, and join the segments
-        beside them that have it too. The contributions add up to the difference of their log-probabilities: those of
-        positions, of durations, and of transitions. Each rule that makes the other segmentation
-        impossible contributes infinity.
-
-        Parameters
-        ----------
-        x : one sequence, in the form the model was fitted on
-        y : its labels or segments; None for the most probable segmentation
-        top : how many features to list for each segment, the largest by size; others than features always are
-        against : a label, or a list with one per segment, to compare with; None for the most probable besides y
-        feature_names : names of the input features, as in :meth:`weights`
-        positions : explain the segments that hold one of these positions, such as [3]; None for all segments
-        top_positions : how many positions to list for each kernel without explicit features, the largest by size
-        """
-        check_is_fitted(self, "field_")
-        data = self._one_item(x, y, "explain")
-        if y is not None:
-            if data.partial is not None:
-                raise ValueError("explain needs all labels of y, or None for those of the most probable segmentation")
-            check_labels(data, self.field_.spec, self.classes_)
-        names = self._feature_names(self.field_.terms[0], feature_names)
-        answers = self.field_.answers(data, Workers(1))
-        places = checked_places(positions, data.n_positions, "position")
-        chosen = SegmentSettings(top, against, top_positions, frozenset(places))
-        return explain_segments(self.field_, answers, self.classes_.tolist(), names, chosen)
+    def explain(self, x: object, *arguments: object, **settings: object) -> Explanation:
+        """Raise ValueError: a segment has its score as a whole, and another label at one position would cut it."""
+        raise ValueError(
+            "SegmentCRF has no explanations of single labels: weights() lists its weights, predict_nbest(X, k) the "
+            "segmentations that came next"
+        )
 
     # ---- files
 

@@ -32,6 +32,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.chunks import check_sequence
 from kernelfields.data.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.partial_labels import SoftTargets, certain, log_weights, share_right, tells_partly
@@ -42,6 +43,7 @@ from kernelfields.data.reading import (
     check_sample_weight,
     is_feature_sequences,
     is_sequence,
+    list_sequences,
     warn_of_minus_one,
 )
 from kernelfields.engines.choice import is_collection
@@ -170,8 +172,14 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
             chosen = self._with(choices.chosen)
         field = chosen._fitted_chain(X, read, weights)
         self.classes_, self.n_states_, self.choices_ = read.classes, chosen._usual_states, choices
-        self.estimator_ = field if self.n_states_ == 0 else field.made_by(features)
+        self.estimator_ = field if features is None or self.n_states_ == 0 else field.behind(features)
         return self
+
+    def behind(self, transformer: Any) -> Self:
+        model = copy.copy(self)
+        model.estimator_ = self.estimator_.behind(transformer)
+        model.features = model.estimator_.features
+        return model
 
     @property
     def _usual_states(self) -> int:
@@ -237,7 +245,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
             # Numbers of different kinds, level beside slope, are brought to one scale.
             field.scale = True if is_auto(self.scale) else self.scale
             possible = _possible_states(read._replace(lengths=[1] * len(read.lengths)), 1)
-            return field.fit(summaries.fit_transform(X), possible, weights).made_by(summaries)
+            return field.fit(summaries.fit_transform(X), possible, weights).behind(summaries)
         field, possible = self._chain(X, n_classes, n_states), _possible_states(read, n_states)
         in_turn = [np.arange(length) * n_states // length for length in read.lengths]
         states = [
@@ -486,10 +494,7 @@ def _class_shares(field: ChainCRF, X: Any, n_classes: int) -> np.ndarray:
 def _read_classes(X: Any, y: Any) -> _Classes:
     if is_collection(X) or is_collection(y):
         raise ValueError("classes of sequences are read in this process: pass lists; engine='dask' cuts them up")
-    if not is_sequence(X) or not len(X):
-        raise ValueError(
-            f"X must be a list of sequences, each an array (T, d) or a list of feature dicts, got {X!r:.60}"
-        )
+    X = list_sequences(X)
     if isinstance(y, SoftTargets):
         raise ValueError("SoftTargets are for labels of positions: give a dict of weights for each class of y")
     if not is_sequence(y) or len(y) != len(X):
@@ -517,4 +522,6 @@ def _read_classes(X: Any, y: Any) -> _Classes:
 
 def _lengths(X: Any) -> list[int]:
     """Return the lengths of the sequences."""
+    for index, sequence in enumerate(X):
+        check_sequence(sequence, f"sequence {index}")
     return [n_rows_of(sequence) for sequence in X]

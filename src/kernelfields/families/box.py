@@ -2,22 +2,18 @@
 
     uniform    p0(x) = 1 / volume
     gaussian   p0(x) = prod_j N(x_j; m_j, s_j^2) / P(low_j < . < high_j), m and s those of the sample
-    function   log p0(x) = function(X), up to a constant, (n, d) -> (n,)
 
-The first two are proper and can be drawn from: ``from_uniform`` makes draws of uniform numbers. Of a function
-only values are known, and ``from_uniform`` spreads points evenly over the box.
+``from_uniform`` makes draws of p0 of uniform numbers.
 
-Fails: ValueError for a box that is not one, a constant column, a point outside the box (the first is named), a
-base measure whose values are NaN or infinite, or zero at a point of the sample.
+Fails: ValueError for a box that is not one, a constant column, a point outside the box (the first is named).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 _LOG_ROOT_TWO_PI = 0.5 * float(np.log(2 * np.pi))
@@ -168,54 +164,20 @@ class GaussianMeasure:
         return {"kind": self.kind, "mean": self.mean, "deviation": self.deviation}
 
 
-class FunctionMeasure(UniformMeasure):
-    """exp of a function of the user's; points are spread evenly, as for the uniform measure."""
-
-    kind = "function"
-
-    def __init__(self, box: Box, function: Callable[[np.ndarray], ArrayLike]):
-        super().__init__(box)
-        self.function = function
-
-    def log_density(self, X: np.ndarray) -> np.ndarray:
-        """Return the function's values at points of the box, (n,), or raise where they are no log density."""
-        values = np.asarray(self.function(X), dtype=np.float64)
-        if values.shape != (len(X),):
-            raise ValueError(f"base_measure must return one log density per row, shape ({len(X)},), got {values.shape}")
-        wrong = ~(values < np.inf)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise ValueError(
-                f"the base measure is improper: its log density is {values[row]} at {X[row].tolist()}; it must be "
-                "a number, or -inf where nothing can be (the logarithm of a negative density is NaN)"
-            )
-        return values
-
-
 Measure = UniformMeasure | GaussianMeasure
 
 
-def resolve_measure(
-    base_measure: str | Callable[[np.ndarray], ArrayLike], box: Box, X: np.ndarray, weights: np.ndarray
-) -> Measure:
-    """Return the base measure meant by "uniform", "gaussian" or a function of X."""
-    if callable(base_measure) and not isinstance(base_measure, type):
-        return FunctionMeasure(box, base_measure)
+def resolve_measure(base_measure: str, box: Box, X: np.ndarray, weights: np.ndarray) -> Measure:
+    """Return the base measure meant by "uniform" or "gaussian"."""
     if base_measure == "uniform":
         return UniformMeasure(box)
-    if base_measure == "gaussian":
-        mean = np.average(X, axis=0, weights=weights)
-        variance = np.average(np.square(X - mean), axis=0, weights=weights)
-        return GaussianMeasure(box, mean, np.sqrt(variance))
-    raise ValueError(
-        f"base_measure must be 'uniform', 'gaussian' or a function that returns log densities, got {base_measure!r}"
-    )
+    mean = np.average(X, axis=0, weights=weights)
+    variance = np.average(np.square(X - mean), axis=0, weights=weights)
+    return GaussianMeasure(box, mean, np.sqrt(variance))
 
 
-def rebuild_measure(
-    description: Mapping[str, object], box: Box, function: Callable[[np.ndarray], ArrayLike] | None
-) -> Measure:
-    """Return the base measure that was described; ``function`` is needed where it is one of the user's."""
+def rebuild_measure(description: Mapping[str, object], box: Box) -> Measure:
+    """Return the base measure that was described."""
     kind = description["kind"]
     if kind == "uniform":
         return UniformMeasure(box)
@@ -231,20 +193,4 @@ def rebuild_measure(
         if not np.isfinite(ends).all():
             raise ValueError("the base measure has no mass in the box")
         return measure
-    if kind != "function":
-        raise ValueError(f"a base measure of the unknown kind {kind!r}")
-    if function is None:
-        raise ValueError(
-            "its base measure is a function, which is not stored: pass callables={'base_measure': function}"
-        )
-    return FunctionMeasure(box, function)
-
-
-def check_sample_possible(measure: Measure, X: np.ndarray) -> None:
-    """Raise if the base measure is zero at a point of the sample, naming the first."""
-    zero = measure.log_density(X) == -np.inf
-    if zero.any():
-        raise ValueError(
-            f"the base measure is zero at sample {int(np.argmax(zero))} ({int(zero.sum())} such samples in all), "
-            "so no density against it can hold there"
-        )
+    raise ValueError(f"a base measure of the unknown kind {kind!r}")

@@ -9,17 +9,11 @@ Fails: ValueError naming the outcome whose statistics or mass are not what they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
-
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from kernelfields.data.reading import random_generator
 from kernelfields.families.exponential_family import Estimate, ExponentialFamily, Member, NoEstimate, minimise
-
-Outcome = TypeVar("Outcome")
 
 _BLOCK_ROWS = 4096
 # Directions in which the statistics vary less than this, relative to the largest, are taken as constant.
@@ -98,16 +92,6 @@ class FiniteFamily(ExponentialFamily):
         with np.errstate(divide="ignore"):
             self._log_base = np.log(masses)
 
-    @classmethod
-    def from_function(
-        cls,
-        outcomes: Sequence[Outcome],
-        statistics: Callable[[Outcome], ArrayLike],
-        base_measure: ArrayLike | None = None,
-    ) -> FiniteFamily:
-        """Return the family whose outcome z has the statistics ``statistics(z)``, an array (d,)."""
-        return cls(np.array([np.asarray(statistics(outcome), dtype=np.float64) for outcome in outcomes]), base_measure)
-
     def at(self, theta: ArrayLike) -> FiniteMember:
         """Return the member with natural parameters theta (d,)."""
         return FiniteMember(self.statistics, self._log_base, self.check(theta, "theta"))
@@ -119,28 +103,6 @@ class FiniteFamily(ExponentialFamily):
     def log_probabilities(self, theta: ArrayLike) -> np.ndarray:
         """Return log p(z; theta) of every outcome, (K,); minus infinity where the base measure is zero."""
         return self.at(theta).log_probabilities
-
-    def sample(self, theta: ArrayLike, n_samples: int, random_state: object = None) -> np.ndarray:
-        """Draw outcomes, (n_samples,) numbers from 0 to K - 1."""
-        random = random_generator(random_state)
-        return random.choice(self.n_outcomes, size=n_samples, p=self.probabilities(theta))
-
-    def maximum_likelihood(self, outcomes: ArrayLike, weights: ArrayLike | None = None) -> np.ndarray:
-        """Return the natural parameters under which the observed outcomes (n,) are most probable.
-
-        They are those whose mean is the observed mean of the statistics. Fails with NoEstimate where there are
-        none, such as when an outcome that the statistics single out was never seen: use ``maximum_posterior``.
-        """
-        return self.natural_parameters(self._observed(outcomes, weights)[0])
-
-    def maximum_posterior(
-        self, outcomes: ArrayLike, prior_variance: float, weights: ArrayLike | None = None
-    ) -> np.ndarray:
-        """Return the mode of theta given outcomes (n,), with the prior N(0, prior_variance I) (eq. 14, 15)."""
-        if not prior_variance > 0:
-            raise ValueError(f"prior_variance must be a positive number, got {prior_variance!r}")
-        mean, count = self._observed(outcomes, weights)
-        return self.estimate(mean, precision=1.0 / (count * prior_variance)).theta
 
     def _minimise(self, mean: np.ndarray, start: np.ndarray, precision: float, tol: float, max_iter: int) -> Estimate:
         """Find the theta of least norm where there is no prior.
@@ -163,23 +125,3 @@ class FiniteFamily(ExponentialFamily):
             lambda theta: FiniteMember(reduced, log_base, theta), inside, axes @ start, precision, tol, max_iter
         )
         return Estimate(found.theta @ axes, found.value, found.gap, found.iterations, self.at(found.theta @ axes))
-
-    def _observed(self, outcomes: ArrayLike, weights: ArrayLike | None) -> tuple[np.ndarray, float]:
-        """Return the mean of the statistics over observed outcomes, and how many those are."""
-        seen = np.asarray(outcomes)
-        if seen.ndim != 1 or not seen.size or seen.dtype.kind not in "iu":
-            raise ValueError(f"outcomes must be a list of whole numbers, at least one, got shape {seen.shape}")
-        outside = (seen < 0) | (seen >= self.n_outcomes)
-        if outside.any():
-            place = int(np.argmax(outside))
-            raise ValueError(
-                f"observation {place} is outcome {seen[place]}, but outcomes are 0 to {self.n_outcomes - 1}"
-            )
-        impossible = self.base_measure[seen] == 0
-        if impossible.any():
-            raise ValueError(f"observation {int(np.argmax(impossible))} has base measure zero: it cannot happen")
-        counts = np.ones(len(seen)) if weights is None else np.asarray(weights, dtype=np.float64)
-        if counts.shape != seen.shape or not np.isfinite(counts).all() or (counts < 0).any() or not counts.any():
-            raise ValueError("weights must be finite numbers of at least 0, one per observation and not all 0")
-        total = float(counts.sum())
-        return counts @ self.statistics[seen] / total, total

@@ -6,7 +6,7 @@ gauss-legendre: the tensor product of rules with ``size`` nodes per axis, mass =
 rules with a third more nodes per axis and with twice as many: the error of the finest is taken to be the largest
 difference from it. For smooth integrands that is far too much. At a kink errors change sign from rule to rule, and
 a single difference may be small by accident; two rarely are.
-sobol: ``REPLICATES`` scrambled Sobol sequences of ``size`` points each, carried to p0 where p0 can be drawn from.
+sobol: ``REPLICATES`` scrambled Sobol sequences of ``size`` points each, carried to p0.
 Its error is two standard errors of the mean over independent sequences, other than those that a fit has seen.
 
 Peaks of an integrand may lie between the nodes, and what they add to its integral is estimated:
@@ -25,7 +25,6 @@ An estimate, rather too large than too small.
 ``unseen_log_mass`` takes ``2 d _DISTANCES`` values of h for every pivot on a peak.
 
 Nodes (M, d), logarithms of masses (M,). M = size^d, or REPLICATES size.
-Fails: ValueError where the base measure does not integrate, or is zero at all nodes.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from scipy.special import logsumexp, roots_legendre
 
-from kernelfields.families.box import FunctionMeasure, Measure
+from kernelfields.families.box import Measure
 
 REPLICATES = 8
 #: Dimensions up to which "auto" takes the tensor product.
@@ -48,10 +47,6 @@ _FIRST_SOBOL, _LAST_SOBOL = 512, 4096
 _FEW_NODES = 256
 # More nodes than these, on an axis and in all, come from no sound file.
 _MOST_ON_AXIS, _MOST_NODES = 4096, 2**22
-# Doublings after which the integral of a base measure still grows by more than these are taken as divergence.
-_STILL_GROWING, _NOT_SLOWER = 0.05, 0.7
-# A base measure whose integral is unknown by this many nats with the finest rule is no base measure.
-_UNSETTLED = 0.5
 # Peaks narrower than so many gaps between nodes may be missed; halvings of the largest distance looked at.
 _GAPS, _DISTANCES = 1.5, 12
 
@@ -63,10 +58,6 @@ class Rule:
     nodes: np.ndarray
     log_masses: np.ndarray
     replicates: int = 1
-
-    def __post_init__(self) -> None:
-        if not np.any(self.log_masses > -np.inf):
-            raise ValueError("the base measure is improper: it is zero at all nodes of the quadrature over the box")
 
     def log_integral(self, log_values: np.ndarray) -> tuple[float, float]:
         """Return log sum_j mass_j exp(log_values_j), and its standard error where there are replicates, else 0."""
@@ -109,9 +100,7 @@ class Quadrature:
         if self.kind == "gauss-legendre":
             return np.full(len(points), 0.5 * np.pi / self.size)  # in the middle of an axis, where they are farthest
         dimension = measure.box.dimension
-        log_gaps = np.full(len(points), -np.log(self.n_nodes(dimension)))
-        if not isinstance(measure, FunctionMeasure):
-            log_gaps -= measure.log_density(points) + measure.box.log_volume
+        log_gaps = -np.log(self.n_nodes(dimension)) - measure.log_density(points) - measure.box.log_volume
         return np.exp(np.minimum(log_gaps, 0.0) / dimension)
 
     def reference(self) -> Quadrature:
@@ -145,10 +134,7 @@ class Quadrature:
         parts = [sobol_points(measure.box.dimension, self.size, [self.seed, i]) for i in range(REPLICATES)]
         # Inside the cube, not on its faces, where a normal distribution would be at infinity.
         nodes = measure.from_uniform(np.clip(np.concatenate(parts), 2.0**-40, 1 - 2.0**-40))
-        log_masses = np.full(len(nodes), -np.log(len(nodes)))
-        if isinstance(measure, FunctionMeasure):
-            log_masses += measure.box.log_volume + measure.log_density(nodes)
-        return Rule(nodes, log_masses, REPLICATES)
+        return Rule(nodes, np.full(len(nodes), -np.log(len(nodes))), REPLICATES)
 
 
 def sobol_points(dimension: int, size: int, seed: int | list[int]) -> np.ndarray:
@@ -190,36 +176,6 @@ def judged_log_integral(
         values.append(value)
     differences = np.abs(np.array(values[:-1]) - values[-1])
     return values[-1], 2 * standard_error if quadrature.kind == "sobol" else float(differences.max())
-
-
-def check_proper(measure: Measure, quadrature: Quadrature) -> None:
-    """Raise where the integral of a function of the user's goes on growing, or is not known by the finest rule."""
-    if not isinstance(measure, FunctionMeasure):
-        return
-    size = max(quadrature.size, 8)
-    sizes = (size // 4, size // 2, size)
-    rules = [Quadrature(quadrature.kind, count, quadrature.seed).rule(measure) for count in sizes]
-    totals = [float(logsumexp(rule.log_masses)) for rule in rules]
-    earlier, later = totals[1] - totals[0], totals[2] - totals[1]
-    if later > _STILL_GROWING and later > _NOT_SLOWER * earlier > 0:
-        raise ValueError(
-            "the base measure is improper: its integral over the box goes on growing as the quadrature gets finer "
-            f"(log {totals[0]:.4g}, {totals[1]:.4g}, {totals[2]:.4g}); use a density that integrates, or a box "
-            "that leaves out the point where it is infinite"
-        )
-    current: Quadrature | None = quadrature
-    while current is not None:
-        coarse = float(logsumexp(current.rule(measure).log_masses))
-        fine, error = judged_log_integral(current, measure, lambda nodes: np.zeros(len(nodes)), coarse)
-        error = max(abs(coarse - fine), error)
-        if error <= _UNSETTLED:
-            return
-        current = current.finer(measure.box.dimension)
-    raise ValueError(
-        "the base measure is improper, or too narrow for the box: with the finest quadrature its integral may "
-        f"still be wrong by {error:.2g} nats; use a density that integrates, or a box that leaves out the point "
-        "where it is infinite"
-    )
 
 
 def unseen_log_mass(
@@ -266,7 +222,6 @@ def _widths(
             places = points[:, axis, None] + side * distances
             inside = (places > 0) & (places < 1)
             moved = np.repeat(points[:, None], _DISTANCES, axis=1)
-            # A base measure of the user's may have no value on a face.
             moved[:, :, axis] = np.where(inside, places, points[:, axis, None])
             values = log_values(moved.reshape(-1, dimension)).reshape(count, -1)
             fallen = ~(inside & (values >= levels[:, None]))

@@ -12,7 +12,6 @@ Fails: TypeError for what is no transformer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 from sklearn.base import clone
@@ -46,7 +45,7 @@ def resolve_features(features: Any) -> Any:
 
 def features_of_words(X: Sequence[Sequence[str]]) -> Any:
     """Return what makes features of strings, as ``kernelfields train`` makes them of the first column of a file."""
-    words = set(chain.from_iterable(X))
+    words = {word for (column,) in TextFeatures(tag_columns=()).columns_of(X) for word in column}
     if hold_texts(words):
         return _usual_for_texts()
     if are_symbols(words):

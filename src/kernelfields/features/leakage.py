@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import issparse
 
-from kernelfields.numerics.parameters import Matrix
+from kernelfields.data.reading import Matrix
 
 _ROWS_LOOKED_AT = 5000
 _NEARLY_ALL = 0.98

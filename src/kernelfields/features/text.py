@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
+from kernelfields.data.chunks import check_sequence, described
 from kernelfields.features.patterns import FARTHEST_ROW, FLAGS, LONGEST_AFFIX, Cell, Expansion, Pattern
 from kernelfields.numerics.containers import columns_of
 from kernelfields.numerics.parameters import is_sequence, is_whole
@@ -256,9 +257,8 @@ class TextFeatures(WordTransformer):
             cells = [sequence[name] for name in self._chosen(names, index)]  # type: ignore[index]  # a data frame
             return [_checked(list(column), index) for column in cells]
         if not is_sequence(sequence):
-            advice = ": split it into words, and pass a list of such lists" if isinstance(sequence, str | bytes) else ""
-            kind = type(sequence).__name__
-            raise TypeError(f"sequence {index} must be a list of words or rows, got {sequence!r:.60} ({kind}){advice}")
+            check_sequence(sequence, f"sequence {index}")
+            raise TypeError(f"sequence {index} must be a list of words or rows, got {described(sequence)}")
         positions = sequence.tolist() if isinstance(sequence, np.ndarray) else list(sequence)
         first = positions[0] if positions else ""
         if isinstance(first, Mapping):
@@ -321,7 +321,8 @@ def _checked(words: list, index: int) -> list[str]:
         if not isinstance(word, str):
             kind = type(word).__name__
             raise TypeError(
-                f"sequence {index}, position {position}: {word!r:.60} ({kind}) is no word, expected a string; choose "
-                "columns of text by word_column and tag_columns"
+                f"sequence {index}, position {position}: {word!r:.60} ({kind}) is no word, expected a string; make "
+                "strings of numbers and bytes, fill in what is missing, or choose columns of text by word_column and "
+                "tag_columns"
             )
     return [str.__str__(word) for word in words]

@@ -19,7 +19,7 @@ import struct
 import sys
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from tokenize import TokenError
@@ -29,9 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_output, read_content
-from kernelfields.features import FeatureDictEncoder, is_feature_sequences, split_lengths
 from kernelfields.formats.sequence_file import Predictions, SequenceFile
-from kernelfields.numerics.sparse_rows import is_sparse
 
 _ROLES = ("X", "data", "indices", "indptr", "n_features", "offsets", "y", "weights")
 _LABEL_KINDS = "biufUS"
@@ -88,46 +86,6 @@ def read_arrays(
         reading={"format": "npz"} if names is None else {"format": "npz", "names": dict(names)},
         offsets=offsets.astype(np.int64),
     )
-
-
-def write_arrays(
-    path: PathName, X: Sequence, y: Sequence | None = None, weights: Sequence[float] | np.ndarray | None = None
-) -> None:
-    """Write sequences as .npz in the names above: X a list of arrays (T, d), all dense or all sparse.
-
-    Feature dicts and strings become sparse arrays, with the array feature_names for their columns.
-    """
-    if not len(X):
-        raise ValueError("X is empty: there is nothing to write")
-    arrays: dict[str, np.ndarray] = {}
-    if is_feature_sequences(X):
-        encoder = FeatureDictEncoder()
-        rows, offsets = encoder.fit_transform(X)
-        X, arrays["feature_names"] = split_lengths(rows, np.diff(offsets)), np.array(encoder.feature_names_)
-    sparse = is_sparse(X[0])
-    for index, table in enumerate(X):
-        if is_sparse(table) != sparse or not (sparse or isinstance(table, np.ndarray)) or table.ndim != 2:
-            raise ValueError(
-                f"sequence {index} is {type(table).__name__}, expected arrays of shape (rows, features), all "
-                "dense or all sparse, or sequences of feature dicts or of lists of feature strings"
-            )
-    arrays["offsets"] = np.cumsum([0, *(table.shape[0] for table in X)])
-    if sparse:
-        packed = sp.vstack(list(X), format="csr")
-        arrays |= {"data": packed.data, "indices": packed.indices, "indptr": packed.indptr}
-        arrays["n_features"] = np.array(packed.shape[1])
-    else:
-        arrays["X"] = np.concatenate(list(X))
-    if y is not None:
-        labels = [np.asarray(sequence) for sequence in y]
-        if [sequence.shape for sequence in labels] != [(length,) for length in np.diff(arrays["offsets"])]:
-            raise ValueError("y does not fit X: each position of each sequence needs one label")
-        arrays["y"] = np.concatenate(labels)
-    if weights is not None:
-        arrays["weights"] = np.asarray(weights, dtype=np.float64)
-        if arrays["weights"].shape != (len(X),):
-            raise ValueError(f"weights have shape {arrays['weights'].shape}, expected ({len(X)},), one per sequence")
-    write_archive(path, arrays)
 
 
 def write_archive(path: PathName, arrays: Mapping[str, np.ndarray]) -> None:

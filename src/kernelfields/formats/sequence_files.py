@@ -43,7 +43,7 @@ from kernelfields.features.templates import Template
 from kernelfields.formats.column_files import read_column_file, read_conllu
 from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
 from kernelfields.formats.label_marks import check_marks, label_texts, partial_labels
-from kernelfields.formats.sequence_arrays import read_arrays, write_arrays
+from kernelfields.formats.sequence_arrays import read_arrays
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
 from kernelfields.formats.sequence_tables import read_table
 
@@ -161,21 +161,16 @@ def write_sequences(
     weights: Sequence[float] | np.ndarray | None = None,
     format: str = "auto",  # noqa: A002
 ) -> None:
-    """Write sequences as CRFsuite's text or as .npz; "-" is standard output.
+    """Write sequences of feature dicts, feature strings or arrays as CRFsuite's text; "-" is standard output.
 
-    CRFsuite's text takes feature dicts, feature strings and arrays, and needs labels; .npz takes arrays. Labels that
-    are not known are written as "?", which makes texts of labels that are numbers.
+    Labels that are not known are written as "?".
     """
     kind = format_of(path) if format == "auto" else format
-    y = None if y is None else label_texts(y)
-    if kind == "npz":
-        write_arrays(path, X, y, weights)
-    elif kind == "crfsuite":
-        if y is None:
-            raise ValueError("CRFsuite's text format has no place for sequences without labels")
-        write_crfsuite(path, X, y, weights)
-    else:
-        raise ValueError(f"sequences can be written as 'crfsuite' or 'npz', not as {kind!r}")
+    if kind != "crfsuite":
+        raise ValueError(f"sequences can be written as 'crfsuite', not as {kind!r}")
+    if y is None:
+        raise ValueError("CRFsuite's text format has no place for sequences without labels")
+    write_crfsuite(path, X, label_texts(y), weights)
 
 
 def write_predictions(

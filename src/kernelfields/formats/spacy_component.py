@@ -7,9 +7,10 @@
     doc.spans["kernelfields"]              the same, with their probabilities in attrs["scores"]
     doc.ents[0]._.probability
 
-The model is a file of ``kernelfields.save`` that takes words: a pipeline of ``TextFeatures`` and a field, fitted to
-``sequences_of(...)`` of documents or to the words of Docs. It sees the tokens of spaCy but for spaces. ``to_disk``
-writes the model into the folder of the pipeline, so that ``spacy.load`` needs no other file.
+The model is a file of ``kernelfields.save`` that takes words: a field that was fitted to words, or a pipeline of
+``TextFeatures`` and one, fitted to ``sequences_of(...)`` of documents or to the words of Docs. It sees the tokens of
+spaCy but for spaces. ``to_disk`` writes the model into the folder of the pipeline, so that ``spacy.load`` needs no
+other file.
 
 Cost: one ``predict_entities`` for each batch of ``nlp.pipe``. Fails: ValueError for a component without a model,
 when it is used: until then ``from_disk`` may bring one.
@@ -21,12 +22,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
 from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.util import minibatch
 
 from kernelfields.files import load, save
+from kernelfields.models.wrapped_field import field_of
 
 GROUP = "kernelfields"
 _MODEL_FILE = "model.kfm"
@@ -37,7 +38,7 @@ class FieldComponent:
 
     Parameters
     ----------
-    model : a fitted pipeline that takes words, the path of its file, or None for ``from_disk``
+    model : a fitted field or pipeline that takes words, the path of its file, or None for ``from_disk``
     least : the least probability of an entity; those below are left out
     """
 
@@ -68,10 +69,8 @@ class FieldComponent:
             raise ValueError(f'no model{missing}; nlp.add_pipe("kernelfields", config={{"model": path}}) needs one')
         words = [[token for token in doc if not token.text.isspace()] for doc in docs]
         texts = [[token.text for token in tokens] for tokens in words]
-        transform, field = (
-            (self.model[:-1].transform, self.model[-1]) if isinstance(self.model, Pipeline) else (list, self.model)
-        )
-        for doc, tokens, entities in zip(docs, words, field.predict_entities(transform(texts)), strict=True):
+        found = field_of(self.model).predict_entities(texts)
+        for doc, tokens, entities in zip(docs, words, found, strict=True):
             chosen = [entity for entity in entities if entity.probability >= self.least]
             spans = [Span(doc, tokens[one.begin].i, tokens[one.end - 1].i + 1, label=str(one.label)) for one in chosen]
             doc.set_ents(spans, default="outside")

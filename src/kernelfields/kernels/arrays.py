@@ -28,14 +28,14 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from kernelfields.kernels.rows import MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
+from kernelfields.kernels.rows import FORMULA_BYTES, FORMULA_ROWS, MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
 from kernelfields.numerics import sparse_rows
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 
@@ -352,9 +352,9 @@ def row_numbers(X: Rows, n_rows: int, owner: str) -> np.ndarray:
 
 
 @with_backends
-def cut_rows(X: Rows, n_rows: int, n_columns: int = 1) -> Iterator[slice]:
+def cut_rows(X: Rows, n_rows: int, n_columns: int = 1) -> list[slice]:
     """Cut the rows of an (n_rows, n_columns) array into blocks that suit the place where X is."""
-    return row_blocks(n_rows, n_columns)
+    return row_blocks(n_rows, n_columns, budget=FORMULA_BYTES, least=FORMULA_ROWS)
 
 
 @with_backends

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Kernel, Towards, checked, declares_parameters, register
-from kernelfields.numerics.parameters import non_negative, positive, positive_or_rule, scale_or_auto, whole
+from kernelfields.kernels.parameters import non_negative, positive, positive_or_rule, scale_or_auto, whole
 from kernelfields.numerics.sparse_rows import Rows
 
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Kernel, Towards, checked, declares_parameters, register
-from kernelfields.numerics.parameters import whole
+from kernelfields.kernels.parameters import whole
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
 # Comparisons of leaves are made for so many pairs of rows at a time.

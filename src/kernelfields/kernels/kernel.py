@@ -23,7 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernelfields.kernels import arrays
-from kernelfields.numerics.parameters import declares_parameters, is_number, is_whole, non_negative, whole
+from kernelfields.kernels.parameters import is_number, non_negative, whole
+from kernelfields.numerics.parameters import declares_parameters, is_whole
 from kernelfields.numerics.registry import Parametrized, Registry
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 

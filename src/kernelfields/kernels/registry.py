@@ -19,8 +19,8 @@ import numpy as np
 
 from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import KERNELS, Kernel, KernelFunction
+from kernelfields.kernels.parameters import RULES
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
-from kernelfields.numerics.parameters import RULES
 from kernelfields.numerics.registry import parameter_defaults
 
 #: What takes the place of names that other packages have for kernels.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-# About 16 MB of float64: large enough for fast matrix products, small beside the block itself.
-_BLOCK_ENTRIES = 2**21
-_SMALLEST_BLOCK = 16
+#: Bytes of a block of features or kernel rows.
+BLOCK_BYTES = 64 * 2**20
+#: Bytes of a block of a formula, large enough for fast matrix products and small beside its result, and its least rows.
+FORMULA_BYTES, FORMULA_ROWS = 2**24, 16
 #: Rows whose median is taken off before squared distances are computed.
 MEDIAN_SAMPLE = 256
 
@@ -25,8 +24,9 @@ def not_real(name: str, dtype: object) -> str:
     return f"{name} must hold real numbers, got dtype {dtype}."
 
 
-def row_blocks(n_rows: int, n_columns: int, entries: int | None = None) -> Iterator[slice]:
-    """Cut the rows of an (n_rows, n_columns) array into blocks of about ``entries``; None for a few megabytes."""
-    step = max(_SMALLEST_BLOCK, (entries or _BLOCK_ENTRIES) // max(n_columns, 1))
-    for first in range(0, n_rows, step):
-        yield slice(first, min(first + step, n_rows))
+def row_blocks(
+    n_rows: int, n_columns: int, itemsize: int = 8, budget: int = BLOCK_BYTES, least: int = 1
+) -> list[slice]:
+    """Cut rows into slices whose (rows, n_columns) block stays within ``budget`` bytes, or has ``least`` rows."""
+    step = max(least, min(n_rows, budget // max(1, n_columns * itemsize)))
+    return [slice(begin, min(begin + step, n_rows)) for begin in range(0, n_rows, step)]

@@ -20,7 +20,7 @@ import numpy as np
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Kernel, Towards, checked, declares_parameters, register
-from kernelfields.numerics.parameters import is_number, overall_variance, positive, positive_or_rule, scale_or_auto
+from kernelfields.kernels.parameters import is_number, overall_variance, positive, positive_or_rule, scale_or_auto
 from kernelfields.numerics.sparse_rows import Rows
 
 # Orders of which the formula needs no Bessel functions; others of half-integers differ little from infinity.

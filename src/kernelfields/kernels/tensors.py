@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from kernelfields.kernels.rows import MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
+from kernelfields.kernels.rows import FORMULA_BYTES, FORMULA_ROWS, MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
 
 _HOST_ENTRIES = 2**21
 _DEVICE_ENTRIES = 2**26
@@ -43,9 +43,10 @@ def float32_products(precision: str = "ieee") -> Iterator[None]:
         torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = reduced
 
 
-def cut_rows(X: torch.Tensor, n_rows: int, n_columns: int = 1) -> Iterator[slice]:
+def cut_rows(X: torch.Tensor, n_rows: int, n_columns: int = 1) -> list[slice]:
     """Cut the rows of an (n_rows, n_columns) tensor into blocks that suit the device of X."""
-    return row_blocks(n_rows, n_columns, _HOST_ENTRIES if X.device.type == "cpu" else _DEVICE_ENTRIES)
+    entries = _HOST_ENTRIES if X.device.type == "cpu" else _DEVICE_ENTRIES
+    return row_blocks(n_rows, n_columns, budget=8 * entries, least=FORMULA_ROWS)
 
 
 def tensor_from(
@@ -131,7 +132,7 @@ def computed_on_host(
         return tensor_from(function(on_host(X), *others), X.device, X.dtype)
     right = on_host(Z)
     block = torch.empty((len(X), len(Z)), dtype=torch.promote_types(X.dtype, Z.dtype), device=X.device)
-    for rows in row_blocks(*block.shape):
+    for rows in row_blocks(len(X), len(Z), budget=FORMULA_BYTES, least=FORMULA_ROWS):
         block[rows] = tensor_from(function(on_host(X[rows]), right), X.device, block.dtype)
     return block
 

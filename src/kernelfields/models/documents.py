@@ -46,7 +46,7 @@ from kernelfields.solvers.loop import REASONS, Iteration, Solution
 #: The form of documents that this version writes.
 LAYOUT = 3
 # Parameters that may be functions: those are passed by name when a file is read.
-_FUNCTIONS = ("kernel", "base_measure")
+_FUNCTIONS = ("kernel",)
 # Parameters of edges in older files, with their names in a clique set.
 _EDGES_BEFORE = {"edge_kernel": "kernel", "edge_prior_variance": "prior_variance", "symmetric": "symmetric"}
 # Parameters of older files that some classes no longer have, with the values under which they change nothing.

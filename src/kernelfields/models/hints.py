@@ -170,6 +170,9 @@ ATTRIBUTES: Words = {
     "laplace": {
         "ExponentialFamilyDensity": "there is no posterior around a density: GridSearchCV judges its parameters"
     },
+    "sample": {
+        "ExponentialFamilyDensity": "keep points drawn from its base measure with a probability that rises with p / p0"
+    },
     "stream": {
         "SegmentCRF": "a segment is labelled as a whole, and may go on: predict whole sequences, or stream a ChainCRF"
     },

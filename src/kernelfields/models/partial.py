@@ -20,7 +20,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.data.partial_labels import informative
-from kernelfields.data.readers import InputReader
 from kernelfields.engines.engine import PackedData
 from kernelfields.models.expectations import LabelShares, check_expectations
 from kernelfields.numerics.registry import SETTINGS
@@ -36,7 +35,7 @@ class PartialLabels(BaseEstimator):
     ----------
     classes : list of labels or None
         All labels there are, where y may not show each of them; None for those that y names.
-    expectations : list of LabelShares and LabelledFeature
+    expectations : list of LabelShares
         Shares that labels are known to have, of all positions or of those where a feature is active.
     """
 
@@ -59,17 +58,17 @@ class PartialLabels(BaseEstimator):
         if self.expects_shares:
             check_expectations(self.expectations)
 
-    def criteria(self, data: PackedData, reader: InputReader, classes: np.ndarray) -> Criteria | CriteriaOfParts | None:
+    def criteria(self, data: PackedData, classes: np.ndarray) -> Criteria | CriteriaOfParts | None:
         """Return the expectations of data, None for none; ValueError if labels could be anything."""
         if data.lie_with is not None:
-            return CriteriaOfParts(self, reader, classes) if self.expects_shares else None
+            return CriteriaOfParts(self, classes) if self.expects_shares else None
         known = data.partial is None or bool(informative(data.partial).any())
         if not known and not self.expectations:
             raise ValueError(
                 "nothing is known of any label in y, so that all labels fit equally well: label some positions, or say "
                 "what is expected, as in partial_labels=PartialLabels(classes=[...], expectations=[LabelShares({...})])"
             )
-        expected = [part for shares in self.expectations for part in shares.on(data, reader, classes)]
+        expected = [part for shares in self.expectations for part in shares.on(data, classes)]
         return Criteria(expected, known) if expected else None
 
 
@@ -78,13 +77,12 @@ class CriteriaOfParts:
     """Criteria of data that are elsewhere, in parts which make their own; something is taken to be known of labels."""
 
     settings: PartialLabels
-    reader: InputReader
     classes: np.ndarray
     labelled: ClassVar[bool] = True
 
     def of(self, data: PackedData) -> Criteria:
         """Return the criteria of one part."""
-        asked = [shares.on(data, self.reader, self.classes, is_part=True) for shares in self.settings.expectations]
+        asked = [shares.on(data, self.classes, is_part=True) for shares in self.settings.expectations]
         return Criteria([part for own in asked for part in own])
 
 

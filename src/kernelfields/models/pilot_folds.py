@@ -6,7 +6,8 @@ seen in many items, not in many positions of one. So
 
     many items      one fold: a fifth of the positions that are drawn is held out
     fewer           four folds, each item held out once: items differ more than candidates do, and which of two
-                    candidates predicts a few items better says little about others
+                    candidates predicts a few items better says little about others. Of at most ten items there is a
+                    last round, with as many folds as items
     very few        fewer than 3 sequences are cut into pieces; of fewer than 5 graphs there are no folds, see
                     auto_parameters.py
 
@@ -37,6 +38,8 @@ _LEAST_ITEMS, _LEAST_SEQUENCES = 5, 3
 # Labels of one instance are less informative than as many labels of others.
 _LEAST_INSTANCES = 100
 _N_FOLDS = 4
+# Of so few items each is held out by itself in the last round.
+_FEW = 10
 _HELD_OUT = 0.2
 # A single fold has to hold out so many items or groups, and so many positions.
 _FIRM, _FIRM_POSITIONS = 40, 500
@@ -44,11 +47,14 @@ _FIRM, _FIRM_POSITIONS = 40, 500
 _PIECES, _LENGTH = 20, 100
 
 
-def pilot_folds(data: PackedData, most: int, groups: np.ndarray | None = None, *, once: bool = False) -> list[Parts]:
+def pilot_folds(
+    data: PackedData, most: int, groups: np.ndarray | None = None, *, once: bool = False, last: bool = False
+) -> list[Parts]:
     """Return parts to learn from, of about ``most`` positions, and parts to judge by; none where there is too little.
 
     Items of a second part with labels that the first does not have are left out. ``once`` makes one fold of few items,
-    too: fields that differ in the penalty of weights alone are told apart by few.
+    too: fields that differ in the penalty of weights alone are told apart by few. ``last`` makes the folds of the last
+    round, if there is one.
     """
     if data.lie_with is not None or data.n_positions < _LEAST_POSITIONS:
         return []
@@ -70,6 +76,8 @@ def pilot_folds(data: PackedData, most: int, groups: np.ndarray | None = None, *
     ends = np.cumsum(sizes)
     n_held = int(np.searchsorted(ends, _HELD_OUT * min(ends[-1], most / (1.0 - _HELD_OUT)), side="right"))
     firm = n_held >= _FIRM and ends[n_held - 1] >= _FIRM_POSITIONS
+    if last and not _N_FOLDS < len(rank) <= _FEW:
+        return []
     if firm or (once and n_held >= _LEAST_ITEMS):
         n_all = max(n_held + 1, int(np.searchsorted(ends, ends[n_held - 1] + most, side="right")))
         places = rank[units]
@@ -81,7 +89,7 @@ def pilot_folds(data: PackedData, most: int, groups: np.ndarray | None = None, *
         labels = [data.required_labels[data.offsets[i] : data.offsets[i + 1]] for i in by_unit.tolist()]
         bounds = np.cumsum(np.bincount(units))
         held = [np.concatenate(labels[begin:end]) for begin, end in pairwise([0, *bounds.tolist()])]
-        folds = spread_folds(held, min(_N_FOLDS, len(held)), random)
+        folds = spread_folds(held, len(held) if last else min(_N_FOLDS, len(held)), random)
         splits = [(np.flatnonzero(np.isin(units, own)), np.flatnonzero(np.isin(units, out))) for own, out in folds]
     parts = [(data.subset(own), _answerable(data.subset(own), data.subset(out))) for own, out in splits]
     return [(own, out) for own, out in parts if len(out.weights)]

@@ -1,10 +1,14 @@
-"""The log-loss of positions at its own best temperature: what settings are judged by on held-out data.
+"""The log-loss of positions at its own best temperature T: what settings are judged by on held-out data.
 
-    loss(T) = - (1 / W) sum_n w_n log ( sum_y q_n(y) p_n(y)^(1/T) / sum_y p_n(y)^(1/T) ),        the least over T
+    loss(T) = - (1 / W) sum_n w_n log ( sum_y q_n(y) p_n(y)^(1/T) / sum_y p_n(y)^(1/T) )
+    judged by loss(T), the least; where T > 1, by (loss(1) + loss(T)) / 2
 
 p_n are the marginals of position n and q_n what is known of its label: 1 for the right one, 0 for others.
 Evidence of neighbouring positions is correlated and a field adds it up, so that marginals of new items are often too
 certain. How much so says little about which field finds the right labels, and one number mends it (``calibrate``).
+But nobody has mended what a fit predicts at first: of fields that find the labels as well, as those of neighbouring
+prior variances do, the one that is not too certain is the better one. One that is not certain enough becomes so with
+all of the data, of which short fits see a part.
 The joint likelihood of a labelling, in which each label is predicted with the true one before it at hand, hardly
 notices what single positions are predicted by: on sleep stages it has the same value for fields that differ by four
 points of accuracy. Whether labels meet at all is its question (structure.py).
@@ -24,7 +28,7 @@ WIDEST = 100.0
 
 
 class PositionLoss(NamedTuple):
-    """The log-loss a position at the best temperature, that temperature, and the share of right labels."""
+    """The log-loss a position that settings are judged by, the best temperature, and the share of right labels."""
 
     loss: float
     temperature: float
@@ -45,4 +49,5 @@ def position_loss(marginals: np.ndarray, known: np.ndarray, weights: np.ndarray 
     reach = float(np.log(WIDEST))
     found = scipy.optimize.minimize_scalar(loss, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-6})
     right = likeliest == known if known.ndim == 1 else known[rows, likeliest] > -np.inf
-    return PositionLoss(float(found.fun), float(np.exp(found.x)), float(np.average(right, weights=weights)))
+    judged = float(found.fun) if found.x <= 0.0 else (loss(0.0) + float(found.fun)) / 2.0
+    return PositionLoss(judged, float(np.exp(found.x)), float(np.average(right, weights=weights)))

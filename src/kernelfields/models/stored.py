@@ -43,6 +43,10 @@ class StoredEstimator(AdvisedEstimator):
         check_is_fitted(self)
         write_document(path, self.kind, self.to_document())
 
+    def behind(self, transformer: object) -> Self:
+        """Return a copy that takes what a fitted transformer takes, as the last step of a pipeline does."""
+        raise TypeError(f"a {self.kind} does not make its inputs: ask it with pipeline[:-1].transform(X)")
+
     @classmethod
     def load(cls, path: PathLike, *, callables: Functions | None = None) -> Self:
         """Read a model of :meth:`save`; ``callables`` names functions of kernels, and others that are not data.

@@ -79,11 +79,6 @@ class LabelStream:
                 "a stream sees one position after the other, and this field sees means and ranges over 45 positions: "
                 "predict whole sequences, or fit with window=1"
             )
-        if not reader.by_position:
-            raise ValueError(
-                "a stream sees one position after the other, and what this field allows depends on whole sequences "
-                "(PrunedBy): predict whole sequences, or fit with a LabelDictionary"
-            )
         masks = field.spec.masks
         self._masks = resolve_constraints(None, classes) if masks is None else masks
         ends = [term for term in field.terms if isinstance(term.clique, EndCliques)]

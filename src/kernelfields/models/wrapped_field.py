@@ -5,17 +5,20 @@
     FieldSearchCV   the best of a search     compat.CRF       sklearn-crfsuite's names
 
 ``field_inside`` finds the field that answers for any model, through pipelines, searches and these classes, and X and y
-as that field takes them.
+as that field takes them. ``field_of`` makes one estimator of a fitted pipeline, which takes what the pipeline does.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.models.stored import StoredEstimator
 
 
 class WrappedField(BaseEstimator):
@@ -33,6 +36,12 @@ class WrappedField(BaseEstimator):
         """Return the fitted estimator; NotFittedError before a fit."""
         check_is_fitted(self)
         return vars(self)[self._inside]
+
+    def behind(self, transformer: Any) -> Self:
+        """Return a copy whose field takes what a fitted transformer takes, as the last step of a pipeline does."""
+        other = copy.copy(self)
+        vars(other)[self._inside] = field_of(self.fitted_inside()).behind(transformer)
+        return other
 
     def asked(self, X: object, y: object, labelled: bool) -> tuple[Any, Any, Any]:
         """Return the estimator that evaluations ask, with X and y as it takes them.
@@ -61,8 +70,37 @@ def opened(model: object, X: object) -> tuple[Any, Any]:
     """Return the estimator inside pipelines, searches and frozen estimators, and inputs as it takes them."""
     if isinstance(model, Pipeline):
         return opened(model[-1], model[:-1].transform(X) if len(model) > 1 else X)
-    inner = model.estimator if isinstance(model, FrozenEstimator) else getattr(model, "best_estimator_", None)
+    inner = _inner(model)
     return (model, X) if inner is None else opened(inner, X)
+
+
+def _inner(model: object) -> Any:
+    """Return the estimator inside a frozen one or a search, None for others."""
+    return model.estimator if isinstance(model, FrozenEstimator) else getattr(model, "best_estimator_", None)
+
+
+def field_of(model: object) -> Any:
+    """Return the estimator that answers for a fitted pipeline or search, with inputs as the pipeline takes them.
+
+    The last step of a pipeline answers questions that scikit-learn's Pipeline does not know, such as
+    ``predict_entities``, ``explain`` and ``save``, once its inputs are made by the steps before. Here it makes them
+    itself: ``field_of(pipeline).predict_entities(sentences)``. Other estimators are returned as they are.
+    """
+    if isinstance(model, Pipeline):
+        *before, (_, last) = [step for step in model.steps if step[1] not in (None, "passthrough")]
+        field = field_of(last)
+        if not before:
+            return field
+        return field.behind(Pipeline(before) if len(before) > 1 else before[0][1])
+    if not isinstance(model, WrappedField) and (inner := _inner(model)) is not None:
+        return field_of(inner)
+    if not isinstance(model, WrappedField | StoredEstimator):
+        raise TypeError(
+            "model must be a fitted estimator of kernelfields, or a pipeline or search that ends in one, got "
+            f"{model!r:.60}"
+        )
+    check_is_fitted(model)
+    return model
 
 
 def field_inside(model: object, X: object, y: object, *, labelled: bool = True) -> tuple[Any, Any, Any]:

@@ -121,20 +121,26 @@ class Datafit:
         """Return the same with the value of the data of this process."""
         return self.likelihood.evaluate(potentials)
 
-    def evaluate_along(self, potentials: Potentials, direction: Potentials) -> tuple[Evaluation | None, float]:
-        """Return the evaluation at some potentials, None where one is not finite, and the slope in a direction."""
-        evaluation, value, slope, finite = None, np.inf, np.inf, potentials.finite
+    def evaluate_along(
+        self, potentials: Potentials | None, direction: Potentials, furthest: float = 0.0
+    ) -> tuple[Evaluation | None, float, float]:
+        """Return the evaluation at some potentials, the slope in a direction, and the largest of all ``furthest``.
+
+        The evaluation is None where a potential is not finite, or where some process has none to evaluate.
+        """
+        evaluation, value, slope = None, np.inf, np.inf
+        finite = potentials is not None and potentials.finite
         if self.group.size > 1 and isinstance(self.likelihood, ExpectationLikelihood):
             # What is expected is added up on the way, by all processes or by none.
             finite = all(self.group.gathered(finite))
-        if finite:
+        if potentials is not None and finite:
             evaluation = self._evaluated(potentials)
             value, slope = evaluation.value, evaluation.residual.dot(direction)
-        value, slope = self.group.total(np.array([value, slope])).tolist() if self.group.size > 1 else (value, slope)
+        (value, slope), furthest = self.group.total_and_largest([value, slope], furthest)
         if evaluation is None or not np.isfinite(value):
-            return None, np.inf
+            return None, np.inf, furthest
         evaluation.value = value
-        return evaluation, slope
+        return evaluation, slope, furthest
 
     def largest(self, potentials: Potentials) -> float:
         """Return the largest absolute entry of potentials."""
@@ -341,13 +347,9 @@ class Datafit:
         design = self.designs[index]
         weights = self.likelihood.clique_weights(design)
         count = self.likelihood.family.correlated_cliques(design, len(weights))
-        curvature = self.group.total(design.start_curvature(count) if len(weights) else 0.0)
-        return curvature * self._mean_weight(weights)
-
-    def _mean_weight(self, weights: np.ndarray) -> float:
-        """Return the mean weight of the cliques of a term; zero where there are none."""
-        weight, count = self.group.total([float(weights.sum()), len(weights)])
-        return float(weight / count) if count else 0.0
+        own = design.start_curvature(count) if len(weights) else 0.0
+        curvature, weight, number = self.group.total([own, float(weights.sum()), len(weights)])
+        return curvature * (weight / number) if number else 0.0
 
     def curvature_diagonal(self, evaluation: Evaluation, index: int) -> np.ndarray | None:
         """Return sum_t z_tf^2 p (1 - p) for every coefficient of a term of sparse weights; None for other terms.
@@ -416,9 +418,10 @@ class Datafit:
         if not has_dense_features(design):
             return 0.0
         weights = self.likelihood.clique_weights(design)
-        if not worth_a_gram_matrix(self.group.total(len(weights)), *design.shape):
+        weight, number = self.group.total([float(weights.sum()), len(weights)])
+        if not worth_a_gram_matrix(number, *design.shape):
             return 0.0
-        return self._mean_weight(weights) * design.label_share / design.n_configurations
+        return weight / number * design.label_share / design.n_configurations
 
     def feature_gram(self, index: int) -> np.ndarray:
         """Return the lower half of about Z^T Z of a term with dense features, (r, r), from some of the rows."""

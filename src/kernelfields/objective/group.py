@@ -3,8 +3,9 @@
 Value, slope, gradient, Hessian products, curvature blocks and Gram matrices are sums over items. Where each process
 evaluates its own sum and receives the total, all of them can run the same solver on the same coefficients:
 
-    total(values)      the sum over all processes of a number, an array, or a list of arrays; None stays None
-    gathered(value)    the values of all processes, in the order of their data
+    total(values)                        the sum over all processes of a number, an array, or a list of these
+    total_and_largest(values, number)    sums, and the largest of a number of each, in one exchange
+    gathered(value)                      the values of all processes, in the order of their data
 
 A process by itself, :data:`ALONE`, is a group of one. Those of several are engines/together/collective.py. Every
 process has to ask the same questions in the same order.
@@ -34,9 +35,16 @@ class Group:
         """Return the values of all processes, the first one's first."""
         return [value]
 
-    def largest(self, value: float) -> float:
+    def total_and_largest(self, values: list, number: float) -> tuple[list, float]:
+        """Return the sums of some values over all processes, and the largest of their numbers."""
+        numbers = np.zeros(self.size)
+        numbers[self.rank] = number
+        *sums, numbers = self.total([*values, numbers])
+        return sums, float(numbers.max())
+
+    def largest(self, number: float) -> float:
         """Return the largest of the numbers of all processes."""
-        return max(self.gathered(value))
+        return self.total_and_largest([], number)[1]
 
     def joined(self, rows: np.ndarray) -> np.ndarray:
         """Return the rows of all data, those of the first process first."""
@@ -53,6 +61,10 @@ class Group:
 
     def reached(self, theta: np.ndarray) -> None:
         """Take note of the coefficients after an iteration of a solver."""
+
+    def passed_on(self, number: int) -> int:
+        """Return a number that the first process has sent to all of them, the last one or this."""
+        return number
 
     def same_random(self, random: np.random.Generator) -> Any:
         """Return a generator of random numbers that draws the same ones in every process."""

@@ -128,21 +128,28 @@ class AnyLine:
         self.origin = point
         self.direction = direction.theta
         self.slope = dot(point.gradient, direction.theta)
-        self._last: tuple[float, Trial] | None = None
+        #: The last step, the trial there and its slope; None where that was not finite.
+        self._last: tuple[float, Trial, float] | None = None
 
     @property
     def reach(self) -> float:
         """How far a first trial should go."""
         raise NotImplementedError
 
+    def _try(self, step: float) -> None:
+        """Keep the trial at a step, and its slope, if they are finite."""
+        raise NotImplementedError
+
     def __call__(self, step: float) -> tuple[float, float]:
         """Return value and slope at a step."""
-        raise NotImplementedError
+        if self._last is None or self._last[0] != step:
+            self._last = None
+            self._try(step)
+        return (np.inf, np.inf) if self._last is None else (self._last[1].value, self._last[2])
 
     def point(self, step: float) -> Point:
         """Return the point at a step, with its gradient."""
-        if self._last is None or self._last[0] != step:
-            self(step)
+        self(step)
         if self._last is None:
             raise ValueError(f"the objective is not finite at step {step!r}")
         trial, self._last = self._last[1], None
@@ -163,28 +170,31 @@ class Line(AnyLine):
             0.5 * dot(direction.theta, scaled),
         )
 
-    @property
+    @cached_property
     def reach(self) -> float:
         """The step that moves a potential by a hundred nats, as far as a first trial should go.
 
-        Beyond some five hundred, probabilities underflow and inference in logarithms is far slower.
+        Beyond some five hundred, probabilities underflow and inference in logarithms is far slower. Processes learn it
+        with the trial at step one, which most searches begin with: they make it unless a potential here moves too far.
         """
-        furthest = self.posterior.datafit.largest(self._potentials)
+        furthest = self._tried(1.0, self._potentials.largest)
         return FAR / furthest if furthest > 0 else np.inf
 
-    def __call__(self, step: float) -> tuple[float, float]:
-        """Return value and slope at a step."""
-        self._last = None
-        potentials = self.origin.potentials.moved(step, self._potentials)
-        evaluation, slope = self.posterior.datafit.evaluate_along(potentials, self._potentials)
-        if evaluation is None:
-            return np.inf, np.inf
-        constant, linear, quadratic = self.prior
-        value = evaluation.value + constant + step * (linear + step * quadratic)
-        slope += linear + 2.0 * step * quadratic
-        theta = self.origin.theta + step * self.direction
-        self._last = (step, Trial(theta, value, potentials, evaluation))
-        return value, slope
+    def _try(self, step: float) -> None:
+        """Keep the trial at a step, and its slope, if they are finite."""
+        self._tried(step, 0.0)
+
+    def _tried(self, step: float, furthest: float) -> float:
+        """Do the same unless a potential moves too far, by ``furthest``; return how far those of all processes move."""
+        potentials = None if furthest > FAR else self.origin.potentials.moved(step, self._potentials)
+        evaluation, slope, furthest = self.posterior.datafit.evaluate_along(potentials, self._potentials, furthest)
+        if evaluation is not None:
+            constant, linear, quadratic = self.prior
+            value = evaluation.value + constant + step * (linear + step * quadratic)
+            theta = self.origin.theta + step * self.direction
+            trial = Trial(theta, value, potentials, evaluation)
+            self._last = (step, trial, slope + linear + 2.0 * step * quadratic)
+        return furthest
 
 
 class FusedLine(AnyLine):
@@ -198,14 +208,11 @@ class FusedLine(AnyLine):
         furthest = self.posterior.largest_potential(self.direction)
         return FAR / furthest if furthest > 0 else np.inf
 
-    def __call__(self, step: float) -> tuple[float, float]:
-        """Return value and slope at a step."""
-        self._last = None
+    def _try(self, step: float) -> None:
+        """Keep the trial at a step, and its slope, if they are finite."""
         trial = self.posterior.trial(self.origin.theta + step * self.direction)
-        if trial is None or trial.gradient is None:
-            return np.inf, np.inf
-        self._last = (step, trial)
-        return trial.value, dot(trial.gradient, self.direction)
+        if trial is not None and trial.gradient is not None:
+            self._last = (step, trial, dot(trial.gradient, self.direction))
 
 
 # Curvature that a coordinate is taken to have at least, as a share of the mean: without a prior it may vanish.

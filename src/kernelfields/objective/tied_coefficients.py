@@ -20,10 +20,11 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.basis.orbits import moved_rows, pivot_permutations, symmetric_frame
-from kernelfields.basis.subspace import ConstantSubspace, PivotSubspace, Subspace, row_blocks
+from kernelfields.basis.subspace import ConstantSubspace, PivotSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.ties import moved_labellings, orbits_of
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.sparse_rows import Rows
 
 

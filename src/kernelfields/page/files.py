@@ -48,7 +48,7 @@ def open_file(
     blind : with ``output``, begin without the labels of ``path``
     options : those of the format: label, sequence, separator and so on
     """
-    kind = _format(path) if format == "auto" else format
+    kind = document_format(path) or format_of(path, "--format") if format == "auto" else format
     if kind == "text" and output is None:
         output = str(Path(path).with_suffix(".conll"))
     if output is not None and Path(output).exists() and Path(output) != Path(path):
@@ -64,8 +64,8 @@ def open_file(
     return replace(opened, path=Path(output), content=b"", y=None if blind else opened.y)
 
 
-def _format(path: str) -> str:
-    """Return the format of a file by its name, and by the lines of texts."""
+def document_format(path: str) -> str | None:
+    """Return the format of texts or time lines that a file has by its name, and by its lines; None for sequences."""
     place = Path(path)
     if place.is_dir():
         endings = {each.suffix.lower() for each in place.iterdir()}
@@ -77,7 +77,7 @@ def _format(path: str) -> str:
     if place.suffix.lower() in (".txt", "") and place.exists() and not _in_columns(place.read_bytes()):
         return "text"
     named = annotation_format_of(path)
-    return format_of(path, "--format") if named is None or _READERS[named] is SequenceLabelFile else named
+    return None if named is None or _READERS[named] is SequenceLabelFile else named
 
 
 def _in_columns(content: bytes) -> bool:

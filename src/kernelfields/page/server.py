@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import BaseEstimator
 
 from kernelfields.numerics.containers import n_rows_of
+from kernelfields.page.changes import Conflict
 from kernelfields.page.journal import JournalError
-from kernelfields.page.session import Conflict, LabellingSession
+from kernelfields.page.session import LabellingSession
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -381,10 +381,8 @@ class Contribution(Result):
     """One term of a difference of scores.
 
     ``kind`` is "feature", "transition" (without inputs), "constant" (of a label), "kernel" (a whole clique set) or
-    "rule" (a labelling is forbidden: the amount is infinite). The ``parts`` of a kernel's contribution are "training"
-    (what a training input contributed), with the "rest" of them summed up, or "similar" (a training input nearby,
-    without an amount); of a segment "position". Segments also have "duration".
-    ``value`` is the value of the feature, or of the kernel.
+    "rule" (a labelling is forbidden: the amount is infinite). The ``parts`` of a kernel's contribution are "similar"
+    (a training input nearby, without an amount). ``value`` is the value of the feature, or of the kernel.
     """
 
     kind: str
@@ -397,7 +395,7 @@ class Contribution(Result):
     @property
     def words(self) -> str:
         """The name, with the value where it is not one."""
-        if self.kind in ("training", "similar"):
+        if self.kind == "similar":
             return f"{self.name} (kernel value {self.value:.4g})"
         return self.name if self.value is None or self.value == 1.0 else f"{self.name} (value {self.value:.4g})"
 
@@ -411,8 +409,7 @@ class Contribution(Result):
 class PositionExplanation(Result):
     """One position: its label and the other one, their marginal probabilities, and the terms of the difference.
 
-    ``contributions`` come in falling order; ``more`` features that are not listed add up to ``more_amount``. A segment
-    reaches from ``position`` to before ``end``, and its probabilities are means over its positions.
+    ``contributions`` come in falling order; ``more`` features that are not listed add up to ``more_amount``.
     """
 
     position: int
@@ -425,21 +422,13 @@ class PositionExplanation(Result):
     contributions: tuple[Contribution, ...]
     more: int = 0
     more_amount: float = 0.0
-    end: int | None = None
 
     @property
     def heading(self) -> str:
         """Position, labels, probabilities and difference in one line."""
         token = "" if self.token is None else f" {self.token!r}"
         sides = f"{self.label} ({self.probability:.3f}) over {self.other} ({self.other_probability:.3f})"
-        return f"{self._place}{token}: {sides}, {signed(self.difference)}"
-
-    @property
-    def _place(self) -> str:
-        if self.end is None:
-            return str(self.position)
-        last = self.end - 1
-        return f"position {last}" if last == self.position else f"positions {self.position} to {last}"
+        return f"{self.position}{token}: {sides}, {signed(self.difference)}"
 
     def table(self, largest: float = 1.0) -> Table:
         """Return the terms as a list, shaded by their share of ``largest``."""
@@ -471,7 +460,7 @@ class _ShadedTokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation(Shown):
-    """The explanations of all positions, or segments, of one sequence."""
+    """The explanations of all positions of one sequence."""
 
     positions: tuple[PositionExplanation, ...]
 
@@ -494,24 +483,3 @@ class Explanation(Shown):
             for position in self.positions
             for contribution in position.contributions
         ]
-
-
-def filled_labels(rows: Sequence[tuple], n_known: int, nouns: tuple[str, str]) -> Table:
-    """Return a table of labels that were filled in; rows are in the order of its columns.
-
-    sequence   position   token   known        label   probability
-    3          1          run                  NOUN    0.512
-    0          4          saw     NOUN, VERB   VERB    0.934
-    """
-    heading = f"{counted(len(rows), 'label')} filled in, {n_known:,} known"
-    columns = (*nouns, "token", "known", "label", "probability")
-    optional = ("", "token", "known")
-    return Table(columns, rows, heading, range(1, 5), {"probability": ".3f"}, longest=30, optional=optional)
-
-
-def words_for(weights: Sequence[float], labels: Sequence[object]) -> str:
-    """Return what is known of a label: the possible ones, with weights if these differ; empty if all are alike."""
-    possible = [(label, weight) for label, weight in zip(labels, weights, strict=True) if weight > 0]
-    if len({weight for _, weight in possible}) > 1:
-        return ", ".join(f"{label} {weight:.3g}" for label, weight in possible)
-    return "" if len(possible) == len(labels) else ", ".join(str(label) for label, _ in possible)

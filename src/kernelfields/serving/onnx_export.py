@@ -84,7 +84,7 @@ def _chain(model: BaseEstimator | ChainModel | str | os.PathLike[str]) -> ChainM
 
     from kernelfields.models.wrapped_field import WrappedField, opened
 
-    if isinstance(model, Pipeline):  # ONNX does not have what makes its features
+    if isinstance(model, Pipeline):  # ONNX does not have the steps before
         model = model[-1]
     model, _ = opened(model, None)
     while isinstance(model, WrappedField) and type(model).__name__ not in _OWN_PROBABILITIES:
@@ -93,7 +93,8 @@ def _chain(model: BaseEstimator | ChainModel | str | os.PathLike[str]) -> ChainM
     if kind not in SERVED:
         raise ServingError(f"a {kind} cannot be exported to ONNX: {', '.join(SERVED)} can")
     check_is_fitted(model, msg="this %(name)s is not fitted yet: call fit before it is exported")
-    return chain_of(kind, model.to_document())
+    # Neither has it what makes features of words: load_chain(path).inputs.encoded(words) does.
+    return chain_of(kind, {**model.to_document(), "features": ()})
 
 
 class _Export:

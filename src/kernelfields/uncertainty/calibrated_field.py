@@ -154,7 +154,7 @@ class CalibratedField(WrappedField, StoredEstimator):
     ----------
     estimator : a fitted estimator of labels, or a pipeline that ends in one
     method : "temperature" or "isotonic", default "temperature"
-    scheme : how labels write entities, as in :meth:`ChainCRF.predict_entities`
+    scheme : how labels write entities, as in :meth:`kernelfields.ChainCRF.predict_entities`
 
     Attributes
     ----------

@@ -117,7 +117,7 @@ def feature_names(s: Subject) -> None:
 def empty_item(s: Subject) -> None:
     """Predict an item without positions between others."""
     if s.rows:
-        raise Inexpressible("a row has inputs")
+        raise Inexpressible("a row cannot be empty")
     if s.name == "FrameCRF":
         raise Inexpressible("a sequence without rows is not in the table")
     nothing = replace(s.new[0], x=s.new[0].x[:0], labels=[], edges=np.zeros((0, 2), dtype=np.int64))

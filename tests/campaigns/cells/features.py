@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from tests.campaigns.cells.subjects import Subject
 
 Cell = Callable[[Subject], None]
+#: How the names of rows end that are asked of words.
+OF_WORDS = ", of words"
 
 
 @dataclass(frozen=True)

@@ -179,11 +179,6 @@ def label_errors(s: Subject) -> None:
 @feature(_QUESTIONS, "sample")
 def sample(s: Subject) -> None:
     """Compare the shares of labels in many draws."""
-    if isinstance(s, Points):
-        points, density, widths = grid(s.model)
-        drawn = s.model.sample(_DRAWS, random_state=0)[:, 0]
-        close(drawn.mean(), (points * density * widths).sum(), 0.1, "mean of draws")
-        return
     drawn = s.model.sample(s.X_new, n_samples=_DRAWS, random_state=0)
     if isinstance(s, Frames):
         drawn = [np.array(rows).T for rows in s.split(np.asarray(drawn))]
@@ -243,22 +238,6 @@ def gaps(s: Subject) -> tuple[list[list], list[np.ndarray]]:
     return known, allowed
 
 
-@feature(_QUESTIONS, "filled")
-def filled(s: Subject) -> None:
-    """Compare the table of labels that were filled in."""
-    known, allowed = gaps(s)
-    table = s.model.filled(s.X_new, s.known(known))
-    expected = sorted(
-        (s.law(s.model, item).weighted(own).marginals[t].max() if not s.jointly else None)
-        for item, own, row in zip(s.new, allowed, known, strict=True)
-        for t, label in enumerate(row)
-        if label is None and not s.jointly
-    )
-    check(len(table) == sum(label is None for row in known for label in row), "number of labels that were filled in")
-    if not s.jointly:
-        close([row["probability"] for row in table.to_rows()], expected, words="probabilities")
-
-
 @feature(_QUESTIONS, "known=")
 def known(s: Subject) -> None:
     """Compare the probabilities of labels given those of every other position."""
@@ -299,8 +278,7 @@ def explain(s: Subject) -> None:
     law, numbers = s.law(s.model, item), s.numbers(item.labels)
     for place in explanation.positions:
         other = list(numbers)
-        last = place.position + 1 if place.end is None else place.end
-        other[place.position : last] = s.numbers([place.other]) * (last - place.position)
+        other[place.position] = s.numbers([place.other])[0]
         expected = law.log_probability(numbers) - law.log_probability(other)
         total = sum(part.amount for part in place.contributions) + place.more_amount
         close(place.difference, expected, words="difference")
@@ -347,6 +325,8 @@ def stream(s: Subject) -> None:
     for t in range(len(item.x)):
         stream.push(x[t : t + 1])
     close(stream.end().marginals, law.marginals, words="marginals of a stream")
+    if s.of_words:  # whose features see the words that follow
+        return
     late = s.model.stream(lag=0)
     first = late.push(x[:1]).marginals
     begin = s.law(s.model, replace(item, x=item.x[:1], labels=item.labels[:1]))

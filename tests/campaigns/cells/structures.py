@@ -8,23 +8,20 @@ from typing import Any
 import numpy as np
 
 from kernelfields import (
-    ChainCRF,
     Constraints,
     EdgeCliques,
     EndCliques,
     LabelDictionary,
     LabelNgrams,
-    LabelSymmetry,
     NodeCliques,
-    PrunedBy,
     SkipCliques,
     StartCliques,
 )
-from kernelfields.data import OrderCliques
+from kernelfields.data import LabelSymmetry, OrderCliques
 from kernelfields.kernels import RBF
 from tests.campaigns.cells.data_forms import agree
 from tests.campaigns.cells.features import feature
-from tests.campaigns.cells.subjects import TIGHT, Annotated, Item, Subject
+from tests.campaigns.cells.subjects import Annotated, Item, Subject
 from tests.campaigns.cells.verdicts import Inexpressible, close
 
 _STRUCTURES = "structures"
@@ -79,16 +76,6 @@ def allowed(s: Subject) -> None:
     for item, table in zip(new, s.marginals(model, s.pack(new)), strict=True):
         limits = np.array([[label in seen[word] for label in s.classes] for word in item.x[:, 0].tolist()])
         close(table, s.law(model, item).weighted(limits).marginals, words="marginals")
-
-
-@feature(_STRUCTURES, "allowed: PrunedBy")
-def pruned(s: Subject) -> None:
-    """Prune by the field itself at a threshold that keeps every label."""
-    coarse = ChainCRF(**TIGHT)
-    if not (s.rows or s.name == "SequenceClassifier"):
-        coarse.fit([item.x for item in s.items], [item.labels for item in s.items])
-    model = s.fit(allowed=PrunedBy(coarse, threshold=1e-12))
-    agree(s, model)
 
 
 def _with(s: Subject, *more: Any) -> Any:

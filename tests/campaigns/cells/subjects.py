@@ -110,6 +110,8 @@ class Subject:
     #: Whether items are rows of one table, and whether fits need labels.
     rows: ClassVar[bool] = False
     labelled: ClassVar[bool] = True
+    #: Whether inputs are words.
+    of_words: ClassVar[bool] = False
     n_items: ClassVar[int] = 14
     #: The method that gives the probabilities of labels.
     probabilities: ClassVar[str] = "predict_marginals"

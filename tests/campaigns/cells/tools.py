@@ -224,7 +224,7 @@ def onnx(s: Subject) -> None:
         s.field(s.model).save(path.with_suffix(".model"))
         inputs = load_chain(path.with_suffix(".model")).inputs
     item = s.new[2]
-    seen = item.x if s.name != "compat.CRF" else s.one(item)
+    seen = s.one(item) if s.of_words or s.name == "compat.CRF" else item.x
     names = [entry.name for entry in session.get_outputs()]
     outputs = dict(zip(names, session.run(None, inputs.encoded(seen)), strict=True))
     close(outputs["marginals"], s.marginals(s.model)[2], 1e-6, "marginals")

@@ -164,28 +164,12 @@ def check_answers(tally: Tally, drawn: Drawn, asked: Asked, random: np.random.Ge
     given = [whole.given(part) for whole, part in zip(wholes, logs, strict=True)]
     known = drawn.known_of(entries)
     Asked(tally, drawn, drawn.new, known, given).all(random)
-    with tally.asking("filled"):
-        check_filled(tally, drawn, asked.X, known, logs, given, asked.near)
     with tally.asking("score"):
         check_score(tally, drawn, asked, random)
     with tally.asking("explain"):
         check_explanations(tally, drawn, wholes, asked.near, random)
     with tally.asking("saved model"):
         check_saved(tally, drawn, asked, random)
-
-
-def check_filled(tally: Tally, drawn: Drawn, X: Any, known: Any, logs: Any, given: Any, near: float) -> None:
-    """Compare the table of labels that were filled in."""
-    table = drawn.model.filled(X, known)
-    predicted = drawn.numbers_of(drawn.model.predict(X, known=known))
-    expected = []
-    for own, part, whole in zip(predicted, logs, given, strict=True):
-        chances = whole.marginals[np.arange(len(own)), own]
-        expected += chances[(part > -np.inf).sum(axis=1) > 1].tolist()
-    found = [row["probability"] for row in table.to_rows()]
-    tally.near("filled labels", found, np.sort(expected), near)
-    n_known = sum(map(len, predicted)) - len(expected)
-    tally.check("number of known labels", table.caption.endswith(f" {n_known:,} known"), table.caption)
 
 
 def check_score(tally: Tally, drawn: Drawn, asked: Asked, random: np.random.Generator) -> None:

@@ -1,4 +1,4 @@
-"""ChainCRF and RingCRF, drawn: cliques of any reach, constraints, dictionaries, pruning, forms of inputs and labels."""
+"""ChainCRF and RingCRF, drawn: cliques of any reach, constraints, dictionaries, forms of inputs and labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from kernelfields import (
     LabelNgrams,
     NodeCliques,
     PartialLabels,
-    PrunedBy,
     RingCRF,
     SkipCliques,
     SoftTargets,
@@ -46,7 +45,7 @@ from tests.oracles.labellings import all_labellings
 
 
 class Chain(Drawn):
-    """ChainCRF or RingCRF: neighbours, skips, n-grams, constraints, dictionaries, pruning, all forms of inputs."""
+    """ChainCRF or RingCRF: neighbours, skips, n-grams, constraints, dictionaries, all forms of inputs."""
 
     def __init__(self, random: np.random.Generator, ring: bool = False, plain: bool = False):
         self.ring = ring
@@ -55,7 +54,7 @@ class Chain(Drawn):
         self.form = str(random.choice(["array", "csr", "dicts", "strings"], p=[0.55, 0.15, 0.2, 0.1]))
         self.width = int(random.integers(1, 3))
         self.lists = self._draw_lists(random, n_labels)
-        self.rule = None if plain else random.choice([None, "dictionary", "pruned"], p=[0.5, 0.3, 0.2])
+        self.rule = None if plain else random.choice([None, "dictionary"], p=[0.6, 0.4])
         self.masks = {"edge": set(), "start": set(), "end": set(), "label": set()}
         self.rings = ring
         longest = LONGEST[n_labels]
@@ -76,7 +75,7 @@ class Chain(Drawn):
         way = "full" if plain else self._draw_way(random)
         self._draw_targets(random, truths, way in ("partial", "asked"))
         settings = self._draw_cliques(random, neighbours_only=way == "soft")
-        if way == "soft" and (self.ring or self.extra is not None or self.rule == "pruned"):
+        if way == "soft" and (self.ring or self.extra is not None):
             raise Redraw
         settings["partial_labels"] = self._partial_settings(random, way)
         self._draw_allowed(random)
@@ -223,13 +222,6 @@ class Chain(Drawn):
                 self.entries = {word: [int(random.integers(self.n_labels))]}
             entries = {word: [self.classes[number] for number in own] for word, own in self.entries.items()}
             self.allowed = LabelDictionary(feature, min_count=self.least, unknown=unknown, entries=entries or None)
-        elif self.rule == "pruned":
-            self.rule = None
-            self._check_targets()  # the coarse field is fitted to them as well
-            self.rule = "pruned"
-            self.coarse = _Coarse(random, self)
-            threshold = float(random.choice([0.02, 0.2]))
-            self.allowed = PrunedBy(self.coarse.model, threshold=threshold)
 
     def _dictionary(self) -> tuple[dict, list[int]]:
         """Return the labels of known words, and of others, as a dictionary learns them from the data of the fit."""
@@ -261,8 +253,6 @@ class Chain(Drawn):
         if self.rule == "dictionary":
             known, unknown = self._dictionary()
             return [known.get(word, unknown) for word in self.words(item)]
-        if self.rule == "pruned":
-            return self.coarse.kept(item, self.allowed.threshold)
         return [list(range(self.n_labels))] * self.length(item)
 
     def base(self, labellings: np.ndarray, item: Any, target: Target | None, ended: bool = True) -> np.ndarray:
@@ -436,7 +426,7 @@ class Chain(Drawn):
     @property
     def streams(self) -> bool:
         """Whether the field labels streams."""
-        return not self.ring and self.neighbours_only and self.rule != "pruned"
+        return not self.ring and self.neighbours_only
 
     servable = streams
 
@@ -487,39 +477,3 @@ def chain_rows(
         seen = np.array([seen[places[-1]] for places in members]).reshape(len(members), seen.shape[1])
         rows.append(rows_of(plain, labellings, members, seen, drawn.n_labels))
     return rows
-
-
-class _Coarse(Chain):
-    """A coarse field of the same data, whose improbable labels are pruned."""
-
-    def __init__(self, random: np.random.Generator, fine: Chain):
-        self.__dict__.update({name: value for name, value in fine.__dict__.items() if name != "allowed"})
-        self.rule, self.weights = None, None
-        self.masks = (
-            fine.masks if random.random() < 0.5 else {"edge": set(), "start": set(), "end": set(), "label": set()}
-        )
-        pairs = [(self.classes[a], self.classes[b]) for a, b in sorted(self.masks["edge"])]
-        parts: dict = {name: [self.classes[label] for label in sorted(self.masks[name])] for name in ("start", "end")}
-        parts |= {"transitions": pairs, "labels": [self.classes[label] for label in sorted(self.masks["label"])]}
-        settings: dict = {"max_iter": 3, "scale": False, "n_jobs": 1, "random_state": 0, "tol": 1e-6}
-        settings["partial_labels"] = PartialLabels(classes=self.classes)
-        estimator = ChainCRF("linear", constraints=parts, prior_variance=1.0, **settings)
-        if random.random() < 0.3:
-            cliques = [NodeCliques("linear"), EdgeCliques(), OrderCliques(order=2)]
-            estimator.set_params(cliques=cliques)
-        if fine.ring:
-            estimator = RingCRF(**estimator.get_params(deep=False))
-        self._fit(estimator, self._given("partial"))
-
-    def kept(self, item: Any, threshold: float) -> list[list[int]]:
-        """Return the labels that are kept at each position."""
-        whole = self.enumerated(item)
-        if not whole.possible:
-            raise Redraw
-        values = whole.marginals
-        if np.any(np.abs(values - threshold) < 1e-9):
-            raise Redraw
-        kept = (values >= threshold) | (values == values.max(axis=1, keepdims=True))
-        # The best labelling of the coarse field is always among those kept.
-        kept[np.arange(len(kept)), whole.labellings[whole.scores.argmax()]] = True
-        return [np.flatnonzero(own).tolist() for own in kept]

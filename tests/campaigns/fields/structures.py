@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from kernelfields import (
-    DurationCliques,
     EdgeCliques,
     GraphCRF,
     GraphFactors,
@@ -20,6 +19,7 @@ from kernelfields import (
     SegmentCRF,
     SoftTargets,
 )
+from kernelfields.data import DurationCliques
 from kernelfields.estimators import LabelShares
 from tests.campaigns.fields.drawn import (
     NAMES,
@@ -44,6 +44,7 @@ class Segments(Drawn):
     """SegmentCRF: segments of a longest duration, with durations, repeats and constraints."""
 
     decodes = "viterbi"
+    lacks = ("explain",)
 
     def __init__(self, random: np.random.Generator):
         names = NAMES[random.integers(len(NAMES))]
@@ -200,16 +201,6 @@ class Segments(Drawn):
 
     def log_probability(self, whole: Enumerated, labels: np.ndarray) -> float:
         return self._log_of(whole, self.runs(labels))
-
-    def compared(self, whole: Enumerated, labels: np.ndarray, position: Any) -> tuple[float, float]:
-        other, kept = self.classes.index(position.other), self.runs(labels)
-        if self.repeats:
-            rival = tuple((a, b, other if a == position.position else label) for a, b, label in kept)
-        else:
-            changed = labels.copy()
-            changed[position.position : position.end] = other
-            rival = self.runs(changed)
-        return self._log_of(whole, kept), self._log_of(whole, rival)
 
 
 def _positions(cuts: tuple) -> list[int]:

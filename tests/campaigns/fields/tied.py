@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields import ChainCRF, EdgeCliques, LabelSymmetry, RingCRF
+from kernelfields import ChainCRF, EdgeCliques, RingCRF
+from kernelfields.data import LabelSymmetry
 from kernelfields.kernels import RBF, Linear, Polynomial
 from tests.campaigns.fields.chains import Chain
 from tests.campaigns.fields.drawn import LONGEST, NAMES, Redraw, sides_of, windowed

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kernelfields.engines.dask.collections import is_delayed
 from kernelfields.engines.dask.launch import launch
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample, Threads
@@ -74,6 +73,8 @@ class Dask(Engine):
         n_threads = max(1, (os.cpu_count() or 1) // n_devices)
         options: dict[str, Any] = {"nthreads": n_threads, "memory_limit": 0, "dashboard": False}
         options["silence_logs"] = logging.WARNING
+        # Dask looks at the stacks of its threads every 10 ms, and takes Python's lock for it.
+        options["config"] = {"distributed": {"worker": {"profile": {"enabled": False}}}}
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         seen = [visible[number] if any(visible) and device != "cpu" else str(number) for number in range(n_devices)]
         specs = {
@@ -161,7 +162,9 @@ class Dask(Engine):
 
 def _computed(client: Client, value: Any, address: str) -> Any:
     """Return a partition as a future, made by a worker where it is not made yet; None stays None."""
-    if not is_delayed(value):
+    import dask
+
+    if not dask.is_dask_collection(value):
         return value
     return client.compute(value, workers=[address], allow_other_workers=True)
 

@@ -88,19 +88,17 @@ def open_meeting(name: str, host: str) -> int:
     return store.port
 
 
-def look(name: str, seen: int, solver: int) -> tuple[list[Any], dict[int, np.ndarray]]:
-    """Return the reports of a program since some number of them, and where its solvers are since some number."""
+def talk(name: str, seen: int, wish: str, solver: int) -> tuple[list[Any], dict[int, np.ndarray]]:
+    """Tell a program that some of its reports were seen, and what is wanted of it; return the others.
+
+    With them comes where its solvers are, from some number on.
+    """
     run = _RUNS.get(name)
     if run is None or run.collective is None:
         return [], {}
-    known = dict(run.collective.journal.known)
+    run.answered, run.wish = seen, wish or run.wish
+    known = dict(run.collective.known)
     return run.reports[seen:], {number: theta for number, theta in known.items() if number >= solver}
-
-
-def answer(name: str, seen: int, wish: str) -> None:
-    """Tell a program that its reports were seen, and what is wanted of it."""
-    if (run := _RUNS.get(name)) is not None:
-        run.answered, run.wish = seen, wish or run.wish
 
 
 def leave(name: str) -> None:
@@ -125,7 +123,7 @@ def take_part(
     """Run a program in this process, one of several; return what the first of them returns, Lost where one has gone."""
     from torch import distributed
 
-    from kernelfields.engines.together.collective import LONGEST_START, Collective, Journal, Parted, joined
+    from kernelfields.engines.together.collective import LONGEST_START, Collective, Parted, joined
 
     if not _BUSY.acquire(timeout=LONGEST_START):
         raise RuntimeError("this process takes part in another fit: workers need a process each, and a fit at a time")
@@ -133,10 +131,13 @@ def take_part(
         store = distributed.TCPStore(hosts[0], port, is_master=False, timeout=timedelta(seconds=_LONGEST_CONNECTION))
         store.set_timeout(timedelta(seconds=LONGEST_START))
         device = engine.resolved_device() if isinstance(engine, Torch) else None
-        group = Collective(store, rank, len(hosts), device=device, host=hosts[rank], journal=Journal(starts))
-        run = _RUNS.setdefault(name, Run())
-        run.collective = group
+        group = Collective(store, rank, len(hosts), device=device, host=hosts[rank], known=starts)
         with joined(group):
+            # The first process has been in it since it opened the meeting, unless it was told to leave meanwhile.
+            run = _RUNS.get(name) if rank == 0 else _RUNS.setdefault(name, Run())
+            if run is None:
+                raise Parted("the fit was left")
+            run.collective = group
             result = program(run, *part)
         return result if rank == 0 else None
     except (Parted, distributed.DistNetworkError) as error:
@@ -312,14 +313,17 @@ class _Attempt:
         return results[0]
 
     def _pass_on(self) -> None:
-        """Show new reports, and tell the program what is wanted of it."""
-        reports, starts = self._ask(look, self.name, self.n_reports, max(self.starts, default=0))
-        self.starts.update(starts)
-        for report in reports:
-            self.n_reports += 1
-            self._wish = self.watch(report) or self._wish
-        if reports or self._wish:
-            self._ask(answer, self.name, self.n_reports, self._wish)
+        """Show new reports, and tell the program what is wanted of it: at once if it waits for that."""
+        reports: list[Any] = [None]
+        while reports:
+            solver = max(self.starts, default=0)
+            reports, starts = self._ask(talk, self.name, self.n_reports, self._wish, solver)
+            self.starts.update(starts)
+            for report in reports:
+                self.n_reports += 1
+                self._wish = self.watch(report) or self._wish
+            if not self._waits:
+                break
 
     def _raise_error(self) -> NoReturn:
         """Raise the error of the program; Lost where there is none but that of a worker that has gone."""

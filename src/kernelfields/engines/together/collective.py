@@ -3,14 +3,15 @@
     total, gathered            the sums and lists of objective/group.py: gloo, NCCL for sums where every process has
                                a device of its own
     start, reached             coefficients of each solver that has run, so that a fit begins where it was
+    passed_on                  a number of the first process for all others, with the next sum
     close                      leave the group; whoever waits for this process gets an error at once
 
 Every process runs the same program on the same coefficients. All of them receive the same bits of a sum, and what
-follows is computed from these alone, so that they take the same branches. With every iteration they compare a
-checksum of the coefficients: where machines round differently, the fit ends with one line and does not hang.
+follows is computed from these alone, so that they take the same branches. With every sum they compare checksums of the
+coefficients: where machines round differently, the fit ends with one line and does not hang.
 
-Cost of a pass: one sum of as many doubles as there are coefficients, and one or two of a few numbers for each trial
-of a line search. Every wait ends after ``timeout`` seconds. Fails: :class:`Parted` where another process has gone.
+Cost of a pass: one sum of as many doubles as there are coefficients, and one of a few numbers for each trial of a line
+search. Every wait ends after ``timeout`` seconds. Fails: :class:`Parted` where another process has gone.
 """
 
 from __future__ import annotations
@@ -36,38 +37,19 @@ from kernelfields.objective.group import Group, Value
 LONGEST_WAIT = 600.0
 #: Seconds until all processes of a group must be there.
 LONGEST_START = 120.0
+# Bytes that are gathered in one exchange, of which the first eight say how many there are.
+_SMALL = 4096
 
 
 class Parted(RuntimeError):
     """Another process of the group has gone, or does not answer."""
 
 
-class LateError(RuntimeError):
-    """Other processes did not come to a fit in time."""
-
-
-class Journal:
-    """Coefficients that the solvers of a program have reached, one after the other, by the number of the solver."""
-
-    def __init__(self, known: dict[int, np.ndarray] | None = None):
-        self.known = dict(known or {})
-        self.run = -1
-
-    def begin(self, size: int) -> np.ndarray | None:
-        """Return where the next solver was before, None where it was not."""
-        self.run += 1
-        theta = self.known.get(self.run)
-        return None if theta is None or len(theta) != size else theta
-
-    def note(self, theta: np.ndarray) -> None:
-        """Keep the coefficients of the present solver."""
-        self.known[self.run] = theta
-
-
 class Collective(Group):
     """``size`` processes that meet at a ``store``, this one of number ``rank`` at the address ``host``.
 
-    ``device`` is that of its part, None for threads.
+    ``device`` is that of its part, None for threads. ``known`` are coefficients that the solvers of the program, which
+    run one after the other, have reached before, by the number of the solver.
     """
 
     def __init__(
@@ -79,14 +61,18 @@ class Collective(Group):
         device: torch.device | None = None,
         host: str = "127.0.0.1",
         timeout: float = LONGEST_WAIT,
-        journal: Journal | None = None,
+        known: dict[int, np.ndarray] | None = None,
     ):
         self.rank, self.size = rank, size
-        self.journal = journal or Journal()
+        self.known = dict(known or {})
+        self._solver = -1
         self._device, self._timeout = device, timeout
         self._group: Any = None
         self._sums: Any = None
         self._left = False
+        # What rides along with sums: a checksum of the coefficients here, and a number for the others.
+        self._checksum, self._number = 0, 0
+        self._passed_on: int | None = None
         if size == 1:
             return
         with self._partings():
@@ -114,35 +100,48 @@ class Collective(Group):
         try:
             yield
         except RuntimeError as error:
-            if isinstance(error, Parted | LateError):
+            if isinstance(error, Parted):
                 raise
             said = str(error).splitlines()[0]
             raise Parted(f"a process that fits together with this one has gone ({said:.200})") from error
 
     def total(self, values: Value) -> Value:
-        """Return the sum over all processes."""
+        """Return the sum over all processes; checksums and numbers ride along with those in double precision."""
         if self.size == 1:
             return values
         parts: Any = values if isinstance(values, list) else [values]
         if not parts:
             return values
         narrow = all(isinstance(part, np.ndarray) and part.dtype == np.float32 for part in parts)
-        arrays = [np.asarray(part, dtype=np.float32 if narrow else np.float64) for part in parts]
+        beside = np.zeros((0 if narrow else self.size, 2))
+        beside[self.rank : self.rank + 1] = self._checksum, self._number
+        arrays = [np.asarray(part, dtype=np.float32 if narrow else np.float64) for part in [*parts, beside]]
         flat = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]))
-        if self._sums is not None and len(flat) > 1:
-            there = flat.to(self._device)
-            with self._partings():
-                self._wait_for(self._sums.allreduce([there]))
-            flat = there.cpu()
-        else:
-            with self._partings():
+        with self._partings():
+            if self._sums is None:
                 self._group.allreduce([flat]).wait()
-        ends = np.cumsum([array.size for array in arrays])
+            else:
+                there = flat.to(self._device)
+                self._wait_for(self._sums.allreduce([there]))
+                flat = there.cpu()
+        *found, beside = np.split(flat.numpy(), np.cumsum([array.size for array in arrays[:-1]]))
+        if not narrow:
+            self._compare(beside.reshape(self.size, 2))
         sums: Any = [
             own.reshape(array.shape) if isinstance(part, np.ndarray) else type(part)(own[0])
-            for part, array, own in zip(parts, arrays, np.split(flat.numpy(), ends[:-1]), strict=True)
+            for part, array, own in zip(parts, arrays, found, strict=False)
         ]
         return sums if isinstance(values, list) else sums[0]
+
+    def _compare(self, beside: np.ndarray) -> None:
+        """Take what came along with a sum; RuntimeError unless all processes have the same coefficients."""
+        checksums, self._passed_on = beside[:, 0], int(beside[0, 1])
+        if np.any(checksums != checksums[0]):
+            other = int(np.argmax(checksums != checksums[0]))
+            raise RuntimeError(
+                f"process {other} of the fit has other coefficients than process 0: their processors or libraries "
+                "round differently. Use machines of one kind."
+            )
 
     def _wait_for(self, work: Any) -> None:
         """Wait for a sum by NCCL, which does not notice by itself that a process has gone."""
@@ -156,18 +155,21 @@ class Collective(Group):
         work.wait()
 
     def gathered(self, value: Value) -> list[Value]:
-        """Return the values of all processes, pickled on the way."""
+        """Return the values of all processes, pickled on the way: one exchange, two for large ones."""
         if self.size == 1:
             return [value]
-        data = np.frombuffer(pickle.dumps(value), dtype=np.uint8)
-        sizes = self._gathered_rows(np.array([len(data)]))
-        rows = np.zeros(int(sizes.max()), dtype=np.uint8)
-        rows[: len(data)] = data
-        found = self._gathered_rows(rows)
-        return [pickle.loads(row[: int(size)].tobytes()) for row, (size,) in zip(found, sizes, strict=True)]
+        data = pickle.dumps(value)
+        own = np.frombuffer(len(data).to_bytes(8, "little") + data, dtype=np.uint8)
+        rows = self._gathered_rows(own[:_SMALL], _SMALL)
+        ends = 8 + np.ascontiguousarray(rows[:, :8]).view("<i8").ravel()
+        if ends.max() > _SMALL:
+            rows = np.hstack([rows, self._gathered_rows(own[_SMALL:], int(ends.max()) - _SMALL)])
+        return [pickle.loads(row[8:end].tobytes()) for row, end in zip(rows, ends, strict=True)]
 
-    def _gathered_rows(self, row: np.ndarray) -> np.ndarray:
-        own = torch.from_numpy(row.copy())
+    def _gathered_rows(self, data: np.ndarray, size: int) -> np.ndarray:
+        """Return the bytes of all processes, with zeros up to ``size``."""
+        own = torch.zeros(size, dtype=torch.uint8)
+        own.numpy()[: len(data)] = data
         rows = [torch.empty_like(own) for _ in range(self.size)]
         with self._partings():
             self._group.allgather([rows], [own]).wait()
@@ -175,20 +177,28 @@ class Collective(Group):
 
     def start(self, theta: np.ndarray | None, size: int) -> np.ndarray | None:
         """Return where a solver begins: where it was before a process was lost, else ``theta``."""
-        known = self.journal.begin(size)
-        return theta if known is None else known
+        self._solver += 1
+        known = self.known.get(self._solver)
+        return theta if known is None or len(known) != size else known
 
     def reached(self, theta: np.ndarray) -> None:
-        """Keep the coefficients after an iteration; RuntimeError unless all processes have the same."""
-        self.journal.note(theta)
-        if self.size > 1:
-            sums = self._gathered_rows(np.array([zlib.crc32(theta.tobytes())]))[:, 0]
-            if np.any(sums != sums[0]):
-                other = int(np.argmax(sums != sums[0]))
-                raise RuntimeError(
-                    f"process {other} of the fit has other coefficients than process 0: their processors or libraries "
-                    "round differently. Use machines of one kind."
-                )
+        """Keep the coefficients after an iteration; the next sum compares them with those of other processes."""
+        self.known[self._solver] = theta
+        self._checksum = zlib.crc32(theta.tobytes())
+
+    def passed_on(self, number: int) -> int:
+        """Send a number of the first process with the next sum; return the one that came with the last.
+
+        Where there was no sum since the last number, there is one now.
+        """
+        self._number = number
+        if self.size == 1:
+            return number
+        if self._passed_on is None:
+            self.total(0.0)
+        found, self._passed_on = self._passed_on, None
+        assert found is not None, "it came with a sum"
+        return found
 
     def same_random(self, random: np.random.Generator) -> Any:
         """Return the generator of the first process."""
@@ -211,7 +221,7 @@ def _meet(store: distributed.Store, rank: int, size: int) -> None:
         if store.check(["left"]):
             raise Parted("the fit was left before all processes were there")
         if time.monotonic() > end:
-            raise LateError(
+            raise TimeoutError(
                 f"process {rank} of a fit waited {LONGEST_START:.0f} seconds for the others: are their workers busy?"
             )
         time.sleep(0.01)

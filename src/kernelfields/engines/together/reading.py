@@ -4,20 +4,21 @@
     Dask arrays and data frames    one row for each sample or instance; a block of rows is a partition
     lists of Delayed               one list of sequences or graphs, or one table, each
 
-Estimators read partitions as they read data of one process. Processes exchange one summary of each: classes, weights of
-labels, and the reader of its inputs. From these all of them make the same reader, and read their partitions by it:
+A process reads its partitions once, all of them as one, in the way of estimators that have all data. It tells the
+others what they are like: classes, weights of labels, and the reader of their inputs. From these all make the same
+reader, and what was read takes its columns and types:
 
-    summarised, gathered  ->  reader and classes of all  ->  the data of this process
+    read, gathered  ->  reader and classes of all  ->  the data of this process
 
 Partitions without items are dropped. Fails: what is wrong with a sequence is a ValueError or TypeError with the
-number of its partition, and its number within, before the fit starts.
+number of its partition, and its number within, before the fit starts; for that partitions are read one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -30,6 +31,8 @@ from kernelfields.engines.choice import Partitions
 from kernelfields.engines.engine import PackedData
 from kernelfields.engines.together.placing import DataInParts
 from kernelfields.objective.group import Group
+
+Found = TypeVar("Found")
 
 
 class Estimator(Protocol):
@@ -47,27 +50,63 @@ class Estimator(Protocol):
         """Return a part of the data of a fit, as a reader of all of them reads it."""
 
 
-@dataclass
-class PartitionSummary:
-    """Summary of a partition for all processes; without items there is no reader."""
-
-    n_items: int = 0
-    reader: InputReader | None = None
-    dtype: np.dtype = field(default_factory=lambda: np.dtype(np.float64))
-    classes: np.ndarray = field(default_factory=lambda: np.empty(0))
-    #: What the positions of each class weigh together; None where classes are the names of columns.
-    totals: np.ndarray | None = None
-    weight: float = 0.0
+#: A partition: its number, X, y, and the weights of its items or None.
+Partition: TypeAlias = tuple[int, Any, Any, Any]
 
 
 @dataclass
-class Plan:
-    """How partitions are read, from the summaries of all of them."""
+class Summary:
+    """What a process tells the others of its partitions."""
 
+    #: The first of them that has items.
+    number: int
     reader: InputReader
-    classes: np.ndarray
     dtype: np.dtype
-    class_weight: Any
+    classes: np.ndarray
+    #: What the positions of each class weigh together; None where classes are the names of columns.
+    totals: np.ndarray | None
+    weight: float
+
+
+class Part:
+    """Partitions with items, read as one."""
+
+    def __init__(self, estimator: Estimator, partitions: list[Partition]):
+        self.X, self.y = (_stacked([partition[place] for partition in partitions]) for place in (1, 2))
+        reader = estimator._reader_for(self.X)
+        if reader.features is not None and get_tags(reader.features).requires_fit:
+            raise ValueError("features that learn from data are for those of this process: apply them before")
+        self.items = reader.learn_items(reader.made(self.X))
+        weights = [weight for *_, own in partitions for weight in own] if partitions[0][3] is not None else None
+        if weights is not None and len(weights) == _count(self.X) and not any(weights):
+            self.weights = np.zeros(len(weights))  # other processes may hold all the weight
+        else:
+            self.weights = check_sample_weight(weights, _count(self.X), estimator.item_names)
+        classes, totals = estimator._count_labels(self.y, self.items.lengths, self.weights)
+        self.summary = Summary(
+            partitions[0][0], reader, self.items.inputs.dtype, classes, totals, float(self.weights.sum())
+        )
+
+    def items_by(self, reader: InputReader) -> Any:
+        """Return the items as another reader reads them, which knows all that their own does."""
+        own = self.summary.reader
+        if isinstance(reader, TableReader):
+            return self.X  # checked once more, which costs little
+        if reader.encoder is not None:
+            places = {name: column for column, name in enumerate(reader.names or ())}
+            inputs = self.items.inputs
+            columns = np.array([places[name] for name in own.names or ()], dtype=inputs.indices.dtype)
+            moved = (inputs.data, columns[inputs.indices], inputs.indptr)
+            inputs = scipy.sparse.csr_array(moved, shape=(inputs.shape[0], len(places)))
+            inputs.sort_indices()
+            return replace(self.items, inputs=inputs)
+        if isinstance(reader, GraphReader) and isinstance(own, GraphReader) and _types(reader) != _types(own):
+            return reader.read_items(self.X)
+        return self.items
+
+
+def _types(reader: GraphReader) -> tuple:
+    return reader.node_types, {name: kind.n_features for name, kind in reader.factors.items()}
 
 
 def _items(values: Any, table: bool) -> Any:
@@ -79,127 +118,93 @@ def _count(items: Any) -> int:
     return items.shape[0] if hasattr(items, "shape") else len(items)
 
 
-def _checked_weights(weights: Iterable[float] | None, n_items: int, nouns: ItemNames) -> np.ndarray:
-    given = None if weights is None else list(weights)
-    if given is not None and len(given) == n_items and not any(given):
-        return np.zeros(n_items)  # other partitions may hold all the weight
-    return check_sample_weight(given, n_items, nouns)
-
-
-def _named(number: int, error: Exception) -> Exception:
-    return type(error)(f"partition {number}: {error}")
-
-
-def summarised(
-    number: int, estimator: Estimator, X: Any, labels: Any, weights: Iterable[float] | None
-) -> PartitionSummary:
-    """Return the summary of a partition."""
-    table, nouns = issubclass(estimator._reads, TableReader), estimator.item_names
-    n_items = _count(X)
-    if n_items != _count(labels):
-        whole = "row" if table else nouns.whole
-        raise ValueError(
-            f"partition {number}: X has {n_items} {whole}s but y has {_count(labels)}: each needs its labels"
-        )
-    if not n_items:
-        return PartitionSummary()
-    try:
-        reader = estimator._reader_for(X)
-        if reader.features is not None and get_tags(reader.features).requires_fit:
-            raise ValueError("features that learn from data are for those of this process: apply them before")
-        items = reader.learn_items(reader.made(X))
-        own = _checked_weights(weights, n_items, nouns)
-        classes, totals = estimator._count_labels(labels, items.lengths, own)
-    except (TypeError, ValueError) as error:
-        raise _named(number, error) from error
-    return PartitionSummary(n_items, reader, items.inputs.dtype, classes, totals, float(own.sum()))
-
-
 def read_parts(
     group: Group, estimator: Estimator, X: Partitions, y: Partitions, sample_weight: Partitions | None
 ) -> tuple[InputReader, DataInParts, np.ndarray]:
     """Return how the partitions of all processes are read, those of this one, and the sorted classes."""
     table, nouns = issubclass(estimator._reads, TableReader), estimator.item_names
     weights: list[Any] = [None] * len(X.values) if sample_weight is None else sample_weight.values
-    parts = [
-        (number, _items(x, table), _items(labels, table), None if own is None else list(own))
-        for number, x, labels, own in zip(X.numbers, X.values, y.values, weights, strict=True)
-    ]
-    summaries = [summarised(number, estimator, *part) for number, *part in parts]
-    gathered = [each for own in group.gathered(list(zip(X.numbers, summaries, strict=True))) for each in own]
-    found = {number: summary for number, summary in gathered if summary.n_items}
+    partitions: list[Partition] = []
+    for number, *given, own in zip(X.numbers, X.values, y.values, weights, strict=True):
+        x, labels = (_items(each, table) for each in given)
+        if _count(x) != _count(labels):
+            raise ValueError(
+                f"partition {number}: X has {_count(x)} {'row' if table else nouns.whole}s but y has {_count(labels)}: "
+                "each needs its labels"
+            )
+        if _count(x):
+            partitions.append((number, x, labels, None if own is None else list(own)))
+    part = _naming_one(lambda some: Part(estimator, some), estimator, partitions) if partitions else None
+    found = [summary for summary in group.gathered(part and part.summary) if summary is not None]
     if not found:
-        raise ValueError(f"all {len(gathered)} partitions of X are empty: at least one {nouns.whole} is needed")
+        n_partitions = group.total(len(X.values))
+        raise ValueError(f"all {n_partitions} partitions of X are empty: at least one {nouns.whole} is needed")
     _check_alike(found)
     classes, totals = _joined_classes(found)
-    if not sum(summary.weight for summary in found.values()):
+    if not sum(summary.weight for summary in found):
         raise ValueError(f"sample_weight is zero for every {nouns.whole}: nothing is left to fit")
     class_weight = estimator.class_weight
     if isinstance(class_weight, str):
         class_weight = dict(zip(classes.tolist(), balanced_weights(totals), strict=True))
-    plan = Plan(
-        _joined_reader([summary.reader for summary in found.values() if summary.reader is not None]),
-        classes,
-        np.result_type(*(summary.dtype for summary in found.values())),
-        class_weight,
-    )
-    own = [part for part in parts if part[0] in found]
-    data = _read(estimator, plan, own) if own else None
+    reader, dtype = _joined_reader([each.reader for each in found]), np.result_type(*(each.dtype for each in found))
+
+    def read(some: list[Partition]) -> PackedData:
+        own = part if part is not None and some is partitions else Part(estimator, some)
+        data = estimator._read_part(own.items_by(reader), own.y, reader, classes, class_weight)
+        weighed = data.weights * own.weights
+        data = replace(data, inputs=data.inputs.astype(dtype, copy=False), weights=weighed)
+        # A sample of weight zero is none: it must not lend the basis a pivot either.
+        return data.subset(weighed > 0) if table else data
+
+    data = _naming_one(read, estimator, partitions) if partitions else None
     sizes = group.gathered(0 if data is None else data.n_positions)
-    if 0 in sizes:
+    if data is None or 0 in sizes:
         raise ValueError(
             f"process {sizes.index(0)} of the fit has no {nouns.whole} that counts: give every process partitions with "
             "items, or use fewer processes"
         )
-    assert data is not None, "every process has positions"
-    return plan.reader, DataInParts(data, sum(sizes), data.subset(slice(0, 0))), classes
+    return reader, DataInParts(data, sum(sizes), data.subset(slice(0, 0))), classes
 
 
-def _read(estimator: Estimator, plan: Plan, parts: list[tuple[int, Any, Any, Any]]) -> PackedData:
-    """Return the partitions of this process as one; what is wrong with one of them names it."""
+def _naming_one(read: Callable[[list[Partition]], Found], estimator: Estimator, partitions: list[Partition]) -> Found:
+    """Return what is read of partitions as one; an error names the one that is wrong, or those that are not alike."""
     try:
-        return _read_together(estimator, plan, parts)
+        return read(partitions)
     except (TypeError, ValueError):
-        for part in parts:
+        for partition in partitions:
             try:
-                _read_together(estimator, plan, [part])
+                read([partition])
             except (TypeError, ValueError) as error:
-                raise _named(part[0], error) from error
+                raise type(error)(f"partition {partition[0]}: {error}") from error
+        _check_alike([Part(estimator, [partition]).summary for partition in partitions])
         raise
 
 
-def _read_together(estimator: Estimator, plan: Plan, parts: list[tuple[int, Any, Any, Any]]) -> PackedData:
-    X, labels = (_stacked([part[place] for part in parts]) for place in (1, 2))
-    data = estimator._read_part(X, labels, plan.reader, plan.classes, plan.class_weight)
-    own = [_checked_weights(weights, _count(x), estimator.item_names) for _, x, _, weights in parts]
-    weighed = data.weights * np.concatenate(own)
-    data = replace(data, inputs=data.inputs.astype(plan.dtype, copy=False), weights=weighed)
-    # A sample of weight zero is none: it must not lend the basis a pivot either.
-    return data.subset(weighed > 0) if issubclass(estimator._reads, TableReader) else data
-
-
 def _stacked(parts: list[Any]) -> Any:
-    """Return the items of lists, or the rows of tables, one after the other."""
+    """Return the items of lists, or the rows of tables of one kind, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    if isinstance(parts[0], list):
+    if any(isinstance(part, list) for part in parts):
         return [item for part in parts for item in part]
-    if scipy.sparse.issparse(parts[0]):
+    if any(map(scipy.sparse.issparse, parts)):
+        if not all(map(scipy.sparse.issparse, parts)):
+            raise ValueError("some tables are sparse, others dense: make all of them one kind")
         return scipy.sparse.vstack(parts, format="csr")
     if hasattr(parts[0], "iloc"):
         from pandas import concat
 
+        if any(list(getattr(part, "columns", ())) != list(getattr(parts[0], "columns", ())) for part in parts):
+            raise ValueError("the columns of some tables do not have the names of others")
         return concat(parts)
     return np.concatenate(parts)
 
 
-def _check_alike(found: dict[int, PartitionSummary]) -> None:
+def _check_alike(found: list[Summary]) -> None:
     """Raise unless all partitions hold inputs of one kind and width, and labels of one kind."""
-    first, one = next(iter(found.items()))
-    for number, summary in found.items():
-        expected, reader = one.reader, summary.reader
-        assert expected is not None, "partitions with items have readers"
-        assert reader is not None, "partitions with items have readers"
+    one = found[0]
+    first, expected = one.number, one.reader
+    for summary in found:
+        number, reader = summary.number, summary.reader
         kinds = ["arrays" if kind.encoder is None else "feature dicts" for kind in (expected, reader)]
         if kinds[0] != kinds[1]:
             raise ValueError(f"partition {number} holds {kinds[1]} but partition {first} holds {kinds[0]}")
@@ -248,9 +253,9 @@ def _joined_reader(readers: list[InputReader]) -> InputReader:
     return replace(first, factors=factors, node_types=tuple(dict.fromkeys(sum(types, ()))) if types else None)
 
 
-def _joined_classes(found: dict[int, PartitionSummary]) -> tuple[np.ndarray, np.ndarray]:
+def _joined_classes(found: list[Summary]) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted classes of all partitions, and what the positions of each weigh; names of columns as is."""
-    counted = [(summary.classes, summary.totals) for summary in found.values()]
+    counted = [(summary.classes, summary.totals) for summary in found]
     if any(totals is None for _, totals in counted):
         return counted[0][0], np.empty(0)
     classes, places = np.unique(np.concatenate([classes for classes, _ in counted]), return_inverse=True)

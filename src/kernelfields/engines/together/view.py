@@ -65,13 +65,17 @@ class SharedView(LocalView):
         """Return mean and standard deviation of each column over the rows of all processes."""
         weights, inputs, group = self._clique.weights(self._sample.data), self.inputs, self._group
         weights = np.ones(inputs.shape[0]) if weights is None else weights
-        lows, highs = zip(*group.gathered(_range(inputs)), strict=True)
-        low, high = np.min(lows, axis=0), np.max(highs, axis=0)
-        sums = group.total(np.append(np.asarray(inputs.T.astype(np.float64) @ weights), weights.sum()))
-        sums, weight = sums[:-1], sums[-1]
-        means = np.where(low == high, low, sums / weight)
+        # Differences from one row are exactly zero where columns are constant, and so are their squares.
+        first = np.ravel(self.first_row if isinstance(inputs, np.ndarray) else self.first_row.toarray())
+        first = first.astype(np.float64)
+        if isinstance(inputs, np.ndarray):
+            sums = weights @ (inputs - first)
+        else:
+            sums = inputs.T.astype(np.float64) @ weights - weights.sum() * first
+        sums, weight = group.total([sums, float(weights.sum())])
+        means = first + sums / weight
         squares = group.total(_squares(inputs, weights, means))
-        return means, np.where(low == high, 0.0, np.sqrt(squares / weight))
+        return means, np.sqrt(squares / weight)
 
     def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
         """Raise if the kernel is not positive semi-definite on a sample; ``random`` moves on as in one process."""
@@ -115,17 +119,6 @@ def _check_rules(parts: Sequence[Kernel]) -> None:
                 f"{part!r} reads its parameters off the data by a rule that needs all of them, and the workers have "
                 "parts: give them as numbers"
             )
-
-
-def _range(inputs: Matrix) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and the highest value of each column."""
-    width = inputs.shape[1]
-    if inputs.shape[0] == 0:
-        return np.full(width, np.inf), np.full(width, -np.inf)
-    low, high = inputs.min(axis=0), inputs.max(axis=0)
-    if scipy.sparse.issparse(inputs):
-        low, high = low.toarray(), high.toarray()
-    return np.ravel(low).astype(np.float64), np.ravel(high).astype(np.float64)
 
 
 def _squares(inputs: Matrix, weights: np.ndarray, means: np.ndarray) -> np.ndarray:

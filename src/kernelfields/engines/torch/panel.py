@@ -28,10 +28,11 @@ import torch
 from numpy.typing import DTypeLike
 
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.subspace import PivotSubspace, row_blocks
+from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.engines.torch.rows import Device, DeviceRows, block_bytes, by_row_blocks, device_of, is_out_of_memory
 from kernelfields.kernels.arrays import as_rows, on_host
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.rows import row_blocks
 from kernelfields.kernels.tensors import float32_products, tensor_from
 
 # Arrays as long as a block of new columns that a step holds at once, counted in float64.

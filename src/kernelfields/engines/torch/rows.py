@@ -17,9 +17,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from kernelfields.basis.subspace import Expansion, PivotSubspace, row_blocks
+from kernelfields.basis.subspace import Expansion, PivotSubspace
 from kernelfields.data.reading import Matrix
 from kernelfields.kernels.arrays import as_rows
+from kernelfields.kernels.rows import row_blocks
 from kernelfields.kernels.tensors import tensor_from
 from kernelfields.numerics.sparse_rows import SparseRows
 

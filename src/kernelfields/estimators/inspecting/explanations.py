@@ -10,17 +10,10 @@ steps to its neighbours; in a graph those of the node, its edges and larger fact
 difference falls apart into terms z_f (w_fa - w_fo), one per feature, and one term per clique set without inputs or
 with a kernel; these add up exactly. A rule that forbids one of the labellings contributes infinity.
 
-At its optimum a function of a kernel is a sum over the training data, one term for each clique t of the set,
+A function of a kernel is a sum over its pivots, a part of the training inputs: the most similar ones are listed, and
+the score of the label there.
 
-    f(x, a) = s sum_t k(x, x_t) (1[y_t = a] - p(y_t = a | data)),      s the prior variance
-
-in the subspace that the pivots span, with its kernel z(x)^T z(x_t) in the place of k. So an input contributes to the
-score of its label, more the more similar it is and the less certain the field was of it. These terms are of ordinary
-size, and the rest of their sum is the gap of the fit; they need the training data. Without these there are the pivots,
-a part of the training inputs: the most similar ones are listed, and the score of the label there.
-
-Cost: the potentials of the data and O(non-zeros) for the terms, O(pivots) kernel values per clique; with training data,
-one pass over them and the features of each set, O(N r).
+Cost: the potentials of the data and O(non-zeros) for the terms, O(pivots) kernel values per clique.
 """
 
 from __future__ import annotations
@@ -33,21 +26,17 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 import scipy.sparse
 
-from kernelfields.data.chains import UNLISTED, Chains, Packed
-from kernelfields.data.graphs import Graphs
-from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.reading import is_feature_sequences, locate, place_of, plain_label
+from kernelfields.data.chains import UNLISTED, Packed
+from kernelfields.data.reading import is_feature_sequences, place_of, plain_label
 from kernelfields.engines.engine import PackedData
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Columns, Constant, Kernel, Scaled, Sum
-from kernelfields.models.field import Field
 from kernelfields.numerics.containers import n_dimensions
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.wording import counted
-from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Contribution, Explanation, PositionExplanation
 
@@ -80,80 +69,11 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Contributors:
-    """Kernel values (n, N) between new cliques and training inputs, and the weights of these, (N, L^k).
-
-    The term of training input t in the score of labelling y at new clique i is values[i, t] weights[t, y].
-    """
-
-    values: np.ndarray
-    weights: np.ndarray
-
-
-class TrainingInputs:
-    """The training data of a fitted field, and what they contribute to its scores."""
-
-    def __init__(self, field: Field, data: PackedData, classes: Sequence[object], workers: Workers):
-        self._field, self._data, self._classes, self._workers = field, data, classes, workers
-        self._residuals: dict[str, np.ndarray] = {}
-
-    def contributors(self, term: Term, data: PackedData) -> Contributors:
-        """Return kernel values and weights of all training inputs for the cliques of new data."""
-        self._check_pivots(term)
-        residuals = self._all_residuals()[term.name]
-        weights = -term.prior_variance * term.in_labels(term.in_coordinates(residuals))
-        subspace = term.subspace
-        features = subspace.features(term.clique.view(self._data))
-        return Contributors(subspace.features(term.clique.view(data)) @ features.T, weights)
-
-    def words(self, term: Term, row: int) -> str:
-        """Return what to call a training input: where it is, and its label."""
-        data = self._data
-        if isinstance(data, LabelledInstances):
-            return f"training instance {row}"
-        if isinstance(data, Graphs) and term.group is not None:
-            graph, factor = locate(data.group(term.group).offsets, row)
-            return f"{term.group} {factor} of training graph {graph}"
-        positions = term.clique.positions(data)
-        place = row if positions is None else int(positions[row])
-        whole, part = locate(data.offsets, place)
-        label = self._classes[data.required_labels[place]]
-        names = ("sequence", "position") if isinstance(data, Chains) else ("graph", "node")
-        return f"{names[1]} {part} of training {names[0]} {whole}, labelled {label}"
-
-    def _all_residuals(self) -> dict[str, np.ndarray]:
-        """Return marginals minus labels at the cliques of every term with pivots, (N, L^k) each."""
-        if not self._residuals:
-            field, data = self._field, self._data
-            placements = [term.placement(data) for term in field.terms]
-            likelihood = likelihood_of(data, placements, field.spec, self._workers)
-            residual = likelihood.evaluate(field.potentials(data, likelihood.family, likelihood.workers)).residual
-            self._residuals = {
-                term.name: likelihood.family.clique_residuals(residual, placement)
-                for term, placement in zip(field.terms, placements, strict=True)
-                if term.has_pivots
-            }
-        return self._residuals
-
-    def _check_pivots(self, term: Term) -> None:
-        """Raise unless the pivots of a term are at their places in the training data."""
-        if term.shares_coefficients:
-            raise ValueError("training inputs have parts of their own in fields without ties: leave out training")
-        inputs, subspace = term.clique.view(self._data), term.span
-        known = int(subspace.indices.max(initial=0)) < inputs.shape[0]
-        if known:
-            known = float(abs(inputs[subspace.indices] - subspace.pivots).max()) == 0.0
-        if not known:
-            raise ValueError("training holds other inputs than the fit: pass the X and y that the model was fitted to")
-
-
-@dataclass(frozen=True)
 class ExplanationSettings:
     """What an explanation is to hold: see :meth:`FieldEstimator.explain`."""
 
     top: int = 5
     neighbours: int = 3
-    inputs: TrainingInputs | None = None
 
     def check(self) -> None:
         """Raise ValueError if a number cannot be used."""
@@ -387,62 +307,26 @@ def _kernels(
     term: Term, data: PackedData, exchanges: Sequence[Exchange], settings: ExplanationSettings
 ) -> Iterator[list[Contribution]]:
     """Yield the whole contribution of a set of kernel functions, with its requested parts."""
-    scores, parts_of = term.scores(data, Workers(1)), _parts(term, data, settings)
+    scores, subspace = term.scores(data, Workers(1)), term.span
+    similar = subspace.kernel(term.clique.view(data), subspace.pivots)
+    at_pivots = term.in_labels(subspace.apply(subspace.pivots, term.known))
     for exchange in exchanges:
         amount = float(scores[exchange.row, exchange.kept] - scores[exchange.row, exchange.lost])
-        parts, total = parts_of(exchange)
-        if parts and total > len(parts) and parts[0].kind != "similar":
-            left = total - len(parts)
-            rest = amount - sum(part.amount for part in parts)
-            parts.append(Contribution("rest", term.name, counted(left, "other training input"), rest))
+        parts = _similar_parts(term, similar[exchange.row], at_pivots, exchange, settings.neighbours)
         name = f"{term.name}: {pivots_note(term)}{exchange.suffix}"
         yield [Contribution("kernel", term.name, name, amount, parts=tuple(parts))]
 
 
-def _parts(
-    term: Term, data: PackedData, settings: ExplanationSettings
-) -> Callable[[Exchange], tuple[list[Contribution], int]]:
-    """Return a function of an exchange: the parts of a kernel's contribution to it, and how many there are in all."""
-    subspace, inputs = term.span, settings.inputs
-    if not settings.neighbours:
-        return lambda exchange: ([], 0)
-    if inputs is not None:
-        contributors = inputs.contributors(term, data)
-        words = lambda i: inputs.words(term, i)  # noqa: E731
-        return lambda exchange: _largest_parts(term, contributors, words, exchange, settings.neighbours)
-    similar = subspace.kernel(term.clique.view(data), subspace.pivots)
-    at_pivots = term.in_labels(subspace.apply(subspace.pivots, term.known))
-    return lambda exchange: _similar_parts(term, similar[exchange.row], at_pivots, exchange, settings.neighbours)
-
-
-def _largest_parts(
-    term: Term,
-    contributors: Contributors,
-    name_of: Callable[[int], str],
-    exchange: Exchange,
-    count: int,
-) -> tuple[list[Contribution], int]:
-    """Return the ``count`` inputs whose terms are largest in an exchange of labels, and how many inputs there are."""
-    values = contributors.values[exchange.row]
-    amounts = values * (contributors.weights[:, exchange.kept] - contributors.weights[:, exchange.lost])
-    chosen = np.argsort(-np.abs(amounts), kind="stable")[:count]
-    parts = [
-        Contribution("training", term.name, name_of(i), float(amounts[i]), float(values[i]))
-        for i in chosen[np.argsort(-amounts[chosen], kind="stable")].tolist()
-    ]
-    return parts, len(amounts)
-
-
 def _similar_parts(
     term: Term, values: np.ndarray, at_pivots: np.ndarray, exchange: Exchange, count: int
-) -> tuple[list[Contribution], int]:
+) -> list[Contribution]:
     """Return the most similar pivots, by kernel values (r,), and what the exchange would bring there; no amounts."""
     parts = []
     for i in np.argsort(-values, kind="stable")[:count].tolist():
         there = float(at_pivots[i, exchange.kept] - at_pivots[i, exchange.lost])
         name = f"like {term.span.origin(i)}, {there:+.3f} there"
         parts.append(Contribution("similar", term.name, name, nan, float(values[i])))
-    return parts, term.subspace.rank
+    return parts
 
 
 def _broken_rules(

@@ -393,14 +393,6 @@ class SegmentFamily(LabelFamily):
         begins[:, self.offsets[:-1]] = True
         return labels, begins, scores + prepared.shifts[:, None]
 
-    def sample_segmentations(
-        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw segmentations: labels, and masks of where segments begin, (n_samples, N) both."""
-        member = self._infer(self.with_base(potentials), None, workers)
-        labels, begins = zip(*(member.sample(random) for _ in range(n_samples)), strict=True)
-        return np.stack(labels), np.stack(begins)
-
     def _sample(
         self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:

@@ -31,7 +31,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike
 
-from kernelfields.basis.subspace import BLOCK_BYTES, PivotSubspace, row_blocks
+from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.kernels.rows import BLOCK_BYTES, row_blocks
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import Rows
 

@@ -35,11 +35,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from kernelfields.basis.panel import PanelCholesky
-from kernelfields.basis.subspace import PivotSubspace, row_blocks
+from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.inference.family import Array
 from kernelfields.kernels.arrays import namespace
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairTable

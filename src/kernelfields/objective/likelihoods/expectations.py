@@ -4,8 +4,8 @@ With weights w_i of the sequences, and u the potentials:
 
     sum_j lambda_j KL(mu_j || m_j(u)),      m_jk = sum_t w_t p(y_t in group k) / sum_t w_t
 
-the sum over t running over all positions, or over those where a feature is active. The gradient is one product with
-the Hessian of log Z, whatever the number of expectations, so that no family needs code of its own:
+the sum over t running over all positions, of several yes-or-no labels over those of one label. The gradient is one
+product with the Hessian of log Z, whatever the number of expectations, so that no family needs code of its own:
 
     (Hessian, weights w) d,      d_t(y) = - sum_j lambda_j mu_jk / m_jk / sum_t w_t,  k the group of y
 

@@ -29,10 +29,11 @@ import scipy.linalg
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace, Subspace, row_blocks
+from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.engines.threads import LocalSample
 from kernelfields.kernels.kernel import Kernel, Sum
+from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.objective.curvature import trace_slopes, works_in_blocks

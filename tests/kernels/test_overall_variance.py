@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.numerics.parameters import overall_variance, scale_or_auto
+from kernelfields.kernels.parameters import overall_variance, scale_or_auto
 
 X = np.random.default_rng(0).normal(2.0, 3.0, size=(7, 3)) * (np.random.default_rng(1).random((7, 3)) < 0.6)
 COUNTS = np.array([1, 0, 2, 5, 1, 3, 1])
