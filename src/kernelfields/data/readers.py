@@ -315,7 +315,7 @@ class InputReader:
 
         For few columns some of which hold other numbers than 0 and 1; others stay as they are.
         """
-        inputs = data.inputs
+        inputs: Any = data.inputs  # sparse, where features have names
         if self.encoder is None or self.windows or inputs.shape[1] > FEW_COLUMNS:
             return data
         is_number = np.zeros(inputs.shape[1], dtype=bool)

@@ -415,13 +415,18 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     def n_features_in_(self) -> int:
         """Number of input features."""
         check_is_fitted(self, "estimator_")
-        return (self.estimator_ if self.n_states_ else self.estimator_.features_).n_features_in_
+        return self._reads_inputs.n_features_in_
 
     @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the input features, where they have some."""
         check_is_fitted(self, "estimator_")
-        return (self.estimator_ if self.n_states_ else self.estimator_.features_).feature_names_in_
+        return self._reads_inputs.feature_names_in_
+
+    @property
+    def _reads_inputs(self) -> Any:
+        """What knows the columns of sequences: the chain, or what makes summaries for it."""
+        return self.estimator_ if self.n_states_ else self.estimator_.features_
 
     def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays."""
