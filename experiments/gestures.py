@@ -208,7 +208,7 @@ def hardest() -> tuple[str, dict]:
 def calibration() -> str:
     best, row = hardest()
     return (
-        f"Of the kernel with the highest accuracy ({best}), for the person with the lowest ({row['person']}): the "
+        f"For the kernel with the highest accuracy ({best}) and the person with the lowest ({row['person']}), the "
         f"expected calibration error is {row['calibration']['expected_error']['value']:.3f}."
     )
 

@@ -171,9 +171,9 @@ def choices() -> str:
     seeing = [title for title, split in splits if split["edge_kernel"] != "None"]
     largest = sum(split["prior_variance"] == max(LINEAR_VARIANCES) for _, split in splits)
     return (
-        f"A linear kernel in {linear} of {len(splits)} splits, an RBF kernel in {len(splits) - linear}; "
-        f"transitions that see the features in {len(seeing)} ({', '.join(sorted(set(seeing)))}). "
-        f"In {largest} splits the prior variance is the largest that was tried for linear kernels."
+        f"A linear kernel was chosen in {linear} of {len(splits)} splits, and an RBF kernel in {len(splits) - linear}. "
+        f"Transitions depend on the features in {len(seeing)} splits ({', '.join(sorted(set(seeing)))}). "
+        f"In {largest} splits the prior variance is the largest of the grid for linear kernels."
     )
 
 

@@ -180,7 +180,7 @@ def grid_ends(families: Sequence[Family], rows: list[dict]) -> str:
     at_ends = [row for row in several if row["kernel"] in (kernels[row["family"]][0], kernels[row["family"]][-1])]
     return (
         f"{sum(row['at_edge'] for row in rows)} of {len(rows)} choices have a prior variance at an end of its "
-        f"grid, and {len(at_ends)} of {len(several)} a kernel scale at an end of the two or three that were tried."
+        f"grid, and {len(at_ends)} of {len(several)} have a kernel scale at an end of its grid."
     )
 
 

@@ -238,7 +238,7 @@ def given_up(tol: str) -> str:
         f"{row['solver']} on {row['problem']} at {(row['value'] - row['lower_bound']) / row['value']:.1e}"
         for row in rows
     ]
-    return f"Runs that did not get there were given up, at these gaps: {'; '.join(found)}."
+    return f"Some runs did not reach the gap and were stopped: {'; '.join(found)}."
 
 
 def falling(slug: str) -> Drawing:

@@ -283,8 +283,8 @@ def chosen() -> str:
     best = next(row for row in rows if row.get("chosen"))
     singles = [row["blind"]["value"] for row in rows if "passes" in row]
     return (
-        f"The highest over the folds is: {best['field']}, with a Q3 of {estimate(best['blind'])}. Single fields reach "
-        f"from {percent(min(singles))} to {percent(max(singles))}."
+        f'Over the folds, the best is "{best["field"]}", with a Q3 of {estimate(best["blind"])}. Single fields have '
+        f"{percent(min(singles))} to {percent(max(singles))}."
     )
 
 

@@ -83,7 +83,7 @@ def test_what_was_mended_works(name):
 ABOUT_WORDS = ("marginals", "ConformalField", "rank_for_labelling", "explain", "show", "save, load", "GridSearchCV")
 
 
-@pytest.mark.parametrize("name", ["ChainCRF", "SequenceClassifier", "AnnotatedCRF"])
+@pytest.mark.parametrize("name", ["ChainCRF", "SequenceClassifier"])
 def test_questions_take_words(name):
     asked = [row for row in ROWS if row.name.removesuffix(OF_WORDS) in ABOUT_WORDS and row.name.endswith(OF_WORDS)]
     cells = {row.name: run_cell(row, BY_NAME[name]) for row in asked}

@@ -79,32 +79,45 @@ def test_columns_of_different_scales_get_one_scale_and_the_best_of_the_kernels()
 
 
 class Judged(Pilot):
-    """Short fits whose losses are given, by kernel and scale."""
+    """Short fits whose losses are given, by kernel and scale; those of a last round, if there is one, apart."""
 
-    def __init__(self, losses):
-        super().__init__(None, print)
-        self.losses = losses
+    def __init__(self, losses, last):
+        super().__init__(None, (4, 10 if last else 0), print)
+        self.losses = {False: losses, True: last}
 
     def loss(self, settings, before=None):
-        return self.losses[settings["kernel"], settings["scale"]]
+        return self.losses[self._last][settings["kernel"], settings["scale"]]
 
 
-def best(losses):
+def best(losses, last=None):
     columns = [{"kernel": "rbf", "scale": scale} for scale in (True, False)]
-    return Judged(losses).best(columns, ["linear", "rbf", "laplacian", "forest"], False)
+    return Judged(losses, last).best(columns, ["linear", "rbf", "laplacian", "forest"], False)
 
 
-def test_columns_are_chosen_first_then_kernels_on_them():
+def test_columns_are_chosen_with_two_kernels_then_kernels_on_them():
     losses = {("rbf", True): 1.0, ("linear", True): 1.2, ("laplacian", True): 0.9, ("forest", True): 0.95}
-    assert best({**losses, ("rbf", False): 1.05}) == {"kernel": "laplacian", "scale": True}
-    losses = {(kernel, not scale): loss for (kernel, scale), loss in losses.items()}
-    assert best({**losses, ("rbf", True): 1.05}) == {"kernel": "laplacian", "scale": False}
+    others = {("rbf", False): 1.05, ("laplacian", False): 0.95}
+    assert best({**losses, **others}) == {"kernel": "laplacian", "scale": True}
+    swapped = {(kernel, not scale): loss for (kernel, scale), loss in {**losses, **others}.items()}
+    assert best(swapped) == {"kernel": "laplacian", "scale": False}
+    more = {("linear", False): 1.0, ("forest", False): 1.0, ("laplacian", False): 0.8}
+    assert best({**losses, **others, **more}) == {"kernel": "laplacian", "scale": False}
+
+
+def test_the_last_round_decides_between_the_best_of_two_kinds_of_columns_that_are_near():
+    losses = {("rbf", True): 1.0, ("linear", True): 1.2, ("laplacian", True): 0.9, ("forest", True): 0.95}
+    losses |= {("rbf", False): 1.05, ("laplacian", False): 0.95}
+    last = {("laplacian", True): 0.8, ("laplacian", False): 0.75}
+    assert best(losses, last) == {"kernel": "laplacian", "scale": False}
+    assert best(losses, {**last, ("laplacian", False): 0.85}) == {"kernel": "laplacian", "scale": True}
+    far = {**losses, ("laplacian", False): 1.3}
+    assert best(far, last) == {"kernel": "laplacian", "scale": True}
 
 
 @pytest.mark.parametrize("rounding", [-1e-3, -1e-13, 0.0, 1e-13])
 def test_last_digits_make_no_choice(rounding):
     losses = {("linear", True): 1.0, ("rbf", True): 1.0 + rounding, ("laplacian", True): 1.0 + 2 * rounding}
-    losses |= {("forest", True): 1.0 - rounding, ("rbf", False): 1.0 + rounding}
+    losses |= {("forest", True): 1.0 - rounding, ("rbf", False): 1.0 + rounding, ("laplacian", False): 1.0}
     assert best(losses) == {"kernel": "linear", "scale": True}
     losses["forest", True] = 0.99
     assert best(losses) == {"kernel": "forest", "scale": True}

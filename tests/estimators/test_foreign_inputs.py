@@ -26,7 +26,9 @@ def test_columns_that_hold_no_numbers_are_named(library, name):
     table = pandas.DataFrame({"size": [0.0, 1.0], name: columns.get(name, ["the", "cat"])})
     if library != "pandas":
         table = (package if library == "polars" else package.Table).from_pandas(table)
-    with pytest.raises(ValueError, match=f"column '{name}' of sequence 0 holds .* numbers are needed.*FrameCRF takes"):
+    with pytest.raises(
+        ValueError, match=f"column '{name}' of sequence 0 holds .* numbers are needed.* for kernelfields.FrameCRF"
+    ):
         ChainCRF("linear").fit([table], [[0, 1]])
 
 

@@ -81,4 +81,4 @@ def test_choices_at_the_ends_of_grids_are_counted():
     ]
     said = grid_ends(families, rows)
     assert "1 of 3 choices have a prior variance" in said
-    assert "1 of 2 a kernel scale" in said
+    assert "1 of 2 have a kernel scale" in said

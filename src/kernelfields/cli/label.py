@@ -100,7 +100,7 @@ def label(
         output = _of_annotator(output or file, annotator)
     opened = open_file(file, file_format, output=output, blind=annotator is not None, **options)
     X = opened.X if field is not None or opened.words is None else opened.words
-    if trained is not None and field is None:
+    if model is not None and field is None:
         # A file of another format than those of the training: the model sees its words.
         if opened.words is None:
             raise ValueError(f"{file} has no words, and {model} reads files of the format {of_model}")

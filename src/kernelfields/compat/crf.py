@@ -191,8 +191,8 @@ class CRF(WrappedField):
         chain.set_params(callbacks=None, solver="auto")
         return chain, stopping.reason or chain.solution_.reason
 
-    def behind(self, transformer: object) -> ChainCRF:  # type: ignore[override]  # of this class it would take dicts
-        """Return the chain inside, behind a fitted transformer: sklearn-crfsuite takes features alone."""
+    def behind(self, transformer: object) -> ChainCRF:
+        """Return the chain inside, behind a fitted transformer: this class takes features alone."""
         return self._fitted().behind(transformer)
 
     def predict(self, X: object) -> np.ndarray:

@@ -9,6 +9,8 @@
                       "laplacian" and, where all labels are known or nodes are
                       judged one by one, "forest"
     prior_variance    powers of ten                                              1
+    part_variances    how many times that the columns of each transformer have,   1
+                      where ``features`` are several and make sparse inputs
     support, l1       of features that are there or not, beside the variance      "all", 0
     rank              500, 1000           where more positions are there          1000
     decode            Viterbi, posterior  under constraints                       Viterbi
@@ -31,7 +33,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.graphs import Graphs
@@ -51,6 +53,7 @@ from kernelfields.models.pilot_fit import (
     MOST_OF_FEATURES,
     MOST_POSITIONS,
     MOST_RANK,
+    PARTS,
     PEER,
     PILOT_RANK,
     TRIED_RANK,
@@ -207,11 +210,36 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
                 joined = with_columns(estimator, training)
                 assert joined is not None, "the columns were among the candidates"
                 training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
+        if PARTS in choices.chosen:
+            training.data = _weighed(training, training.data, choices.chosen[PARTS])
+            training.reader.features.weights_ = {
+                name: times**0.5 for name, times in zip(_parts(training), choices.chosen[PARTS], strict=True)
+            }
     chosen._set_chosen(choices.chosen)
     training.choices, training.categories = choices, choices.chosen.get("categories")
     training.repeated = _find_repeated_labels(training)
     training.scale_columns(bool(choices.chosen.get("scale")))
     return chosen
+
+
+def _parts(training: FitState) -> dict[str, tuple[int, int]]:
+    """Return the first column and the one after the last of what each of several transformers has made, by name.
+
+    None where inputs are numbers, whose kernels and scales are chosen, or come from one transformer.
+    """
+    from kernelfields.features.sequencewise import SequenceUnion
+
+    features = training.reader.features
+    several = isinstance(features, SequenceUnion) and len(features.columns_) > 1 and issparse(training.data.inputs)
+    return features.columns_ if several else {}
+
+
+def _weighed(training: FitState, data: PackedData, variances: Sequence[float]) -> PackedData:
+    """Return data in which the columns of parts have so many times their variance in linear functions."""
+    factors = np.ones(data.inputs.shape[1])
+    for (first, last), times in zip(_parts(training).values(), variances, strict=True):
+        factors[first:last] = times**0.5
+    return replace(data, inputs=csr_array(csr_array(data.inputs).multiply(factors[None])))
 
 
 @dataclass(frozen=True)
@@ -300,6 +328,8 @@ def _choose_by_pilot_fits(
         own.categories = settings.get("categories")
         own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
         train, held_out = own.on_scale(parts, bool(settings.get("scale")))
+        if PARTS in settings:
+            train, held_out = (_weighed(own, data, settings[PARTS]) for data in (train, held_out))
         if scene.has_edges and not has_edges:
             own.spec, train, held_out = single, _position_by_position(train), _position_by_position(held_out)
         sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
@@ -314,7 +344,10 @@ def _choose_by_pilot_fits(
 
     # Scenes differ in columns alone.
     pilot = Pilot(stage_of, (len(scenes[0].folds), len(scenes[0].last)), training.announce)
-    best = pilot.improved(pilot.best(columns, kernels, path), changes)
+    best = pilot.best(columns, kernels, path)
+    if path and estimator.ties is None:
+        best = pilot.along_parts(best, len(_parts(training)))
+    best = pilot.improved(best, changes)
     training.piloted = pilot.terms(best)
     field, chosen = Field(training.piloted, spec), dict(best)
     ranks = [term.subspace.rank for term in field.terms if term.has_pivots]
@@ -329,6 +362,8 @@ def _choose_by_pilot_fits(
         pilot.loss({**best, EDGES: False})
         pilot.add(_forest(scenes[-1]))
     held_out = judged.training.on_scale(judged.folds[0], bool(best.get("scale")))[1]
+    if PARTS in best:
+        held_out = _weighed(training, held_out, best[PARTS])
     learnt = estimator._learn_from_pilot(training, field, held_out)
     return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials))
 

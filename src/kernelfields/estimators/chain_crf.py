@@ -296,7 +296,8 @@ class ChainCRF(SequenceField):
         What makes inputs of X. "auto": of words (sequences of strings) ``TextFeatures``, as ``kernelfields train`` has
         them; of texts of several words their words and pairs of words; arrays, tables, feature dicts and lists of
         feature strings as they come. A transformer is one of sequences, or of scikit-learn and of rows. The columns of
-        several are joined. ``features_`` is the fitted one, and is kept in files.
+        several are joined; sparse ones have a prior variance of their own for each transformer, where that one is
+        "auto" and held-out positions are predicted better so. ``features_`` is the fitted one, and is kept in files.
 
     Attributes
     ----------

@@ -159,8 +159,9 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
     """Join what several transformers make of the same sequences.
 
     ``transformers`` is a list of (name, transformer) as in scikit-learn's FeatureUnion; "passthrough" takes the
-    sequences as they are. Attributes after fit: ``transformers_``, the fitted copies by name, and ``columns_``, which
-    maps a name to its first column and the one after its last: ``Columns(RBF(), *union.columns_["words"])``.
+    sequences as they are. Attributes after fit: ``transformers_``, the fitted copies by name; ``columns_``, which maps
+    a name to its first column and the one after its last: ``Columns(RBF(), *union.columns_["words"])``; ``weights_``,
+    by which the columns of a part are multiplied: 1, unless a field found better ones.
     """
 
     def __init__(self, transformers: Sequence[tuple[str, BaseEstimator | str]]):
@@ -182,6 +183,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             parts[name] = self._readers[name].learn_inputs(made)
         ends = np.cumsum([0, *(reader.n_features for reader in self._readers.values())]).tolist()
         self.columns_ = dict(zip(parts, pairwise(ends), strict=True))
+        self.weights_ = dict.fromkeys(parts, 1.0)
         return self._joined(parts)
 
     def transform(self, X: object) -> list:
@@ -194,7 +196,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                 parts[name] = self._readers[name].read_inputs(made)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"what {name!r} made of X: {error}") from error
-        return self._joined(parts)
+        return self._joined({name: (rows * self.weights_[name], offsets) for name, (rows, offsets) in parts.items()})
 
     def describe(self) -> dict[str, object]:
         """Return the fitted transformers, and the names and numbers of their columns."""
@@ -204,7 +206,8 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
             made = transformer if isinstance(transformer, str) else describe_transformer(transformer)
             encoder = self._readers[name].encoder
             names = None if encoder is None else encoder.spec()
-            parts.append({"name": name, "transformer": made, "names": names, "columns": list(self.columns_[name])})
+            own = {"columns": list(self.columns_[name]), "weight": self.weights_[name]}
+            parts.append({"name": name, "transformer": made, "names": names, **own})
         return {"parts": parts}
 
     @classmethod
@@ -219,6 +222,8 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         union.columns_ = {
             name: (int(first), int(last)) for name, part in parts.items() for first, last in [part["columns"]]
         }
+        # Files of older versions have no weights.
+        union.weights_ = {name: float(part.get("weight", 1.0)) for name, part in parts.items()}
         union._readers = {
             name: InputReader.of_names(part["names"], last - first, warns=False)
             for (name, part), (first, last) in zip(parts.items(), union.columns_.values(), strict=True)

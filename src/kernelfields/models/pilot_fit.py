@@ -3,6 +3,7 @@
     scale, window,     all candidates at two prior variances, the best three along a path of variances of their own;
     kernel             of few items then the best one and the best on other columns, each item held out by itself
     prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls; else s/10, ...
+    parts              of columns that several transformers made: ten times the variance of one or a tenth, and so on
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
                        them with l1, all without, those seen with l1, until one brings enough
     rank               the largest there is, where the loss still falls from a pilot's rank to twice that
@@ -54,6 +55,8 @@ PILOT_RANK, MOST_POSITIONS, MOST_OF_FEATURES = 300, 5000, 8000
 TRIED_RANK = "pilot_rank"
 #: What is tried beside candidates and never chosen: the field without edges, and a classifier of single positions.
 EDGES, PEER = "with_edges", "classifier"
+#: The name of how many times the prior variance parts of the columns have.
+PARTS = "part_variances"
 #: The kernel that adds up differences of columns.
 DISTANCES = "laplacian"
 _RATIO = 10.0
@@ -336,6 +339,24 @@ class Pilot:
             if best != first:
                 break
         return at(best)
+
+    def along_parts(self, settings: Settings, n_parts: int) -> Settings:
+        """Return settings in which parts of the columns have variances of their own, where that brings enough."""
+
+        def at(own: Settings, part: int, ratio: float) -> dict[str, Any]:
+            times = own.get(PARTS, (1.0,) * n_parts)
+            return {**own, PARTS: (*times[:part], float(f"{times[part] * ratio:.6g}"), *times[part + 1 :])}
+
+        for part in range(n_parts):
+            for ratio in (_RATIO, 1.0 / _RATIO):
+                before = settings
+                while _SMALLEST <= (after := at(settings, part, ratio))[PARTS][part] <= _LARGEST and self.gains(
+                    settings, after
+                ):
+                    settings = after
+                if settings is not before:
+                    break
+        return settings
 
     def gains(self, before: Settings, after: Settings, margin: Callable[[float], float] | None = None) -> bool:
         """Whether other settings bring enough to be worth it, by default more than a tie."""

@@ -40,7 +40,7 @@ class WrappedField(BaseEstimator):
     def behind(self, transformer: Any) -> Self:
         """Return a copy whose field takes what a fitted transformer takes, as the last step of a pipeline does."""
         other = copy.copy(self)
-        vars(other)[self._inside] = field_of(self.fitted_inside()).behind(transformer)
+        setattr(other, self._inside, field_of(self.fitted_inside()).behind(transformer))
         return other
 
     def asked(self, X: object, y: object, labelled: bool) -> tuple[Any, Any, Any]:

@@ -419,7 +419,7 @@ class Datafit:
             return 0.0
         weights = self.likelihood.clique_weights(design)
         weight, number = self.group.total([float(weights.sum()), len(weights)])
-        if not worth_a_gram_matrix(number, *design.shape):
+        if not worth_a_gram_matrix(int(number), *design.shape):
             return 0.0
         return weight / number * design.label_share / design.n_configurations
 

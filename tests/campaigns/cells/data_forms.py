@@ -81,7 +81,8 @@ def strings(s: Subject) -> None:
     """Fit to lists of names, and compare with zeros and ones."""
     binary = [replace(item, x=(item.x > 0).astype(float)) for item in s.items]
     new = [replace(item, x=(item.x > 0).astype(float)) for item in s.new]
-    model = s.fit(binary, form="strings")
+    # Annotators' fields leave out weights of names that a label was not seen with, where columns have all of them.
+    model = s.fit(binary, form="strings", **({"support": "all"} if s.name == "AnnotatedCRF" else {}))
     if s.name == "compat.CRF":
         other = s.fit(binary, form="dicts")
         close(answers(s, model, s.pack(new, "strings")), answers(s, other, s.pack(new, "dicts")), _FIT, "answers")

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.engines.choice import is_collection
-
 if TYPE_CHECKING:
     from dask.array import Array
     from dask.bag import Bag
@@ -29,16 +27,23 @@ if TYPE_CHECKING:
 PAIRED = "X and y (and sample_weight) must be Dask bags, lists of Delayed, or tables of rows, with the same partitions"
 
 
+def _is_lazy(value: object) -> bool:
+    import dask
+    from distributed import Future
+
+    return dask.is_dask_collection(value) or isinstance(value, Future)
+
+
 def partitions(collection: object, name: str, table: bool = False) -> list[Delayed | Future]:
     """Return one Delayed, or future, for each partition of a bag or list, or of a ``table``; TypeError otherwise."""
     from dask.bag import Bag
 
-    if isinstance(collection, list | tuple) and is_collection(collection):
+    if isinstance(collection, list | tuple) and all(map(_is_lazy, collection)):
         return list(collection)
     if isinstance(collection, Bag):
         # As it is: X and y often come from one reading, which optimising each by itself would do twice.
         return collection.to_delayed(optimize_graph=False)
-    if not is_collection(collection):
+    if not _is_lazy(collection):
         raise TypeError(f"{PAIRED}, got {name} of type {type(collection).__name__}")
     if table and hasattr(collection, "to_delayed"):
         # Of arrays, a block holds all columns of its rows.

@@ -145,7 +145,8 @@ class Dask(Engine):
         n_parts = len(collections[0]) if collections else n_items
 
         def parts(addresses: list[str], wait: Callable[[list[Any]], None]) -> list[tuple]:
-            whole = client.scatter([common], broadcast=len(addresses) > 1, hash=False)[0]
+            # To one, from which the others take it: copies for a worker that has just died would be tried for ever.
+            whole = client.scatter([common], workers=addresses[:1], hash=False)[0]
             if not collections:
                 return [(whole, [])] * len(addresses)
             places = [addresses[number * len(addresses) // n_parts] for number in range(n_parts)]

@@ -214,7 +214,7 @@ class _Attempt:
         self.addresses = self._present()[: max(1, n_most)]
         try:
             own = parts(self.addresses, self._wait_for)
-        except (KilledWorker, CancelledError, TimeoutError, OSError) as error:
+        except (KilledWorker, CancelledError, TimeoutError, OSError, KeyError) as error:
             raise Lost(str(error)) from error
         self.addresses = self.addresses[: len(own)]
         hosts = [host_of(address) for address in self.addresses]

@@ -94,7 +94,7 @@ class Part:
             return self.X  # checked once more, which costs little
         if reader.encoder is not None:
             places = {name: column for column, name in enumerate(reader.names or ())}
-            inputs = self.items.inputs
+            inputs: Any = self.items.inputs
             columns = np.array([places[name] for name in own.names or ()], dtype=inputs.indices.dtype)
             moved = (inputs.data, columns[inputs.indices], inputs.indptr)
             inputs = scipy.sparse.csr_array(moved, shape=(inputs.shape[0], len(places)))
@@ -135,7 +135,8 @@ def read_parts(
         if _count(x):
             partitions.append((number, x, labels, None if own is None else list(own)))
     part = _naming_one(lambda some: Part(estimator, some), estimator, partitions) if partitions else None
-    found = [summary for summary in group.gathered(part and part.summary) if summary is not None]
+    told = group.gathered(None if part is None else part.summary)
+    found = [summary for summary in told if summary is not None]
     if not found:
         n_partitions = group.total(len(X.values))
         raise ValueError(f"all {n_partitions} partitions of X are empty: at least one {nouns.whole} is needed")

@@ -66,8 +66,8 @@ class SharedView(LocalView):
         weights, inputs, group = self._clique.weights(self._sample.data), self.inputs, self._group
         weights = np.ones(inputs.shape[0]) if weights is None else weights
         # Differences from one row are exactly zero where columns are constant, and so are their squares.
-        first = np.ravel(self.first_row if isinstance(inputs, np.ndarray) else self.first_row.toarray())
-        first = first.astype(np.float64)
+        row: Any = self.first_row
+        first = np.ravel(row if isinstance(row, np.ndarray) else row.toarray()).astype(np.float64)
         if isinstance(inputs, np.ndarray):
             sums = weights @ (inputs - first)
         else:
