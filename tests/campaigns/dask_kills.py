@@ -61,7 +61,7 @@ def generated(kind: str) -> tuple[Any, list, Any]:
     if kind == "graphs":
         return GraphCRF(RBF(0.5), **settings), [(x, steps) for x in X], y
     if kind == "segments":
-        return SegmentCRF(RBF(0.5), max_duration=6, **settings), X, y
+        return SegmentCRF(RBF(0.5), max_duration=24, **settings), X, y
     if kind == "several labels":
         field = MultiLabelCRF(RBF(0.5), label_graph="full", **settings)
         return field, np.concatenate(X), np.concatenate(np.eye(3, dtype=int)[y])
