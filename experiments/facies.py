@@ -9,8 +9,9 @@ each by the log-loss of training wells that were left out (five folds of whole w
     columns       the logs alone, with those of neighbours and gradients, with statistics of windows of several widths;
                   each with the formation, numbered by depth, and without: by extra trees
     classifiers   forests, extra trees, histogram boosting and means of their probabilities, on these columns
-    field         none, or a chain or segments on the log-probabilities that folds have for their wells (as OutOfFold
-                  makes them), by prior variance; and the chain with a kernel on the logs beside it
+    field         none, or none and means of neighbouring rows; a chain or segments on the log-probabilities that folds
+                  have for their wells (as OutOfFold makes them), by prior variance; and the chain with a kernel on the
+                  logs beside it
 
 Printed are accuracy and log-loss of wells left out for all candidates, and of the two blind wells for the one that was
 chosen at each stage: the blind wells choose nothing.
@@ -25,6 +26,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import uniform_filter1d
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.model_selection import GroupKFold
@@ -149,6 +151,12 @@ def stage(data: Wells, name: str, candidates: Mapping[str, Callable[[], Tables]]
     return chosen, tables
 
 
+def smoothed(logs: np.ndarray, width: int) -> np.ndarray:
+    """Return geometric means of the probabilities of neighbouring rows of a well."""
+    table = np.exp(uniform_filter1d(logs, width, axis=0, mode="nearest"))
+    return table / table.sum(axis=1, keepdims=True)
+
+
 def mean(parts: Sequence[Tables]) -> Tables:
     return [np.mean(own, axis=0) for own in zip(*parts, strict=True)]
 
@@ -183,11 +191,15 @@ def main() -> None:
     scaled = [(x - spreads.mean(axis=0)) / spreads.std(axis=0) for x in data.X]
     both = [np.hstack(own) for own in zip(logs, scaled, strict=True)]
     fields: dict[str, Callable[[], Tables]] = {"none": lambda: tables}
+    for width in (3, 7, 15):
+        fields[f"none, means over {width} rows"] = lambda own=width: [smoothed(log, own) for log in logs]
     for variance in (0.001, 0.01, 0.1, 1.0):
         chain = ChainCRF("linear", prior_variance=variance, scale=False, random_state=0)
         fields[f"chain, variance {variance:g}"] = lambda own=chain: by_field(data, own, logs)
     for variance in (0.01, 0.1):
-        segments = SegmentCRF("linear", prior_variance=variance, scale=False, max_duration=60, random_state=0)
+        segments = SegmentCRF(
+            "linear", prior_variance=variance, scale=False, max_duration=40, repeats=True, random_state=0
+        )
         fields[f"segments, variance {variance:g}"] = lambda own=segments: by_field(data, own, logs)
         smooth = ChainCRF("linear + laplacian", prior_variance=variance, scale=False, rank=300, random_state=0)
         fields[f"chain and logs, variance {variance:g}"] = lambda own=smooth: by_field(data, own, both)

@@ -21,6 +21,7 @@ from kernelfields.estimators.pipelines import describe_pipeline, rebuild_model
 from kernelfields.models.documents import read_document_of, write_document
 from kernelfields.models.model_text import PIPELINE
 from kernelfields.models.stored import Functions, PathLike, StoredEstimator, known_kinds
+from kernelfields.models.wrapped_field import WrappedField
 from kernelfields.uncertainty.calibrated_field import CalibratedField
 from kernelfields.uncertainty.conformal_field import ConformalField
 
@@ -28,11 +29,11 @@ from kernelfields.uncertainty.conformal_field import ConformalField
 assert {kind.kind for kind in (AnnotatedCRF, ChainCRF, CalibratedField, ConformalField)} <= set(known_kinds())
 
 
-def save(model: StoredEstimator | Pipeline, path: PathLike) -> None:
+def save(model: StoredEstimator | WrappedField | Pipeline, path: PathLike) -> None:
     """Write a fitted estimator, or a pipeline of transformers and one, to a file of data, atomically."""
     if isinstance(model, Pipeline):
         write_document(path, PIPELINE, describe_pipeline(model))
-    elif hasattr(model, "save"):
+    elif isinstance(model, StoredEstimator | WrappedField):
         model.save(path)
     else:
         raise TypeError(f"model must be an estimator of kernelfields or a Pipeline that ends in one, got {model!r:.60}")

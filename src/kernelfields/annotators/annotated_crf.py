@@ -20,8 +20,7 @@ from kernelfields.annotators.annotations import UNSAID, Annotations, Presumed, a
 from kernelfields.annotators.completion import CrossFittedLabels
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
-from kernelfields.data.readers import is_feature_sequences
-from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight
+from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight, holds_words, is_feature_sequences
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.graph_crf import GraphCRF
@@ -165,7 +164,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         settings = CrossFittedLabels(confusions, self.max_steps, folds, self.tol)
         field.partial_labels = settings
         field.engine = "threads" if is_auto(field.engine) else field.engine
-        if isinstance(field, ChainCRF) and is_auto(field.support) and is_feature_sequences(X):
+        named = is_feature_sequences(X) or (isinstance(field, ChainCRF) and is_auto(field.features) and holds_words(X))
+        if isinstance(field, ChainCRF) and is_auto(field.support) and named:
             # Pairs that nobody said would be most of the weights, and completed labels hardly ever need them.
             field.support, field.l1 = "observed", 0.0 if is_auto(field.l1) else field.l1
         try:

@@ -16,9 +16,9 @@
     decode            Viterbi, posterior  under constraints                       Viterbi
 
 Candidates are compared by the log-loss of positions that short fits did not see (models/pilot_fit.py), the last one by
-the share of right labels. First columns are chosen, with the usual kernel, then kernels on these columns.
-A Laplacian kernel adds up differences of columns instead of their squares: it
-can follow a single column while the others differ, as trees can, which suits columns of different kinds. The trees of a
+the share of right labels. First columns are chosen, with the usual kernel and the two best with a Laplacian one, then
+kernels on these columns. A Laplacian kernel adds up differences of columns instead of their squares: it can follow a
+single column while the others differ, as trees can, which suits columns of different kinds. The trees of a
 forest are grown on the part that is learnt from, so that what they make of the part held out is judged as fairly.
 Of fewer than five graphs none can be held out. There, labelled nodes are, and short fits see each label by itself:
 they choose what scores nodes, and the last fit has the edges, too.

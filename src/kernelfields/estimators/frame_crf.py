@@ -88,7 +88,7 @@ class FrameCRF(WrappedField, StoredEstimator):
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
-        if getattr(estimator, "warm_start", False) and hasattr(self, "estimator_"):
+        if getattr(estimator, "warm_start", False) and self.__sklearn_is_fitted__():
             estimator = self.estimator_.set_params(**estimator.get_params(deep=False))
         if isinstance(y, SoftTargets):
             # One table of targets for each sequence, in the order of their first rows.
@@ -102,7 +102,7 @@ class FrameCRF(WrappedField, StoredEstimator):
 
     def partial_fit(self, X: object, y: object = None, **settings: Any) -> Self:
         """Fit one more table of sequences, as :meth:`ChainCRF.partial_fit` does; ``y`` as in :meth:`fit`."""
-        if not hasattr(self, "estimator_"):
+        if not self.__sklearn_is_fitted__():
             reader = FrameReader(self.sequence, self.label, self.features, self.sort)
             estimator = clone(ChainCRF() if self.estimator is None else self.estimator)
             sequences = reader.learn(X, y, partly=_fits_gaps(estimator))

@@ -35,8 +35,16 @@ def agree(s: Subject, model: Any, X: Any = None, other: Any = None, tolerance: f
     close(answers(s, model, X), expected, max(tolerance, s.coarseness), "answers after the fit")
 
 
+def _names(s: Subject) -> dict[str, Any]:
+    """Return the settings by which names of features have the weights that columns have.
+
+    Fields of annotators leave out those of names that a label was not seen with.
+    """
+    return {"support": "all"} if s.name == "AnnotatedCRF" else {}
+
+
 def _in_form(s: Subject, form: str, tolerance: float = _FIT) -> None:
-    model = s.fit(form=form)
+    model = s.fit(form=form, **_names(s))
     agree(s, model, s.pack(s.new, form), tolerance=tolerance)
 
 
@@ -81,8 +89,7 @@ def strings(s: Subject) -> None:
     """Fit to lists of names, and compare with zeros and ones."""
     binary = [replace(item, x=(item.x > 0).astype(float)) for item in s.items]
     new = [replace(item, x=(item.x > 0).astype(float)) for item in s.new]
-    # Annotators' fields leave out weights of names that a label was not seen with, where columns have all of them.
-    model = s.fit(binary, form="strings", **({"support": "all"} if s.name == "AnnotatedCRF" else {}))
+    model = s.fit(binary, form="strings", **_names(s))
     if s.name == "compat.CRF":
         other = s.fit(binary, form="dicts")
         close(answers(s, model, s.pack(new, "strings")), answers(s, other, s.pack(new, "dicts")), _FIT, "answers")
