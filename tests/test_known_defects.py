@@ -399,22 +399,6 @@ def test_d8_a_difference_from_a_forbidden_labelling_is_infinite(rules, forbidden
     assert infinite > 4
 
 
-def test_d8_a_segment_against_an_impossible_one():
-    random = np.random.default_rng(1)
-    y = [np.repeat([0, 1, 2, 1], 2) for _ in range(6)]
-    X = [labels[:, None] + 0.3 * random.normal(size=(8, 1)) for labels in y]
-    crf = SegmentCRF("rbf", prior_variance=1.0, max_duration=3, constraints=[(0, 2)], random_state=0).fit(X, y)
-    segments = [(0, 2, 0), (2, 4, 1), (4, 6, 2), (6, 8, 1)]
-    first, second, third, last = crf.explain(X[0], segments, against=[1, 2, 0, 2]).positions
-    assert first.difference == math.inf, "0 becomes 1 and joins the next: four positions are too many"
-    assert second.difference == math.inf, "2 is forbidden after 0"
-    assert third.contributions[0].amount < math.inf
-    rival = [(0, 2, 0), (2, 4, 1), (4, 6, 0), (6, 8, 1)]
-    expected = crf.log_likelihood([X[0]], [segments]) - crf.log_likelihood([X[0]], [rival])
-    assert third.difference == pytest.approx(expected, abs=1e-9)
-    assert last.difference == math.inf, "2 becomes as long as the segment before and it"
-
-
 # ---- D9: who watches a batch
 
 

@@ -215,8 +215,6 @@ def test_the_face_of_sklearn_crfsuite_and_segments_are_evaluated():
     found, inner = (evaluate(model, words, tags, random_state=0) for model in (crf, crf.chain_))
     assert found.to_dict() == inner.to_dict()
     assert found.accuracy.value == crf.score(words, tags)
-    only = CRF().fit(words[:1], [["A"] * 4])
-    assert evaluate(only, words[:2], [["A"] * 4, ["B"] * 4]).accuracy.value == 0.5
     X = [np.repeat([[0.0], [1.0]], 3, axis=0) + 0.01 * number for number in range(4)]
     segments = [[(0, 3, "low"), (3, 6, "high")]] * 4
     field = SegmentCRF("linear", prior_variance=1.0).fit(X, segments)

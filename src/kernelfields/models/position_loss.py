@@ -1,14 +1,12 @@
 """The log-loss of positions at its own best temperature T: what settings are judged by on held-out data.
 
-    loss(T) = - (1 / W) sum_n w_n log ( sum_y q_n(y) p_n(y)^(1/T) / sum_y p_n(y)^(1/T) )
-    judged by loss(T), the least; where T > 1, by (loss(1) + loss(T)) / 2
+    loss(T) = - (1 / W) sum_n w_n log ( sum_y q_n(y) p_n(y)^(1/T) / sum_y p_n(y)^(1/T) ),        the least over T
 
 p_n are the marginals of position n and q_n what is known of its label: 1 for the right one, 0 for others.
 Evidence of neighbouring positions is correlated and a field adds it up, so that marginals of new items are often too
 certain. How much so says little about which field finds the right labels, and one number mends it (``calibrate``).
-But nobody has mended what a fit predicts at first: of fields that find the labels as well, as those of neighbouring
-prior variances do, the one that is not too certain is the better one. One that is not certain enough becomes so with
-all of the data, of which short fits see a part.
+Counting the loss at T = 1 half, where T > 1, chooses smaller variances: on gestures of new people 57.2 % are then right
+with a log-loss of 1.20, where these choices have 58.2 % and 1.40.
 The joint likelihood of a labelling, in which each label is predicted with the true one before it at hand, hardly
 notices what single positions are predicted by: on sleep stages it has the same value for fields that differ by four
 points of accuracy. Whether labels meet at all is its question (structure.py).
@@ -28,7 +26,7 @@ WIDEST = 100.0
 
 
 class PositionLoss(NamedTuple):
-    """The log-loss a position that settings are judged by, the best temperature, and the share of right labels."""
+    """The log-loss a position at the best temperature, that temperature, and the share of right labels."""
 
     loss: float
     temperature: float
@@ -49,5 +47,4 @@ def position_loss(marginals: np.ndarray, known: np.ndarray, weights: np.ndarray 
     reach = float(np.log(WIDEST))
     found = scipy.optimize.minimize_scalar(loss, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-6})
     right = likeliest == known if known.ndim == 1 else known[rows, likeliest] > -np.inf
-    judged = float(found.fun) if found.x <= 0.0 else (loss(0.0) + float(found.fun)) / 2.0
-    return PositionLoss(judged, float(np.exp(found.x)), float(np.average(right, weights=weights)))
+    return PositionLoss(float(found.fun), float(np.exp(found.x)), float(np.average(right, weights=weights)))
