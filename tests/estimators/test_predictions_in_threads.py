@@ -46,7 +46,6 @@ MODELS = {
         lambda: ExponentialFamilyDensity("rbf", rank=10, random_state=0).fit(INSTANCES[:, :1]),
         lambda model, part: [
             model.score_samples(INSTANCES[part::N_THREADS, :1]),
-            model.sample(5, random_state=part),
             model.mean(),
         ],
     ),

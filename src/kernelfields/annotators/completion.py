@@ -31,7 +31,7 @@ from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution
 
 # Fields that complete labels need not be finer than this.
-_FOLD_TOLERANCE = 1.0
+_FOLD_TOLERANCE = 0.3
 
 
 class CrossFittedLabels(PartialLabels):

@@ -182,6 +182,12 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         return model
 
     @property
+    def prior_variance_(self) -> float:
+        """The prior variance of the functions of the inputs."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.prior_variance_
+
+    @property
     def _usual_states(self) -> int:
         """The hidden states of every class where nothing is compared."""
         return _USUAL_STATES if isinstance(self.n_states, str) else self.n_states

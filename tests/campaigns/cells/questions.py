@@ -291,7 +291,7 @@ def weights(s: Subject) -> None:
     """Find the coefficients of features in the table."""
     rows = s.model.weights(top=None).to_rows()
     found = sorted(row["weight"] for row in rows if row["feature"] is not None and row["set"].split()[0] in _SETS)
-    tables = [np.asarray(table) for name, table in s.field(s.model).coef_.items() if name.split()[0] in _SETS]
+    tables = [as_array(table) for name, table in s.field(s.model).coef_.items() if name.split()[0] in _SETS]
     expected = sorted(float(value) for table in tables for value in table.ravel() if value)
     close(found, expected, words="weights of features")
 
