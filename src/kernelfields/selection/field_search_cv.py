@@ -24,6 +24,7 @@ from sklearn.utils import Tags, get_tags
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
+from kernelfields.engines.engine import Engine
 from kernelfields.estimators.auto_parameters import suitable_kernels, usual_scale, with_chosen_parameters
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
@@ -154,6 +155,9 @@ class FieldSearchCV(WrappedField):
         """
         random = random_generator(self.random_state)
         original = self._original()
+        if isinstance(original.engine, Engine):
+            # Processes that search together deal the same items out to their folds.
+            random = original.engine.same_random(random)
         estimator = self._described(original, random)
         if is_collection(X) or is_collection(y):
             noun = estimator.place_headings[0]
