@@ -68,13 +68,15 @@ class Dask(Engine):
             raise ValueError(
                 f"n_devices={n_devices} is more than the {device_count(device)} CUDA devices that are here"
             )
+        import dask
         from distributed import Client, Nanny, Scheduler, SpecCluster
 
         n_threads = max(1, (os.cpu_count() or 1) // n_devices)
         options: dict[str, Any] = {"nthreads": n_threads, "memory_limit": 0, "dashboard": False}
         options["silence_logs"] = logging.WARNING
         # Dask looks at the stacks of its threads every 10 ms, and takes Python's lock for it.
-        options["config"] = {"distributed": {"worker": {"profile": {"enabled": False}}}}
+        unprofiled = {"distributed": {"worker": {"profile": {"enabled": False}}}}
+        options["config"] = dask.config.merge(dask.config.config, unprofiled)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         seen = [visible[number] if any(visible) and device != "cpu" else str(number) for number in range(n_devices)]
         specs = {
