@@ -431,7 +431,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
 
     @property
     def _reads_inputs(self) -> Any:
-        """What knows the columns of sequences: the chain, or what makes summaries for it."""
+        """The step that reads the columns of sequences: the chain, or the transformer that summarises them for it."""
         return self.estimator_ if self.n_states_ else self.estimator_.features_
 
     def to_document(self) -> Document:

@@ -82,7 +82,7 @@ def _inner(model: object) -> Any:
 def field_of(model: object) -> Any:
     """Return the estimator that answers for a fitted pipeline or search, with inputs as the pipeline takes them.
 
-    The last step of a pipeline answers questions that scikit-learn's Pipeline does not know, such as
+    The last step of a pipeline answers questions that scikit-learn's Pipeline does not have, such as
     ``predict_entities``, ``explain`` and ``save``, once its inputs are made by the steps before. Here it makes them
     itself: ``field_of(pipeline).predict_entities(sentences)``. Other estimators are returned as they are.
     """

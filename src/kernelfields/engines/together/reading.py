@@ -88,7 +88,7 @@ class Part:
         )
 
     def items_by(self, reader: InputReader) -> Any:
-        """Return the items as another reader reads them, which knows all that their own does."""
+        """Return the items as another reader reads them, which has all features and classes of their own."""
         own = self.summary.reader
         if isinstance(reader, TableReader):
             return self.X  # checked once more, which costs little
