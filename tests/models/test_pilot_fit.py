@@ -279,6 +279,16 @@ def test_what_brings_nothing_and_what_predicts_better_is_said():
     assert Choices(chosen, (Trial(chosen, 0.7, 0.5, temperature=0.9),)).advice() == []
 
 
+def test_trials_of_a_last_round_stand_first_and_are_compared_with_each_other_alone():
+    chosen, other = {"window": 1, "kernel": "rbf"}, {"window": "statistics", "kernel": "rbf"}
+    first = Trial(chosen, 0.7, 0.52), Trial(other, 0.7, 0.5), Trial({"classifier": "forest"}, 0.7, 0.6)
+    choices = Choices(chosen, (*first, Trial(chosen, 0.6, 0.8, last=True), Trial(other, 0.6, 0.9, last=True)))
+    assert [trial.log_loss for trial in choices.trials] == [0.8, 0.9, 0.5, 0.52, 0.6]
+    assert str(choices.trials[0]).endswith("kernel rbf, each item held out by itself")
+    assert choices.advice() == [], "the forest is worse than the choice on the folds that it was tried on"
+    assert Choices.rebuild(choices.describe()) == choices
+
+
 def test_the_field_without_edges_and_a_forest_are_judged_beside_the_candidates():
     X, y = strong(30, noise=0.3)
     trials = ChainCRF(random_state=0).fit(X, y).choices_.trials

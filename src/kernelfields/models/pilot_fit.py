@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -88,32 +88,37 @@ class Trial:
     """What was tried, and how well it predicted held-out positions: the share of right labels, and the log-loss.
 
     The loss is that of position_loss.py, and None of what changes no probability; the accuracy is that on the folds
-    that were tried.
+    that were tried. ``last`` is for the last round, in which each item was held out by itself.
     """
 
     settings: dict[str, Any]
     accuracy: float
     log_loss: float | None = None
     temperature: float = 1.0
+    last: bool = False
 
     def __str__(self) -> str:
         loss = "" if self.log_loss is None else f"log-loss {self.log_loss:.4f}, "
-        return f"{loss}accuracy {self.accuracy:.3f}: {in_words(self.settings)}"
+        by_itself = ", each item held out by itself" if self.last else ""
+        return f"{loss}accuracy {self.accuracy:.3f}: {in_words(self.settings)}{by_itself}"
 
 
 @dataclass(frozen=True)
 class Choices:
     """Parameters that were left to the data: what they are in the fit, and all that was tried, the least loss first.
 
-    ``trials`` is empty where there was too little to hold out, or nothing to choose between.
+    Trials of a last round stand before the others. ``trials`` is empty where there was too little to hold out, or
+    nothing to choose between.
     """
 
     chosen: dict[str, Any] = field(default_factory=dict)
     trials: tuple[Trial, ...] = ()
 
     def __post_init__(self) -> None:
-        ordered = sorted(self.trials, key=lambda trial: np.inf if trial.log_loss is None else trial.log_loss)
-        object.__setattr__(self, "trials", tuple(ordered))
+        def order(trial: Trial) -> tuple[bool, float]:
+            return not trial.last, np.inf if trial.log_loss is None else trial.log_loss
+
+        object.__setattr__(self, "trials", tuple(sorted(self.trials, key=order)))
 
     def __str__(self) -> str:
         if not self.chosen:
@@ -130,7 +135,8 @@ class Choices:
 
     def advice(self) -> list[str]:
         """Return sentences on what the trials show beside the choice: what brings nothing, and what predicts better."""
-        judged = [trial for trial in self.trials if trial.log_loss is not None]
+        # Peers were tried in the first round alone.
+        judged = [trial for trial in self.trials if trial.log_loss is not None and not trial.last]
         taken = [own for own in judged if own.settings.items() <= self.chosen.items()]
         if not taken or taken[0].log_loss is None:
             return []
@@ -248,18 +254,8 @@ class Pilot:
 
     @property
     def trials(self) -> list[Trial]:
-        """What was tried; losses of the first round are as much above that of the best on the same columns as there."""
-        first, last = self._trials[False], self._trials[True]
-        if not last:
-            return list(first.values())
-        further = {
-            _columns(own.settings): (own.log_loss or 0.0) - (first[key].log_loss or 0.0)
-            for key, own in reversed(last.items())
-        }
-        most = max(further.values())
-        others = (own for key, own in first.items() if key not in last)
-        moved = ((own, further.get(_columns(own.settings), most)) for own in others)
-        return [*last.values(), *(replace(own, log_loss=(own.log_loss or 0.0) + by) for own, by in moved)]
+        """What was tried in both rounds."""
+        return [*self._trials[True].values(), *self._trials[False].values()]
 
     def add(self, trial: Trial) -> None:
         """Take note of what was tried otherwise, on the folds of the first round."""
@@ -283,7 +279,7 @@ class Pilot:
         if key not in found:
             losses, best, terms = self._fit(settings, before)
             found[key] = losses, terms
-            trial = Trial(dict(settings), best.accuracy, losses[-1], best.temperature)
+            trial = Trial(dict(settings), best.accuracy, losses[-1], best.temperature, self._last)
             self._trials[self._last][key] = trial
             if settings:
                 self._announce(str(trial))
