@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.data import Chains
@@ -92,23 +93,26 @@ def test_labels_that_were_not_learnt_are_not_asked_for():
     assert pilot_folds(chains, MOST_POSITIONS) == []
 
 
-def test_positions_are_judged_at_the_best_temperature():
+def test_positions_are_judged_by_their_log_loss():
     random = np.random.default_rng(0)
     scores = random.normal(size=(4000, 3))
     labels = np.array([random.choice(3, p=np.exp(row) / np.exp(row).sum()) for row in scores])
     tables = [np.exp(power * scores) / np.exp(power * scores).sum(axis=1, keepdims=True) for power in (0.5, 4.0)]
     plain, certain = (position_loss(table, labels) for table in tables)
-    usual = -np.log(tables[0][np.arange(4000), labels]).mean()
-    least = -np.log(np.exp(scores)[np.arange(4000), labels] / np.exp(scores).sum(axis=1)).mean()
-    assert least - 0.01 < plain.loss <= least < usual
-    assert certain.loss == pytest.approx(plain.loss, rel=1e-6)
-    assert certain.accuracy == plain.accuracy
+    assert plain.loss == pytest.approx(log_loss(labels, tables[0]), rel=1e-12)
+    assert certain.loss == pytest.approx(log_loss(labels, tables[1]), rel=1e-12)
+    assert certain.accuracy == plain.accuracy == np.mean(scores.argmax(axis=1) == labels)
     assert certain.temperature == pytest.approx(8.0 * plain.temperature, rel=1e-3)
     assert plain.temperature == pytest.approx(0.5, abs=0.05)
     known = np.where(labels[:, None] == np.arange(3), 0.0, -np.inf)
-    assert position_loss(tables[1], known).loss == pytest.approx(certain.loss, rel=1e-6)
+    assert position_loss(tables[1], known).loss == pytest.approx(certain.loss, rel=1e-12)
     doubled = position_loss(np.vstack([tables[0]] * 2), np.tile(labels, 2), np.repeat([1.0, 0.0], 4000))
-    assert doubled.loss == pytest.approx(plain.loss, rel=1e-6)
+    assert doubled.loss == pytest.approx(plain.loss, rel=1e-12)
+
+
+def test_a_position_that_is_thought_impossible_costs_as_in_scikit_learn():
+    table, labels = np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([1, 0])
+    assert position_loss(table, labels).loss == pytest.approx(log_loss(labels, table), rel=1e-6)
 
 
 @pytest.mark.slow

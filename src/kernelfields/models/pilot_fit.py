@@ -12,10 +12,9 @@ A variance is the size of the functions that the field expects. One that is too 
 one that is too large believes every training label, and the right one differs between problems by factors of thousands.
 So a few thousand positions are drawn and held out in turn (pilot_folds.py), and fits go up the path, each from the
 coefficients of the one before, to a loose tolerance and in a small basis. What all folds predict for the positions held
-out is judged together, by the log-loss at its own best temperature and, of what is too certain, as it is
-(position_loss.py). Candidates that differ by less than ``_TIE`` are alike: the first of them, the simplest, is taken.
-The last fit on all data then has the settings that won. Where there is too little to hold out, the estimator has
-fallbacks, ``FALLBACK`` for the prior variance.
+out is judged together, by their log-loss (position_loss.py). Candidates that differ by less than ``_TIE`` are alike:
+the first of them, the simplest, is taken. The last fit on all data then has the settings that won. Where there is too
+little to hold out, the estimator has fallbacks, ``FALLBACK`` for the prior variance.
 
 What describes items by more columns needs more of them: facies of wells are predicted worse with windows than without
 after learning from three quarters of ten wells (log-loss 1.33 and 1.25), better after nine (1.16 and 1.17). So the best
