@@ -222,8 +222,11 @@ def test_an_ascent_that_gains_no_more_far_from_its_end_is_left(monkeypatch):
     assert ascent.epochs == 2, "of the second epoch over all sequences nothing is left to gain that the first left"
 
 
-@pytest.mark.parametrize(("share", "l1", "n_epochs"), [(0.9, 0.0, 5), (0.9, 0.1, 60), (0.6, 0.0, 60)])
-def test_a_slow_ascent_is_left_to_batch_steps_without_l1(monkeypatch, share, l1, n_epochs):
+@pytest.mark.parametrize(
+    ("share", "l1", "close", "n_epochs"),
+    [(0.9, 0.0, 0.0, 5), (0.6, 0.0, 0.0, 60), (0.9, 0.1, 1e-3, 5), (0.9, 0.1, 1e-6, 60)],
+)
+def test_a_slow_ascent_is_left_to_batch_steps_where_these_are_few(monkeypatch, share, l1, close, n_epochs):
     visits = []
 
     def slow(order, sequences, pairs, penalties, dual, priors, change):
@@ -233,7 +236,7 @@ def test_a_slow_ascent_is_left_to_batch_steps_without_l1(monkeypatch, share, l1,
 
     engine = tagging_posterior(l1=l1).datafit
     monkeypatch.setattr("kernelfields.objective.stochastic_compiled.ascend", slow)
-    assert engine.dual_ascent().run(np.random.default_rng(0)) is not None
+    assert engine.dual_ascent().run(np.random.default_rng(0), close) is not None
     assert len(visits) == n_epochs
 
 

@@ -35,8 +35,9 @@ from kernelfields.solvers.loop import Iteration, Solution, counted_on, ending_ga
 
 # From so many coefficients on, rounds are worth their bookkeeping.
 _MANY = 100_000
-# Rounds are solved to so many times the tolerance: the first, each one beside the one before, and the finest.
-_FIRST, _FINER, _FINEST = 30.0, 0.3, 0.03
+# Rounds are solved to so many times the tolerance: the first, each one beside the one before, and the finest. The first
+# only tells which weights there are: a finer one is spent on a set that lacks some of them.
+_FIRST, _FINER, _FINEST = 300.0, 0.5, 0.03
 
 
 def has_working_sets(posterior: LogPosterior) -> bool:
