@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.data import Chains
 from kernelfields.kernels import RBF, Linear
-from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Trial
+from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Pilot, Trial
 from kernelfields.models.pilot_folds import pilot_folds
 from kernelfields.models.position_loss import position_loss
 
@@ -298,6 +298,24 @@ def test_the_field_without_edges_and_a_forest_are_judged_beside_the_candidates()
     trials = ChainCRF(random_state=0).fit(X, y).choices_.trials
     assert sum(trial.settings.get("with_edges", True) is False for trial in trials) == 1
     assert [trial.settings["classifier"] for trial in trials if "classifier" in trial.settings] == ["forest"]
+
+
+class PilotWithLosses(Pilot):
+    """Losses as they are given, by l1 and prior variance."""
+
+    def __init__(self, losses):
+        self.losses = losses
+
+    def loss(self, settings, before=None):
+        return self.losses[settings["l1"], settings["prior_variance"]]
+
+
+def test_where_l1_is_chosen_the_path_goes_on_up():
+    losses = {(0.0, 1.0): 0.6, (0.1, 1.0): 0.5, (0.1, 10.0): 0.4, (0.1, 100.0): 0.45}
+    chosen = PilotWithLosses(losses).improved({"l1": 0.0, "prior_variance": 1.0}, [{"l1": 0.1}])
+    assert chosen == {"l1": 0.1, "prior_variance": 10.0}
+    worse = {(0.0, 1.0): 0.4, (0.1, 1.0): 0.5}
+    assert PilotWithLosses(worse).improved({"l1": 0.0, "prior_variance": 1.0}, [{"l1": 0.1}])["l1"] == 0.0
 
 
 def test_support_and_l1_are_judged_for_features_of_words():

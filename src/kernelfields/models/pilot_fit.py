@@ -5,7 +5,7 @@
     prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls; else s/10, ...
     parts              of columns that several transformers made: ten times the variance of one or a tenth, and so on
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
-                       them with l1, all without, those seen with l1, until one brings enough
+                       them with l1, all without, those seen with l1, until one brings enough; up the path with l1
     rank               the largest there is, where the loss still falls from a pilot's rank to twice that
 
 A variance is the size of the functions that the field expects. One that is too small shrinks rare labels to nothing,
@@ -321,14 +321,14 @@ class Pilot:
                     return [*losses, losses[-1] + theirs[-1] - theirs[number]], judged, terms
         return losses, judged, terms
 
-    def along_variances(self, settings: Settings) -> Settings:
-        """Return settings with the prior variance of the path from theirs on that predicts best."""
+    def along_variances(self, settings: Settings, ratios: Sequence[float] = (_RATIO, 1.0 / _RATIO)) -> Settings:
+        """Return settings with the prior variance of the path from theirs on that predicts best, up, else down."""
 
         def at(variance: float) -> dict[str, Any]:
             return {**settings, "prior_variance": float(f"{variance:.6g}")}
 
         best = first = settings.get("prior_variance", FALLBACK)
-        for ratio in (_RATIO, 1.0 / _RATIO):
+        for ratio in ratios:
             while _SMALLEST <= (variance := best * ratio) <= _LARGEST and self.gains(at(best), at(variance)):
                 best = variance
             if best != first:
@@ -408,9 +408,13 @@ class Pilot:
         return next(own for own in candidates if not self.gains(own, least))
 
     def improved(self, settings: Settings, changes: Sequence[Settings]) -> Settings:
-        """Return settings with the first of the changes that brings enough, if one does."""
+        """Return settings with the first of the changes that brings enough, if one does, and a larger variance then.
+
+        Weights that are shrunk to zero need less of what shrinks all of them.
+        """
         changed = ({**settings, **change} for change in changes)
-        return next((each for each in changed if self.gains(settings, each, lambda loss: _CHANGE * loss)), settings)
+        taken = next((each for each in changed if self.gains(settings, each, lambda loss: _CHANGE * loss)), settings)
+        return self.along_variances(taken, (_RATIO,)) if taken.get("l1") else taken
 
 
 def _tie(loss: float) -> float:
