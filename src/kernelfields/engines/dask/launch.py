@@ -239,7 +239,9 @@ class _Attempt:
 
         waiting = [value for value in values if isinstance(value, Future)]
         while waiting := [future for future in waiting if not future.done()]:
-            self._present()
+            if set(self.addresses).isdisjoint(self._present()):
+                # Dask leaves tasks that prefer a worker waiting for it, if none was there when it went.
+                raise Lost("all workers that made partitions")
             time.sleep(_SHORTLY)
 
     def _addresses(self) -> list[str]:
