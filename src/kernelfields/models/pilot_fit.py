@@ -5,17 +5,16 @@
     prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls; else s/10, ...
     parts              of columns that several transformers made: ten times the variance of one or a tenth, and so on
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
-                       them with l1, all without, those seen with l1, until one brings enough
+                       them with l1, all without, those seen with l1, until one brings enough; up the path with l1
     rank               the largest there is, where the loss still falls from a pilot's rank to twice that
 
 A variance is the size of the functions that the field expects. One that is too small shrinks rare labels to nothing,
 one that is too large believes every training label, and the right one differs between problems by factors of thousands.
 So a few thousand positions are drawn and held out in turn (pilot_folds.py), and fits go up the path, each from the
 coefficients of the one before, to a loose tolerance and in a small basis. What all folds predict for the positions held
-out is judged together, by the log-loss at its own best temperature and, of what is too certain, as it is
-(position_loss.py). Candidates that differ by less than ``_TIE`` are alike: the first of them, the simplest, is taken.
-The last fit on all data then has the settings that won. Where there is too little to hold out, the estimator has
-fallbacks, ``FALLBACK`` for the prior variance.
+out is judged together, by their log-loss (position_loss.py). Candidates that differ by less than ``_TIE`` are alike:
+the first of them, the simplest, is taken. The last fit on all data then has the settings that won. Where there is too
+little to hold out, the estimator has fallbacks, ``FALLBACK`` for the prior variance.
 
 What describes items by more columns needs more of them: facies of wells are predicted worse with windows than without
 after learning from three quarters of ten wells (log-loss 1.33 and 1.25), better after nine (1.16 and 1.17). So the best
@@ -322,14 +321,14 @@ class Pilot:
                     return [*losses, losses[-1] + theirs[-1] - theirs[number]], judged, terms
         return losses, judged, terms
 
-    def along_variances(self, settings: Settings) -> Settings:
-        """Return settings with the prior variance of the path from theirs on that predicts best."""
+    def along_variances(self, settings: Settings, ratios: Sequence[float] = (_RATIO, 1.0 / _RATIO)) -> Settings:
+        """Return settings with the prior variance of the path from theirs on that predicts best, up, else down."""
 
         def at(variance: float) -> dict[str, Any]:
             return {**settings, "prior_variance": float(f"{variance:.6g}")}
 
         best = first = settings.get("prior_variance", FALLBACK)
-        for ratio in (_RATIO, 1.0 / _RATIO):
+        for ratio in ratios:
             while _SMALLEST <= (variance := best * ratio) <= _LARGEST and self.gains(at(best), at(variance)):
                 best = variance
             if best != first:
@@ -409,9 +408,13 @@ class Pilot:
         return next(own for own in candidates if not self.gains(own, least))
 
     def improved(self, settings: Settings, changes: Sequence[Settings]) -> Settings:
-        """Return settings with the first of the changes that brings enough, if one does."""
+        """Return settings with the first of the changes that brings enough, if one does, and a larger variance then.
+
+        Weights that are shrunk to zero need less of what shrinks all of them.
+        """
         changed = ({**settings, **change} for change in changes)
-        return next((each for each in changed if self.gains(settings, each, lambda loss: _CHANGE * loss)), settings)
+        taken = next((each for each in changed if self.gains(settings, each, lambda loss: _CHANGE * loss)), settings)
+        return self.along_variances(taken, (_RATIO,)) if taken.get("l1") else taken
 
 
 def _tie(loss: float) -> float:
