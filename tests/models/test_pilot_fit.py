@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
 
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.data import Chains
 from kernelfields.kernels import RBF, Linear
-from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Trial
+from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Found, Pilot, Trial
 from kernelfields.models.pilot_folds import pilot_folds
 from kernelfields.models.position_loss import position_loss
 
@@ -92,23 +93,26 @@ def test_labels_that_were_not_learnt_are_not_asked_for():
     assert pilot_folds(chains, MOST_POSITIONS) == []
 
 
-def test_positions_are_judged_at_the_best_temperature():
+def test_positions_are_judged_by_their_log_loss():
     random = np.random.default_rng(0)
     scores = random.normal(size=(4000, 3))
     labels = np.array([random.choice(3, p=np.exp(row) / np.exp(row).sum()) for row in scores])
     tables = [np.exp(power * scores) / np.exp(power * scores).sum(axis=1, keepdims=True) for power in (0.5, 4.0)]
     plain, certain = (position_loss(table, labels) for table in tables)
-    usual = -np.log(tables[0][np.arange(4000), labels]).mean()
-    least = -np.log(np.exp(scores)[np.arange(4000), labels] / np.exp(scores).sum(axis=1)).mean()
-    assert least - 0.01 < plain.loss <= least < usual
-    assert certain.loss == pytest.approx(plain.loss, rel=1e-6)
-    assert certain.accuracy == plain.accuracy
+    assert plain.loss == pytest.approx(log_loss(labels, tables[0]), rel=1e-12)
+    assert certain.loss == pytest.approx(log_loss(labels, tables[1]), rel=1e-12)
+    assert certain.accuracy == plain.accuracy == np.mean(scores.argmax(axis=1) == labels)
     assert certain.temperature == pytest.approx(8.0 * plain.temperature, rel=1e-3)
     assert plain.temperature == pytest.approx(0.5, abs=0.05)
     known = np.where(labels[:, None] == np.arange(3), 0.0, -np.inf)
-    assert position_loss(tables[1], known).loss == pytest.approx(certain.loss, rel=1e-6)
+    assert position_loss(tables[1], known).loss == pytest.approx(certain.loss, rel=1e-12)
     doubled = position_loss(np.vstack([tables[0]] * 2), np.tile(labels, 2), np.repeat([1.0, 0.0], 4000))
-    assert doubled.loss == pytest.approx(plain.loss, rel=1e-6)
+    assert doubled.loss == pytest.approx(plain.loss, rel=1e-12)
+
+
+def test_a_position_that_is_thought_impossible_costs_as_in_scikit_learn():
+    table, labels = np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([1, 0])
+    assert position_loss(table, labels).loss == pytest.approx(log_loss(labels, table), rel=1e-6)
 
 
 @pytest.mark.slow
@@ -296,6 +300,25 @@ def test_the_field_without_edges_and_a_forest_are_judged_beside_the_candidates()
     assert [trial.settings["classifier"] for trial in trials if "classifier" in trial.settings] == ["forest"]
 
 
+class PilotWithItems(Pilot):
+    """What each of some items lost, as it is given, by l1 and prior variance."""
+
+    def __init__(self, lost):
+        self.lost = lost
+
+    def _tried(self, settings, before=None):
+        own = np.array(self.lost[settings["l1"], settings["prior_variance"]])
+        return Found([float(own.mean())], [], own, np.ones(len(own)))
+
+
+def test_where_l1_is_chosen_the_path_goes_on_up():
+    losses = {(0.0, 1.0): [0.6], (0.1, 1.0): [0.5], (0.1, 10.0): [0.4], (0.1, 100.0): [0.45]}
+    chosen = PilotWithItems(losses).improved({"l1": 0.0, "prior_variance": 1.0}, [{"l1": 0.1}])
+    assert chosen == {"l1": 0.1, "prior_variance": 10.0}
+    worse = {(0.0, 1.0): [0.4], (0.1, 1.0): [0.5]}
+    assert PilotWithItems(worse).improved({"l1": 0.0, "prior_variance": 1.0}, [{"l1": 0.1}])["l1"] == 0.0
+
+
 def test_support_and_l1_are_judged_for_features_of_words():
     X, y = words()
     crf = ChainCRF().fit(X, y)
@@ -350,3 +373,12 @@ def test_a_kernel_with_edges_is_taken_where_labels_follow_comparisons():
     with pytest.warns(ConvergenceWarning):
         partly = ChainCRF(random_state=0, max_iter=5).fit(X, gaps)
     assert "forest" not in {trial.settings.get("kernel") for trial in partly.choices_.trials}
+
+
+def test_a_larger_variance_has_to_bring_more_than_the_standard_error_over_items():
+    small, large = ({"l1": 0.0, "prior_variance": variance} for variance in (0.1, 1.0))
+    lost = [0.5, 0.6, 0.7, 0.8]
+    for with_larger, surely in (([0.4, 0.5, 0.6, 0.7], True), ([0.7, 0.8, 0.7, 0.0], False)):
+        pilot = PilotWithItems({(0.0, 0.1): lost, (0.0, 1.0): with_larger})
+        assert pilot.gains(small, large)
+        assert pilot.gains(small, large, surely=True) == surely

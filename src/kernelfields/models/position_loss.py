@@ -1,15 +1,17 @@
-"""The log-loss of positions at its own best temperature T: what settings are judged by on held-out data.
+"""The log-loss of positions, by which settings are judged on held-out data, and the temperature that would mend it.
 
-    loss(T) = - (1 / W) sum_n w_n log ( sum_y q_n(y) p_n(y)^(1/T) / sum_y p_n(y)^(1/T) ),        the least over T
+    loss(T) = - (1 / W) sum_n w_n log ( sum_y q_n(y) p_n(y)^(1/T) / sum_y p_n(y)^(1/T) )
 
-p_n are the marginals of position n and q_n what is known of its label: 1 for the right one, 0 for others.
-Evidence of neighbouring positions is correlated and a field adds it up, so that marginals of new items are often too
-certain. How much so says little about which field finds the right labels, and one number mends it (``calibrate``).
-Counting the loss at T = 1 as well chooses smaller variances: better probabilities on gestures, and fewer right labels.
+p_n are the marginals of position n and q_n what is known of its label: 1 for the right one, 0 for others. Settings are
+judged by loss(1), that of the probabilities as they are predicted. Evidence of neighbouring positions is correlated and
+a field adds it up, so that marginals of new items are often too certain; the T of the least loss says how much so, and
+``calibrate`` mends it. Judged by that least loss, settings of larger variances are chosen: worse probabilities, and
+labels that are no better (docs/results/first_try.md).
 The joint likelihood of a labelling, in which each label is predicted with the true one before it at hand, hardly
 notices what single positions are predicted by: on sleep stages it has the same value for fields that differ by four
 points of accuracy. Whether labels meet at all is its question (structure.py).
 
+Probabilities below the rounding of doubles count as that, as in scikit-learn's log_loss: forests predict zeros.
 Arrays: marginals (N, L), q as log-weights (N, L) or labels (N,), weights (N,). Cost: some thirty sums over (N, L).
 """
 
@@ -25,25 +27,30 @@ WIDEST = 100.0
 
 
 class PositionLoss(NamedTuple):
-    """The log-loss a position at the best temperature, that temperature, and the share of right labels."""
+    """The log-loss a position, the temperature at which it would be least, the share of right labels, and each loss."""
 
     loss: float
     temperature: float
     accuracy: float
+    each: np.ndarray
 
 
 def position_loss(marginals: np.ndarray, known: np.ndarray, weights: np.ndarray | None = None) -> PositionLoss:
     """Return how well marginals (N, L) predict what is ``known``: labels (N,), or log-weights of them (N, L)."""
-    logs = np.log(np.maximum(marginals, np.finfo(np.float64).tiny))
+    logs = np.log(np.maximum(marginals, np.finfo(np.float64).eps))
     rows, likeliest = np.arange(len(logs)), logs.argmax(axis=1)
     logs -= logs[rows, likeliest, None]
 
-    def loss(log_temperature: float) -> float:
+    def losses(log_temperature: float) -> np.ndarray:
         scaled = logs * np.exp(-log_temperature)
         right = scaled[rows, known] if known.ndim == 1 else np.logaddexp.reduce(scaled + known, axis=1)
-        return float(np.average(np.log(np.exp(scaled).sum(axis=1)) - right, weights=weights))
+        return np.log(np.exp(scaled).sum(axis=1)) - right
+
+    def loss(log_temperature: float) -> float:
+        return float(np.average(losses(log_temperature), weights=weights))
 
     reach = float(np.log(WIDEST))
     found = scipy.optimize.minimize_scalar(loss, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-6})
     right = likeliest == known if known.ndim == 1 else known[rows, likeliest] > -np.inf
-    return PositionLoss(float(found.fun), float(np.exp(found.x)), float(np.average(right, weights=weights)))
+    accuracy, each = float(np.average(right, weights=weights)), losses(0.0)
+    return PositionLoss(float(np.average(each, weights=weights)), float(np.exp(found.x)), accuracy, each)
