@@ -4,7 +4,8 @@
 
 Each panel fits a field to the training part of a real data set (benchmarks/shared_data.py says where these are) and
 draws its answers on data that it has not seen: WNUT-17 (named entities), activities of people who wear a sensor, Cora
-(topics of papers that cite each other). It writes two files, for light and for dark screens.
+(topics of papers that cite each other). It writes four files: for light and for dark screens, wide and narrow ones. In
+the narrow ones the panels stand below each other, and letters are as large as those of text on a phone.
 """
 
 from __future__ import annotations
@@ -81,31 +82,36 @@ def citations() -> tuple[nx.Graph, np.ndarray]:
     return max(small, key=lambda ball: np.ptp(np.sort(np.bincount(topics[list(ball)], minlength=7))[-3:]) * -1), topics
 
 
-def draw_sentences(axes: Axes, sentences: list[tuple[list[str], list]], ink: str) -> None:
-    """Write the words, entities on a coloured ground with their type and probability below."""
+def draw_sentences(axes: Axes, sentences: list[tuple[list[str], list]], ink: str, lines: int) -> None:
+    """Write the words on so many lines, entities on a coloured ground with their type and probability below."""
     colours = {"person": "#c8324a", "location": "#2f5f96"}  # white words are legible on them
     axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.axis("off")
     axes.set_title("Words: named entities and their probabilities", loc="left", color=ink, fontsize=11)
     renderer = axes.figure.canvas.get_renderer()
-    for row, (words, found) in enumerate(sentences):
-        x, y = 0.005, 0.72 - 0.52 * row
-        begins = {entity.begin: entity for entity in found}
-        place = 0
+    left, row = 0.005, 0
+    for words, found in sentences:
+        x, begins, place = left, {entity.begin: entity for entity in found}, 0
         while place < len(words):
             entity = begins.get(place)
             end = entity.end if entity else place + 1
             ground = {"facecolor": colours[entity.label], "edgecolor": "none", "pad": 3} if entity else None
             words_here, ink_here = " ".join(words[place:end]), "white" if entity else ink
-            text = axes.text(x, y, words_here, color=ink_here, fontsize=13, bbox=ground, va="baseline")
+            text = axes.text(x, 0.0, words_here, color=ink_here, fontsize=13, bbox=ground, va="baseline")
+            width = text.get_window_extent(renderer).transformed(axes.transData.inverted()).width
+            if x + width > 1:
+                x, row = left, row + 1
+            y = 1 - (row + 0.55) / lines
+            text.set_position((x, y))
             if entity:
                 note = f"{entity.label} {entity.probability:.2f}"
-                axes.text(x, y - 0.22, note, color=ink, fontsize=10, va="baseline", weight="bold")
-            x += text.get_window_extent(renderer).transformed(axes.transData.inverted()).width + 0.009
+                axes.text(x, y - 0.42 / lines, note, color=ink, fontsize=10, va="baseline", weight="bold")
+            x += width + 0.1 / axes.figure.get_figwidth()
             place = end
+        row += 1
 
 
-def draw_trace(axes: Axes, drawn: Drawn, ink: str) -> None:
+def draw_trace(axes: Axes, drawn: Drawn, ink: str, columns: int) -> None:
     """Draw the acceleration over bands of the activities, as strong as these are probable."""
     low, high = drawn.acceleration.min() - 0.1, drawn.acceleration.max() + 0.1
     for activity, probability in enumerate(drawn.activities.T):
@@ -122,9 +128,8 @@ def draw_trace(axes: Axes, drawn: Drawn, ink: str) -> None:
         axes.plot([], [], color=COLOURS[activity], alpha=0.6, linewidth=7, label=ACTIVITIES[activity])
     axes.plot(drawn.seconds, drawn.acceleration, color=ink, linewidth=1.1)
     axes.set(ylabel="acceleration (g)", ylim=(low, high), xlim=(drawn.seconds[0], drawn.seconds[-1]))
-    axes.legend(
-        loc="upper left", bbox_to_anchor=(0, -0.1), ncols=4, frameon=False, fontsize=9, handlelength=0.8, labelcolor=ink
-    )
+    place = {"loc": "upper left", "bbox_to_anchor": (0, -0.1), "ncols": columns}
+    axes.legend(**place, frameon=False, fontsize=10, handlelength=0.8, labelcolor=ink)
     axes.set_title("Sensors: what does the person do? (seconds)", loc="left", color=ink, fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -140,7 +145,7 @@ def draw_graph(axes: Axes, drawn: Drawn, ink: str) -> None:
         points = np.array([places[node] for node in chosen])
         axes.scatter(*points.T, s=42, color=COLOURS[topic], label=TOPICS[topic], zorder=2, linewidths=0)
     axes.legend(
-        loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, labelcolor=ink, fontsize=9, handletextpad=0.1
+        loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, labelcolor=ink, fontsize=10, handletextpad=0.1
     )
     axes.set_title("Graphs: topics of papers that cite each other", loc="left", color=ink, fontsize=11)
     axes.axis("off")
@@ -152,12 +157,17 @@ def main() -> None:
     for name, ink in INKS.items():
         inks = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.edgecolor"), ink)
         with plt.rc_context(inks):
-            figure = plt.figure(figsize=(11, 5.4))
-            draw_sentences(figure.add_axes((0.01, 0.66, 0.98, 0.29)), drawn.sentences, ink)
-            draw_trace(figure.add_axes((0.06, 0.13, 0.47, 0.45)), drawn, ink)
-            draw_graph(figure.add_axes((0.57, 0.05, 0.30, 0.52)), drawn, ink)
-            figure.savefig(ROOT / "docs" / "images" / f"labels-{name}.png", dpi=150, transparent=True)
-            plt.close(figure)
+            wide = plt.figure(figsize=(11, 5.4))
+            draw_sentences(wide.add_axes((0.01, 0.66, 0.98, 0.29)), drawn.sentences, ink, 2)
+            draw_trace(wide.add_axes((0.06, 0.13, 0.47, 0.45)), drawn, ink, 4)
+            draw_graph(wide.add_axes((0.57, 0.05, 0.30, 0.52)), drawn, ink)
+            narrow = plt.figure(figsize=(5.2, 10))
+            draw_sentences(narrow.add_axes((0.01, 0.71, 0.98, 0.26)), drawn.sentences, ink, 4)
+            draw_trace(narrow.add_axes((0.13, 0.43, 0.85, 0.22)), drawn, ink, 2)
+            draw_graph(narrow.add_axes((0.01, 0.01, 0.65, 0.31)), drawn, ink)
+            for size, figure in (("", wide), ("narrow-", narrow)):
+                figure.savefig(ROOT / "docs" / "images" / f"labels-{size}{name}.png", dpi=150, transparent=True)
+                plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     make fuzz                                                     a few minutes
     python -m tests.campaigns.fuzz --cases 20000 --seconds 3600        as many cases of every target, an hour at most
-    python -m tests.campaigns.fuzz --targets ChainCRF npz --only 123   one case once more, with its note
-    python -m tests.campaigns.fuzz --targets npz --cases 5000 --keep   counts of these targets into results/fuzz.json
+    python -m tests.campaigns.fuzz --targets ChainCRF csv --only 123   one case once more, with its note
+    python -m tests.campaigns.fuzz --targets csv --cases 5000 --keep   counts of these targets into results/fuzz.json
 
 tests/campaigns/fuzzing/verdicts.py says what counts as a failure. Every case follows from the seed, its target and its
 number. Failing cases are written to a folder, files and reasons, and the exit code says whether there were any.
@@ -24,11 +24,11 @@ from tests.campaigns.fuzzing.calls import Calls
 from tests.campaigns.fuzzing.campaign import Target, make_case, run_target
 from tests.campaigns.fuzzing.document_files import DocumentFiles
 from tests.campaigns.fuzzing.model_files import CommandModels, ModelFiles, ServedModels
-from tests.campaigns.fuzzing.sequence_files import ArrayFiles, TextFiles
+from tests.campaigns.fuzzing.sequence_files import TextFiles
 from tests.campaigns.fuzzing.verdicts import FAILED, KINDS, VALID, judge
 
 TEXTS = ("columns", "templates", "crfsuite", "csv", "toml")
-TARGETS = (*model_files.KINDS, *TEXTS, "npz", *document_files.NAMES, *calls.NAMES)
+TARGETS = (*model_files.KINDS, *TEXTS, *document_files.NAMES, *calls.NAMES)
 
 
 def make_target(name: str) -> Target:
@@ -39,7 +39,7 @@ def make_target(name: str) -> Target:
         return DocumentFiles(name)
     if name in model_files.KINDS:
         return {"command": CommandModels, "served": ServedModels}.get(name, ModelFiles)(name)
-    return ArrayFiles(name) if name == "npz" else TextFiles(name)
+    return TextFiles(name)
 
 
 def main() -> int:

@@ -46,12 +46,6 @@ def numbers(count=20, seed=0):
     return X, y
 
 
-def write_npz_file(path, count=20, seed=0):
-    X, y = numbers(count, seed)
-    np.savez(path, X=np.concatenate(X), y=np.concatenate(y), offsets=np.arange(0, 6 * count + 1, 6))
-    return path
-
-
 def write_csv_file(path, count=20, seed=0):
     X, y = numbers(count, seed)
     lines = ["day,height,weight,label"]

@@ -8,7 +8,7 @@ import sys
 from contextlib import chdir
 
 import pytest
-from command_files import run, write_columns_file, write_csv_file, write_npz_file
+from command_files import run, write_columns_file, write_csv_file
 
 from kernelfields.formats import write_model
 
@@ -21,7 +21,6 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bad")
     write_columns_file(folder / "train.conll")
     write_columns_file(folder / "bare.conll", columns=(0, 1))
-    write_npz_file(folder / "train.npz")
     write_csv_file(folder / "train.csv")
     (folder / "good.template").write_text(TEMPLATE)
     with chdir(folder):
@@ -134,7 +133,6 @@ def test_a_file_that_cannot_be_read_is_named_with_line_and_column(folder, comman
             ["train", "train.csv", "--sequence-column", "day", "--label-column", "y"],
             "no column 'y'; there are 'day'",
         ),
-        (["train", "train.npz", "--array", "X=pixels"], "train.npz has no array 'pixels'; it holds X, y, offsets"),
         (["train", "train.conll", "-t", "far.template"], "far.template, line 2, column 5: %x[0,7] reads column 7"),
         (
             ["train", "train.conll", "-t", "label.template"],
@@ -178,10 +176,17 @@ def test_a_model_that_cannot_be_used_is_named(folder, name, message):
 
 
 MANY = "99999999999999999999"
+ROOM = ["train", "train.csv", "--sequence-column", "day"]
 MEANINGLESS = [
-    (["train", "train.npz", "--kernel", "poly", "--degree", MANY], "--degree must be at most"),
-    (["train", "train.npz", "--prior-variance", "1e-320"], "prior_variance must be a positive number"),
-    (["train", "train.npz", "--n-jobs", "100000"], "--n-jobs must be at most 4096"),
+    (
+        [*ROOM, "--kernel", "poly", "--degree", MANY],
+        "--degree must be at most",
+    ),
+    (
+        [*ROOM, "--prior-variance", "1e-320"],
+        "prior_variance must be a positive number",
+    ),
+    ([*ROOM, "--n-jobs", "100000"], "--n-jobs must be at most 4096"),
 ]
 BOXED = [
     ["predict", "columns.model", "train.conll", "--nbest", MANY],

@@ -19,7 +19,7 @@ def folder(tmp_path, monkeypatch):
         (["train.xml", "out.crfsuite"], "does not show the format: give --from, one of"),
         (["train.conll", "out.crfsuite", "--from", "xml"], "--from must be auto or one of columns"),
         (["train.conll", "out.csv"], "sequences can be written as"),
-        (["train.conll", "out.npz"], "sequences can be written as 'crfsuite', not as 'npz'"),
+        (["train.conll", "out.npz"], "the name 'out.npz' does not show the format"),
         (["train.csv", "out.crfsuite"], "CSV files need --sequence-column"),
         (["train.conll", "absent/out.crfsuite"], "there is no folder"),
         (["absent.conll", "out.crfsuite"], "No such file or directory"),

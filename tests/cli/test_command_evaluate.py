@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from command_files import run, sentences, write_columns_file, write_npz_file
+from command_files import run, sentences, write_columns_file, write_csv_file
 
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
@@ -18,11 +18,11 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     write_columns_file(folder / "train.conll")
     write_columns_file(folder / "test.conll", sentences(8, seed=1))
-    write_npz_file(folder / "train.npz")
+    write_csv_file(folder / "train.csv")
     (folder / "new.conll").write_text("the\t3\tDET\ncat\t3\tNEW\n")
     run("train", folder / "train.conll", "-m", folder / "one.model", "-q")
     run("train", folder / "train.conll", "-m", folder / "two.model", "--columns", "1", "--tol", "1e-6", "-q")
-    run("train", folder / "train.npz", "-m", folder / "rbf.model", "--rank", "8", "-q")
+    run("train", folder / "train.csv", "--sequence-column", "day", "-m", folder / "rbf.model", "--rank", "8", "-q")
     return folder
 
 
@@ -92,8 +92,8 @@ def test_what_cannot_be_evaluated_is_named(models, monkeypatch, arguments, messa
 
 @pytest.mark.parametrize("scope", ["span", "rkhs"])
 def test_certificates_are_those_of_the_library(models, scope):
-    crf, file = read(models, "rbf.model", "train.npz")
-    data = models / "train.npz"
+    crf, file = read(models, "rbf.model", "train.csv")
+    data = models / "train.csv"
     document = json.loads(run("certify", models / "rbf.model", data, "--scope", scope, "--json").stdout)
     expected = crf.certify(file.X, file.y, scope=scope)
     assert document["now"]["value"] == expected.value

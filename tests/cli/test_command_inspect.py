@@ -4,7 +4,7 @@ import json
 from html.parser import HTMLParser
 
 import pytest
-from command_files import run, sentences, write_columns_file, write_npz_file
+from command_files import run, sentences, write_columns_file, write_csv_file
 
 from kernelfields.cli.models import load_model
 
@@ -14,9 +14,9 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     write_columns_file(folder / "train.conll")
     write_columns_file(folder / "test.conll", sentences(8, seed=1))
-    write_npz_file(folder / "train.npz")
+    write_csv_file(folder / "train.csv")
     run("train", folder / "train.conll", "-m", folder / "words.model", "--report", folder / "train.html", "-q")
-    run("train", folder / "train.npz", "-m", folder / "rbf.model", "--rank", "8", "-q")
+    run("train", folder / "train.csv", "--sequence-column", "day", "-m", folder / "rbf.model", "--rank", "8", "-q")
     return folder
 
 

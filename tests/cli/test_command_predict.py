@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
+from command_files import run, sentences, write_columns_file, write_csv_file
 from sklearn.pipeline import make_pipeline
 
 from kernelfields import ChainCRF, TextFeatures, save
@@ -22,12 +22,10 @@ def models(tmp_path_factory):
     write_columns_file(folder / "train.conll")
     write_columns_file(folder / "test.conll", sentences(6, seed=1))
     write_columns_file(folder / "bare.conll", sentences(6, seed=1), columns=(0, 1))
-    write_npz_file(folder / "train.npz")
-    write_npz_file(folder / "test.npz", 5, seed=1)
     write_csv_file(folder / "train.csv")
     write_csv_file(folder / "test.csv", 5, seed=1)
     run("convert", folder / "train.conll", folder / "train.crfsuite", "-q")
-    for end in ("conll", "npz", "csv", "crfsuite"):
+    for end in ("conll", "csv", "crfsuite"):
         column = ["--sequence-column", "day", "--standardize"] if end == "csv" else []
         run("train", folder / f"train.{end}", "-m", folder / f"{end}.model", *column, "-q")
     return folder
@@ -111,7 +109,7 @@ def test_pipes_in_another_process(models):
 def test_what_cannot_be_labelled_is_named(models, monkeypatch, arguments, message):
     monkeypatch.chdir(models)
     (models / "wide.conll").write_text("a\tb\tc\td\te\n")
-    ChainCRF.load("npz.model").save("plain.model")
+    ChainCRF.load("csv.model").save("plain.model")
     result = run("predict", *arguments, code=2)
     assert message in result.stderr
     assert result.stderr.startswith("error: ")
@@ -166,9 +164,9 @@ def test_text_that_a_model_cannot_read_is_named(models, tmp_path):
         ("conll.model", "new.txt", "has 1 column, and the training file had 3"),
         ("conll.model", "blank.txt", "holds no words"),
         (
-            "npz.model",
+            "csv.model",
             "new.txt",
-            "--text is for models of words in column files, and this one reads files of format npz",
+            "--text is for models of words in column files, and this one reads files of format csv",
         ),
     ):
         assert message in run("predict", models / model, tmp_path / name, "--text", code=2).stderr

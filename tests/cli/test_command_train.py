@@ -6,7 +6,7 @@ import tomllib
 
 import numpy as np
 import pytest
-from command_files import run, sentences, write_columns_file, write_csv_file, write_npz_file
+from command_files import run, sentences, write_columns_file, write_csv_file
 
 from kernelfields import ChainCRF
 from kernelfields.cli.models import load_model
@@ -20,7 +20,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_columns_file(tmp_path / "train.conll")
     write_columns_file(tmp_path / "dev.conll", sentences(8, seed=1))
-    write_npz_file(tmp_path / "train.npz")
     write_csv_file(tmp_path / "train.csv")
     return tmp_path
 
@@ -50,7 +49,7 @@ def test_a_file_becomes_a_model_and_settings(folder):
     [
         ["train.conll", "--support", "observed", "--prior-variance", "1", "--l1", "0.1"],
         ["train.conll", "--kernel", "linear+rbf", "--gamma", "0.3", "--rank", "12", "--prior-variance", "1,0.1"],
-        ["train.npz", "--window", "2,0", "--rank", "20", "--standardize", "--seed", "3"],
+        ["train.csv", "--sequence-column", "day", "--window", "2,0", "--rank", "20", "--standardize", "--seed", "3"],
         ["train.csv", "--sequence-column", "day", "--kernel", "poly", "--degree", "2", "--rank", "9"],
         ["train.conll", "--dev", "dev.conll", "--prior-variance", "100"],
     ],
@@ -85,7 +84,8 @@ def test_a_file_that_has_changed_since_the_settings_were_written_is_named(folder
 
 def test_options_become_parameters(folder):
     run(
-        "train", "train.npz", "-q", "-k", "rbf", "--gamma", "0.1", "--window", "3", "--rank", "7",
+        "train", "train.csv", "--sequence-column", "day", "-q", "-k", "rbf", "--gamma", "0.1", "--window", "3",
+        "--rank", "7",
         "--basis", "uniform",
         "--prior-variance", "2", "--edge-prior-variance", "3", "--edge-kernel", "linear", "--solver", "newton-cg",
         "--tol", "0.01", "--max-iter", "50", "--seed", "5", "--dtype", "float64", "-j", "1",
@@ -117,7 +117,7 @@ def test_labels_are_allowed_by_a_feature(folder):
     assert len(crf.allowed_.labels_of("word=unheard")) == 3
     settings, _ = read_settings("model.toml")
     assert (settings.allowed_by, settings.allowed_min_count) == ("word=", 1)
-    run("train", "train.npz", "--allowed-by", "0", "-q")
+    run("train", "train.csv", "--sequence-column", "day", "--allowed-by", "0", "-q")
     assert ChainCRF.load("model.safetensors").allowed_.feature == 0
     for options, message in (
         (("--allowed-by", "form="), "no position has the feature 'form='"),
@@ -176,13 +176,13 @@ def test_a_fit_that_ends_short_of_its_tolerance_writes_its_model_and_says_so(fol
 
 
 def test_uneven_columns_get_a_hint(folder):
-    numbers = ["train", "train.npz", "--kernel", "rbf", "--gamma", "0.5"]
+    numbers = ["train", "train.csv", "--sequence-column", "day", "--kernel", "rbf", "--gamma", "0.5"]
     assert "--standardize brings them to one scale" in run(*numbers).stderr
     assert "--standardize" not in run(*numbers, "--standardize").stderr
 
 
 def test_what_was_chosen_is_said_and_kept(folder):
-    said = run("train", "train.npz").stderr
+    said = run("train", "train.csv", "--sequence-column", "day").stderr
     settings = load_model("model.safetensors").settings
     chosen = f"kernel {settings.kernel}, scale {settings.standardize}, prior variance {settings.prior_variance:g}"
     assert f"chosen: {chosen}" in said

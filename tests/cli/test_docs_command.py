@@ -4,8 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
-import numpy as np
-from command_files import numbers, run, sentences, write_columns_file, write_csv_file
+from command_files import run, sentences, write_columns_file, write_csv_file
 
 PAGE = Path(__file__).parents[2] / "docs" / "command.md"
 
@@ -25,13 +24,10 @@ def test_the_page_runs_as_it_stands(tmp_path, monkeypatch):
     write_columns_file(tmp_path / "partly.conll", [[*row[:-1], (*row[-1][:2], "NOUN|VERB")] for row in half])
     (tmp_path / "words.template").write_text("U00:%x[-1,0]/%x[0,0]\nU01:%x[0,0]\nB\n")
     write_csv_file(tmp_path / "room.csv")
-    X, y = numbers()
-    offsets = np.arange(0, 6 * len(X) + 1, 6)
-    np.savez(tmp_path / "letters.npz", pixels=np.concatenate(X), y=np.concatenate(y), offsets=offsets)
     for program, *arguments in commands():
         assert program == "kernelfields"
         run(*arguments)
-    for name in ("tags", "sparse", "room", "letters", "better", "partly", "phases"):
+    for name in ("tags", "sparse", "room", "rbf", "better", "partly", "phases"):
         assert (tmp_path / f"{name}.safetensors").exists()
         assert (tmp_path / f"{name}.toml").exists()
     assert (tmp_path / "labelled.conll").read_text().count("\n") == (tmp_path / "new.conll").read_text().count("\n")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from command_files import write_columns_file, write_csv_file, write_npz_file
+from command_files import write_columns_file, write_csv_file
 
 from kernelfields.cli.models import read_training_file
 from kernelfields.cli.settings import RunSettings
@@ -39,7 +39,7 @@ def test_a_column_of_single_characters_is_seen_widely(tmp_path, alphabet, widely
     assert len(file.X[0][0]) == 15 or not widely
 
 
-@pytest.mark.parametrize("kind", ["columns", "template", "npz", "csv"])
+@pytest.mark.parametrize("kind", ["columns", "template", "csv"])
 def test_options_survive_their_description_and_read_the_same(tmp_path, kind):
     settings = {}
     if kind in ("columns", "template"):
@@ -49,8 +49,6 @@ def test_options_survive_their_description_and_read_the_same(tmp_path, kind):
             settings["template"] = str(tmp_path / "t")
         with pytest.raises(ValueError, match="--standardize scales columns of numbers"):
             read_training_file(RunSettings(train=str(path), standardize=True, **settings))
-    elif kind == "npz":
-        path = write_npz_file(tmp_path / "train.npz")
     else:
         path, settings["sequence_column"] = write_csv_file(tmp_path / "train.csv"), "day"
     file = read_training_file(RunSettings(train=str(path), **settings))
@@ -71,15 +69,12 @@ def test_options_survive_their_description_and_read_the_same(tmp_path, kind):
         ("train.conll", {"template": "{}/edges"}, "line 2: 'B01:%x\\[0,0\\]' makes transitions depend on words"),
         ("train.conll", {"template": "{}/far"}, "far, line 1, column 5"),
         ("train.conll", {"format": "xml"}, "--format must be auto or one of columns, .* got 'xml'"),
-        ("train.npz", {"arrays": ["X"]}, "--array takes ROLE=NAME, such as X=pixels, got 'X'"),
-        ("train.npz", {"arrays": ["X=pixels"]}, "no array 'pixels'"),
         ("train.csv", {}, "CSV files need --sequence-column"),
         ("train.csv", {"sequence_column": "week"}, "no column 'week'"),
     ],
 )
 def test_settings_that_do_not_fit_are_named(tmp_path, name, settings, message):
     write_columns_file(tmp_path / "train.conll")
-    write_npz_file(tmp_path / "train.npz")
     write_csv_file(tmp_path / "train.csv")
     (tmp_path / "t").write_text(TEMPLATE)
     (tmp_path / "edges").write_text("U00:%x[0,0]\nB01:%x[0,0]\n")
@@ -101,8 +96,8 @@ def test_settings_that_do_not_fit_are_named(tmp_path, name, settings, message):
     ],
 )
 def test_a_description_that_holds_more_than_how_files_are_read_is_refused(tmp_path, value, message):
-    path = write_npz_file(tmp_path / "train.npz")
-    described = describe_reading(read_training_file(RunSettings(train=str(path))).reading)
+    path = write_csv_file(tmp_path / "train.csv")
+    described = describe_reading(read_training_file(RunSettings(train=str(path), sequence_column="day")).reading)
     rebuild_reading(described)
     with pytest.raises(ValueError, match=message):
         rebuild_reading({**described, **value})

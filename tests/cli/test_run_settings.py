@@ -19,7 +19,6 @@ EVERYTHING = RunSettings(
     template='odd "name" \\ é\x7f.template',
     columns=["0", "a,b"],
     label_column="-1",
-    arrays=["X=pixels"],
     standardize=True,
     kernel="linear+rbf",
     gamma=1e-05,

@@ -1,26 +1,21 @@
 """Damaged files of sequences and settings: refused in words or read soundly; a slice of the campaign, and its traps."""
 
 import gzip
-import io
 import os
-import zipfile
 
-import numpy as np
 import pytest
 
 from kernelfields.cli.settings import read_settings
 from kernelfields.data.text_files import read_content
-from kernelfields.formats import SequenceFileError, read_arrays, read_sequences, read_table
+from kernelfields.formats import SequenceFileError, read_sequences, read_table
 from tests.campaigns.fuzz import TEXTS, make_target
 from tests.campaigns.fuzzing import document_files
 from tests.campaigns.fuzzing.campaign import make_case, run_target
 from tests.campaigns.fuzzing.verdicts import FAILED, REFUSED, SOUND, judge
 
-ARRAYS = {"X": np.ones((4, 2)), "offsets": np.array([0, 2, 4]), "y": np.array([0, 1, 1, 0])}
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*TEXTS, "npz"])
+@pytest.mark.parametrize("kind", TEXTS)
 def test_damaged_files_are_refused_or_sound(kind):
     target = make_target(kind)
     target.prepare()
@@ -41,62 +36,6 @@ def test_damaged_documents_are_refused_or_sound(kind):
     assert counts[REFUSED] > 0
 
 
-def saved(array):
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
-
-
-def zipped(path, members, packing=zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(path, "w", packing) as archive:
-        for name, content in members.items():
-            archive.writestr(f"{name}.npy", content)
-    return path
-
-
-def with_shape(content, shape):
-    """A saved array whose header claims another shape."""
-    start, end = content.index(b"'shape': ") + 9, content.index(b", }")
-    header = content[:start] + shape + content[end:]
-    return header[:10] + header[10:].replace(b" " * (len(shape) - (end - start)), b"", 1)
-
-
-@pytest.mark.parametrize(
-    "shape", [b"(1000000000000,)", b"(4,)", b"()", b"(-8,)", b"((((((((", b"(99999999999999999999999,)"]
-)
-def test_headers_that_claim_what_is_not_there(tmp_path, shape):
-    members = {name: saved(array) for name, array in ARRAYS.items()}
-    path = zipped(tmp_path / "data.npz", {**members, "X": with_shape(members["X"], shape)})
-    with pytest.raises(SequenceFileError, match="is damaged"):
-        read_arrays(path)
-
-
-def test_members_that_are_encrypted_or_packed_oddly(tmp_path):
-    members = {name: saved(array) for name, array in ARRAYS.items()}
-    with pytest.raises(
-        SequenceFileError, match=r"array 'X' is packed in a way that numpy\.savez_compressed does not use"
-    ):
-        read_arrays(zipped(tmp_path / "data.npz", members, zipfile.ZIP_BZIP2))
-    path = zipped(tmp_path / "data.npz", members)
-    content = bytearray(path.read_bytes())
-    content[content.index(b"PK\x01\x02") + 8] |= 1
-    path.write_bytes(content)
-    with pytest.raises(SequenceFileError, match="array 'X' is encrypted; write the file without a password"):
-        read_arrays(path)
-
-
-def test_archives_that_unpack_to_far_more_than_they_are(tmp_path):
-    large = np.zeros((2**21 + 1, 1))
-    members = {"X": saved(large), "offsets": saved(np.array([0, len(large)]))}
-    path = zipped(tmp_path / "data.npz", members)
-    with pytest.raises(SequenceFileError, match=r"would unpack to \d+ bytes, more than 100 times its size"):
-        read_arrays(path)
-    # Without compression the same array is what it says, and arrays that nobody asks for are left alone.
-    assert len(read_arrays(zipped(path, members, zipfile.ZIP_STORED)).X[0]) == len(large)
-    small = {name: saved(array) for name, array in ARRAYS.items()}
-    assert len(read_arrays(zipped(path, {**small, "other": saved(large)})).X) == 2
-
-
 def test_gzip_that_unpacks_to_far_more_than_it_is(tmp_path):
     path = tmp_path / "data.gz"
     path.write_bytes(gzip.compress(bytes(2**26 + 1)))
@@ -104,24 +43,6 @@ def test_gzip_that_unpacks_to_far_more_than_it_is(tmp_path):
         read_content(path)
     path.write_bytes(gzip.compress(bytes(2**22)))
     assert len(read_content(path)) == 2**22
-
-
-@pytest.mark.parametrize(
-    ("name", "array", "message"),
-    [
-        ("y", np.zeros(4, dtype="V4"), r"array 'y' is \|V4, expected numbers or texts"),
-        ("y", np.zeros(4, dtype="M8[s]"), "expected numbers or texts"),
-        ("y", np.array(3), r"array 'y' has shape \(\)"),
-        ("X", np.array(3.0), "array 'X' is float64 of shape"),
-        ("offsets", np.array(3), "array 'offsets' is int64 of shape"),
-        ("weights", np.array(1.0), "array 'weights' is float64 of shape"),
-    ],
-)
-def test_arrays_of_odd_types_and_shapes(tmp_path, name, array, message):
-    path = tmp_path / "data.npz"
-    np.savez(path, **{**ARRAYS, name: array})
-    with pytest.raises(SequenceFileError, match=message):
-        read_arrays(path)
 
 
 @pytest.mark.parametrize("cell", ["inf", "-inf", "Infinity", "1e999"])
@@ -176,7 +97,7 @@ def test_settings_are_not_read_from_devices():
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there is no /dev/zero here")
-@pytest.mark.parametrize("kind", ["columns", "conllu", "crfsuite", "csv", "npz"])
+@pytest.mark.parametrize("kind", ["columns", "conllu", "crfsuite", "csv"])
 def test_sequences_are_not_read_from_devices(kind):
     options = {"sequence": "id"} if kind == "csv" else {}
     with pytest.raises(SequenceFileError, match="/dev/zero is a device, not a file: give the path of a file"):

@@ -1,4 +1,3 @@
-import io
 import re
 
 import numpy as np
@@ -56,19 +55,6 @@ def test_tables_get_columns_with_names(read, written):
     header, *_, second = written(file, LABELS, MARGINALS, CLASSES).splitlines()
     assert header == "id,x,label,predicted,p(B),p(I),p(O)"
     assert second == "2,6,O,O,0.333333,0.333333,0.333333"
-
-
-def test_arrays_get_arrays(tmp_path, capfdbinary):
-    np.savez(tmp_path / "a.npz", X=np.ones((3, 2)), offsets=np.array([0, 2, 3]))
-    file = read_sequences(tmp_path / "a.npz", labels_required=False)
-    write_predictions("-", file, LABELS, MARGINALS, CLASSES)
-    found = np.load(io.BytesIO(capfdbinary.readouterr().out), allow_pickle=False)
-    assert found["predicted"].tolist() == ["B", "I", "O"]
-    assert found["offsets"].tolist() == [0, 2, 3]
-    assert np.array_equal(found["marginals"], np.vstack(MARGINALS))
-    assert found["classes"].tolist() == CLASSES.tolist()
-    write_predictions(tmp_path / "out.npz", file, [[0, 1], [2]])
-    assert np.load(tmp_path / "out.npz")["predicted"].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

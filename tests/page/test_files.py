@@ -170,9 +170,9 @@ def test_labels_of_an_annotator_go_to_a_file_of_their_own(tmp_path):
 
 
 def test_what_cannot_be_opened_is_one_line(tmp_path):
-    (tmp_path / "a.npz").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"the page labels files of columns, .* is of format npz"):
-        open_file(str(tmp_path / "a.npz"))
+    (tmp_path / "a.crfsuite").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"the page labels files of columns, .* is of format crfsuite"):
+        open_file(str(tmp_path / "a.crfsuite"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="a folder without files of brat, Praat or ELAN"):
         open_file(str(tmp_path / "empty"))

@@ -2,10 +2,9 @@
 
 import gzip
 
-import numpy as np
 import pytest
 
-from benchmarks.shared_data import DataMissing, data_file, ocr_letters, token_columns
+from benchmarks.shared_data import DataMissing, data_file, token_columns
 from kernelfields.formats import Template, read_columns, read_sequences, write_columns, write_sequences
 
 
@@ -44,10 +43,3 @@ def test_chunks_go_through_crfsuite_text_unchanged(tmp_path):
     again = read_sequences(tmp_path / "chunks.crfsuite")
     assert again.X == chunks.X
     assert again.y == chunks.y
-
-
-def test_arrays_are_those_that_the_benchmarks_read():
-    letters = read_sequences(there("ocr-letters", "letters.npz"), names={"X": "pixels", "y": "label"})
-    X, y, _ = ocr_letters()
-    assert all(map(np.array_equal, letters.X, X))
-    assert "".join(chr(ord("a") + label) for label in letters.y[0]) == "".join(y[0])

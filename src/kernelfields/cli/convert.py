@@ -19,7 +19,7 @@ _READING = [
     if setting.part == "reading" or setting.name in ("unknown_label", "label_sets")
 ]
 #: Formats of sequences that are read as features here; all others hold annotated texts or time lines.
-_OF_SEQUENCES = ("crfsuite", "npz")
+_OF_SEQUENCES = ("crfsuite",)
 
 
 @command(options=[setting.parameter() for setting in _READING], as_json=False)
@@ -33,7 +33,7 @@ def convert(
         str,
         typer.Option(
             "--from",
-            help="columns, conllu, crfsuite, npz, csv, doccano, labelstudio, brat, spacy, textgrid, elan or text; auto "
+            help="columns, conllu, crfsuite, csv, doccano, labelstudio, brat, spacy, textgrid, elan or text; auto "
             "goes by the name.",
         ),
     ] = "auto",

@@ -15,6 +15,7 @@ _GONE = {
         **dict.fromkeys(("--checkpoint", "--checkpoint-seconds", "--resume"), _CHECKPOINT),
         "--c1": "use --l1",
         "--c2": "use --prior-variance, which is 1 / (2 c2)",
+        "--array": "fit arrays in Python, or write them as a CSV table",
         "--device": "use --engine torch; Torch(device) in Python",
         "--memory": "Threads(memory) does that in Python",
         "--segment-kernel": "segments are scored by their positions and durations",

@@ -78,7 +78,7 @@ def inspect(
         tokens = tokens_for(crf, read.words[sequence])
         shown: dict[str, Shown] = {"explanation": crf.explain(read.X[sequence], top=top or _TOP, **tokens)}
     else:
-        # Labels of .npz files may be numbers.
+        # Labels of a model that was fitted in Python may be numbers.
         known = {str(name): name for name in crf.classes_.tolist()}
         labels = [known.get(name, name) for name in label] if label else None
         summary, weights = crf.summary(), crf.weights(top=top or _TOP, labels=labels, feature_re=features)
@@ -145,7 +145,7 @@ def certify(
     Is this the optimum?
       kernelfields certify chunks.safetensors train.conll --limit 0.01
     Would a larger basis help?
-      kernelfields certify rbf.safetensors train.npz --scope rkhs --limit 0.01
+      kernelfields certify rbf.safetensors train.csv --scope rkhs --limit 0.01
     """
     from kernelfields.cli.models import check_labels, load_model
     from kernelfields.cli.settings import file_digest

@@ -12,7 +12,7 @@ from kernelfields.cli.messages import Console, Jobs, ModelFile, command
 from kernelfields.cli.settings import LARGEST_SEED, SETTINGS, RunSettings, Value, given_settings
 
 # How a file is read, and the field, where there is no model to name them.
-_READING = ("format", "template", "columns", "label_column", "sequence_column", "separator", "arrays")
+_READING = ("format", "template", "columns", "label_column", "sequence_column", "separator")
 _OWN = (*_READING, "unknown_label", "label_sets", "kernel", "prior_variance", "segments", "max_duration", "n_jobs")
 
 

@@ -57,7 +57,6 @@ _USED = {
     "columns": ("template", "columns", "label_column", "separator"),
     "conllu": ("template", "columns", "label_column"),
     "crfsuite": (),
-    "npz": ("arrays",),
     "csv": ("columns", "label_column", "sequence_column", "separator"),
 }
 _SEPARATORS = {"tab": "\t", "space": " "}
@@ -103,8 +102,6 @@ def reading_options(settings: RunSettings, file_format: str, option: str = "--fo
         if settings.sequence_column is None:
             raise ValueError("CSV files need --sequence-column, the column that separates sequences")
         options["sequence"] = settings.sequence_column
-    if settings.arrays is not None:
-        options["names"] = dict(_array_name(text) for text in settings.arrays)
     if "template" in _USED[file_format]:
         options["template"] = TEXT_FEATURES if settings.template is None else _template(settings.template)
     return options
@@ -143,13 +140,6 @@ def _number(text: str, option: str) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"{option} counts columns from 0, -1 is the last: {text!r} is no number") from None
-
-
-def _array_name(text: str) -> tuple[str, str]:
-    role, _, name = text.partition("=")
-    if not (role and name):
-        raise ValueError(f"--array takes ROLE=NAME, such as X=pixels, got {text!r}")
-    return role, name
 
 
 def check_labels(file: SequenceFile, classes: Iterable, path: str, advice: str) -> None:

@@ -85,7 +85,7 @@ def predict(
     \b
     The input is written again with the labels beside it: one more column in
     column files and CSV, the label read and the one predicted for CRFsuite's
-    text, arrays in .npz. The column of true labels may be there or not. With
+    text. The column of true labels may be there or not. With
     --json every sequence is a line of JSON.
 
     \b

@@ -78,7 +78,6 @@ class Setting:
     file: Literal["read", "written"] | None = None
     part: Literal["reading", "kernel", "nodes", "edges", "segments", "estimator"] | None = None
     only: Literal["chains", "segments"] | None = None
-    repeated: bool = False
     least: int = -LARGEST_COUNT
     most: int = LARGEST_COUNT
     name: str = ""
@@ -92,7 +91,7 @@ class Setting:
 
     def parameter(self) -> Parameter:
         """Return the option as typer takes it; None stands for one that was not given."""
-        kind = list[str] if self.repeated else self.types[0] if self.several is None else str
+        kind = self.types[0] if self.several is None else str
         metavar = self.metavar or ("FILE" if self.file else {int: "N", float: "NUMBER"}.get(kind))
         option: object = typer.Argument(help=self.text, metavar=metavar)
         if self.names:
@@ -110,7 +109,7 @@ class Setting:
     def read(self, value: Value) -> Value:
         """Return the value that was passed on the command line; lists are texts with commas."""
         if self.several is None or not isinstance(value, str):
-            return value or None if self.repeated else self._countable(value, self._option)
+            return self._countable(value, self._option)
         (kind,), parts = get_args(self.several), value.split(",")
         try:
             values = list(map(kind, parts))
@@ -194,7 +193,7 @@ class RunSettings:
     model: str = _output("The model; the settings go beside it.", "model.safetensors", "-m")
     config: str | None = _data("Settings of an earlier run; options win.", None, "-c", file="read", table=None)
     dev: str | None = _data("Development file: stop when it gets no better.", file="read")
-    format: str = _data("columns, conllu, crfsuite, npz or csv; auto goes by the name.", "auto", metavar="NAME")
+    format: str = _data("columns, conllu, crfsuite or csv; auto goes by the name.", "auto", metavar="NAME")
     template: str | None = _reading("CRF++ template for column files; else text features.", None, "-t", file="read")
     columns: list[str] | None = _reading("Columns of the inputs, such as 0,1, or names for CSV.", metavar="N,N")
     label_column: str | None = _reading("Column of the labels, from 0, -1 the last; CSV: its name.", metavar="N")
@@ -204,12 +203,6 @@ class RunSettings:
     label_sets: str | None = _data("What stands between labels of which one is right, such as |.", metavar="TEXT")
     sequence_column: str | None = _reading("CSV: column that separates sequences.", metavar="NAME")
     separator: str | None = _reading("tab or space; for CSV any character.", metavar="NAME")
-    arrays: list[str] | None = _reading(
-        "npz: ROLE=NAME, such as X=pixels or y=letters; may be repeated.",
-        names=("--array",),
-        metavar="R=N",
-        repeated=True,
-    )
     standardize: bool | None = _data("Scale columns of numbers to mean 0, spread 1. Else chosen.", negated=True)
     report: str | None = _output("Write an HTML report of the fit here.")
 

@@ -69,15 +69,15 @@ class LabelDictionary(BaseEstimator):
             word = _as_word(entry, self.feature)
             own = np.flatnonzero(seen[numbers[word]]) if word in numbers else np.empty(0, np.int64)
             known[word] = np.union1d(own, _numbers(labels, places, f" for {entry!r}")).astype(np.int64)
-        # Words without any label, such as those of unlabelled positions alone, are not known.
+        # Words without any label, such as those of unlabelled positions alone, are left out.
         known = {word: labels for word, labels in known.items() if len(labels)}
         return FittedDictionary(self.feature, known, self._open(seen[rare], places), len(classes))
 
     def learn_more(self, fitted: FittedDictionary, X: object, chains: Chains) -> FittedDictionary:
         """Return a dictionary whose words may also have the labels that they have in further chains.
 
-        Words that it does not know stay unknown: how often they came before is not kept. With labels that they show
-        grow those of all unknown words, unless these were listed.
+        Words outside of the dictionary are not added, since their earlier counts are not kept. Labels that they have
+        in the further chains become labels of all such words, unless ``unknown`` lists these.
         """
         which, sets = np.array(fitted.numbers_of(X, chains), dtype=np.int64), list(fitted.sets)
         seen = _seen_labels(which, chains, len(sets), fitted.n_labels)

@@ -385,7 +385,7 @@ class InputReader:
         return replace(self, scaling=None)
 
     def with_features(self, kept: np.ndarray) -> Self:
-        """Return a copy that knows the named features marked in ``kept`` alone, in the same order."""
+        """Return a copy with only the named features that are marked in ``kept``, in the same order."""
         assert self.encoder is not None
         return replace(self, n_features=int(np.count_nonzero(kept)), encoder=self.encoder.keep(kept))
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kernelfields.formats.column_files import TEXT_FEATURES, ColumnFile, ColumnSequence, read_columns, write_columns
     from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
     from kernelfields.formats.label_marks import label_text, partial_labels, unknown_marks
-    from kernelfields.formats.sequence_arrays import read_arrays
     from kernelfields.formats.sequence_file import Reading, SequenceFile
     from kernelfields.formats.sequence_files import (
         describe_reading,
@@ -55,7 +54,6 @@ __all__ = [
     "labels_of",
     "losses",
     "partial_labels",
-    "read_arrays",
     "read_columns",
     "read_crfsuite",
     "read_documents",
@@ -84,7 +82,6 @@ __getattr__, __dir__ = lazy_names(
         "crfsuite_text": ["read_crfsuite", "write_crfsuite"],
         "label_marks": ["label_text", "partial_labels", "unknown_marks"],
         "kernelfields.models.model_file": ["ModelFileError", "read_model", "write_model"],
-        "sequence_arrays": ["read_arrays"],
         "sequence_file": ["Reading", "SequenceFile"],
         "sequence_files": [
             "describe_reading",

@@ -5,7 +5,6 @@
                                                            or dicts {"0": cell}       template, n_columns
     conllu      .conllu                                    the same, from words       label, features, template
     crfsuite    .crfsuite .crfs                            strings, or dicts
-    npz         .npz                                       arrays, dense or CSR       names
     csv         .csv                                       arrays, or dicts           sequence, label, features,
                                                                                       kinds, delimiter
 
@@ -15,7 +14,7 @@ many columns the file must have; where labels are not required, their column and
 ``template="text"`` makes a template: the first column is read as words, with the features of ``TextFeatures``, or as
 symbols where it holds single characters alone; the others but that of the labels are tags. CSV: ``sequence`` is the
 name of the column of sequence ids, ``label`` that of the labels ("label"). The other options are those of
-read_columns, read_arrays and read_table. Of every format, labels may be partly known (label_marks.py): "?" and an
+read_columns and read_table. Of every format, labels may be partly known (label_marks.py): "?" and an
 empty label are None, and in CoNLL-U "_"; with ``label_sets="|"``, NOUN|VERB is the set of both.
 
 Predicted labels and probabilities are written beside what was read and in the same format:
@@ -23,7 +22,6 @@ Predicted labels and probabilities are written beside what was read and in the s
     columns, conllu   cells after those of the row: label, then 0.970000 or B-NP/0.970000 I-NP/0.010000 ...
     crfsuite          a line per position: label read, label predicted, probabilities as above
     csv               columns after those of the table: predicted, then probability or p(B-NP), p(I-NP), ...
-    npz               arrays offsets, predicted (N,), and marginals (N,) or (N, L) with classes (L,)
 
 Fails: SequenceFileError naming the file and, in text, the line; ValueError for options that do not fit, and for
 predictions that do not fit the file.
@@ -43,7 +41,6 @@ from kernelfields.features.templates import Template
 from kernelfields.formats.column_files import read_column_file, read_conllu
 from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
 from kernelfields.formats.label_marks import check_marks, label_texts, partial_labels
-from kernelfields.formats.sequence_arrays import read_arrays
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
 from kernelfields.formats.sequence_tables import read_table
 
@@ -51,7 +48,6 @@ _ENDINGS = {
     "columns": ("", ".tsv", ".conll", ".iob", ".bio", ".txt", ".data"),
     "conllu": (".conllu",),
     "crfsuite": (".crfsuite", ".crfs"),
-    "npz": (".npz",),
     "csv": (".csv",),
 }
 _REQUIRED = "labels_required"
@@ -65,7 +61,6 @@ _DESCRIBED: dict[str, type | tuple[type, ...]] = {
     "n_columns": int,
     "features": list,
     "template": str,
-    "names": dict,
     "sequence": str,
     "kinds": dict,
     "delimiter": str,
@@ -78,7 +73,6 @@ _READERS: dict[str, Callable[..., SequenceFile]] = {
     "columns": read_column_file,
     "conllu": read_conllu,
     "crfsuite": read_crfsuite,
-    "npz": read_arrays,
     "csv": read_table,
 }
 

@@ -1,4 +1,4 @@
-"""Damaged files of sequences: columns, templates, CRFsuite's text, CSV, .npz; and settings in TOML.
+"""Damaged files of sequences: columns, templates, CRFsuite's text, CSV; and settings in TOML.
 
 What is accepted is used as training would use it: features and labels are encoded, settings become an estimator.
 """
@@ -6,10 +6,7 @@ What is accepted is used as training would use it: features and labels are encod
 from __future__ import annotations
 
 import gzip
-import io
-import re
 import tempfile
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,7 @@ from kernelfields.cli.models import build_estimator, reading_options
 from kernelfields.cli.settings import RunSettings, read_settings, settings_text
 from kernelfields.data.readers import InputReader
 from kernelfields.formats import Template, read_sequences
-from tests.campaigns.fuzzing.damage import damaged_array, damaged_bytes, damaged_text
+from tests.campaigns.fuzzing.damage import damaged_bytes, damaged_text
 from tests.campaigns.fuzzing.verdicts import Case, Unsound
 
 _COLUMNS = "\n".join(
@@ -198,132 +195,3 @@ def _use_settings(settings: RunSettings) -> None:
     estimator = build_estimator(settings)
     estimator.check_parameters()
     repr(estimator)
-
-
-class ArrayFiles:
-    """Damaged .npz files: arrays of other shapes and types, headers that claim other sizes, damaged archives."""
-
-    name, suffix = "npz", ".npz"
-
-    def __init__(self, name: str = "npz"):
-        self.folder = Path(tempfile.mkdtemp())
-
-    def prepare(self) -> None:
-        """Use the undamaged files."""
-        for sparse in (False, True):
-            case = self._case(_zipped({name: _saved(array) for name, array in _arrays(sparse).items()}), "undamaged")
-            case.use(case.load())
-
-    def case(self, random: np.random.Generator) -> Case:
-        """Return a damaged file."""
-        arrays, notes = _arrays(bool(random.integers(2))), []
-        names = list(arrays)
-        for _ in range(int(random.integers(0, 3))):
-            name = names[random.integers(len(names))]
-            arrays[name], what = damaged_array(arrays[name], random)
-            notes.append(f"{name} {what}")
-        if random.random() < 0.2:
-            name = names[random.integers(len(names))]
-            arrays[name] = _odd_array(random)
-            notes.append(f"{name} is {arrays[name].dtype} of {arrays[name].shape}")
-        members = {name: _saved(array) for name, array in arrays.items()}
-        if random.random() < 0.3:
-            name = names[random.integers(len(names))]
-            members[name] = _with_odd_header(members[name], random)
-            notes.append(f"header of {name}")
-        packing = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA][
-            random.choice(4, p=[0.4, 0.4, 0.1, 0.1])
-        ]
-        content = _zipped(members, packing)
-        if random.random() < 0.4:
-            content = _damaged_archive(content, random)
-            notes.append("damaged archive")
-        return self._case(content, "; ".join(notes))
-
-    def _case(self, content: bytes, note: str) -> Case:
-        path = self.folder / "case.npz"
-
-        def load() -> Any:
-            path.write_bytes(content)
-            return read_sequences(path)
-
-        return Case(load, _use_sequences, content, self.suffix, note)
-
-
-def _arrays(sparse: bool) -> dict[str, np.ndarray]:
-    random = np.random.default_rng(0)
-    shared = {"offsets": np.array([0, 3, 5, 8]), "y": np.array(list("abcabcab")), "weights": np.array([1.0, 2.0, 0.5])}
-    dense = random.normal(size=(8, 4)) * (random.random((8, 4)) < 0.5)
-    if not sparse:
-        return {"X": dense, **shared}
-    packed = scipy.sparse.csr_array(dense)
-    parts = {"data": packed.data, "indices": packed.indices, "indptr": packed.indptr, "n_features": np.array(4)}
-    return {**parts, **shared}
-
-
-def _odd_array(random: np.random.Generator) -> np.ndarray:
-    makers: list[Callable[[], np.ndarray]] = [
-        lambda: np.zeros(8, dtype="V4"),
-        lambda: np.zeros(8, dtype=[("a", "i4"), ("b", "f8")]),
-        lambda: np.zeros(8, dtype="M8[s]"),
-        lambda: np.zeros(8, dtype="c16"),
-        lambda: np.array(3),
-        lambda: np.zeros((0,)),
-        lambda: np.zeros((8, 0)),
-        lambda: np.array(list("abcabcab"), dtype="S1"),
-        lambda: np.zeros((1000, 1000)),
-        lambda: np.full(8, 2**62),
-    ]
-    return makers[random.integers(len(makers))]()
-
-
-def _saved(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return buffer.getvalue()
-
-
-def _with_odd_header(content: bytes, random: np.random.Generator) -> bytes:
-    shape = [
-        "(1000000000000,)",
-        "(-1,)",
-        "(8,",
-        "()",
-        "(2, 2, 2)",
-        "(99999999999999999999999,)",
-        "8",
-        "(8.0,)",
-        "(None,)",
-    ]
-    descr = ["'<f8'", "'|O'", "'<U99999999'", "'|V4'", "[('a', '<i4')]", "'x'", "1", "'<f8' * 9", "((" * 200]
-    order = ["False", "True", "0", "None"][random.integers(4)]
-    parts = [descr[random.integers(len(descr))], order, shape[random.integers(len(shape))]]
-    header = "{{'descr': {}, 'fortran_order': {}, 'shape': {}, }}".format(*parts)
-    if random.random() < 0.2:
-        header = damaged_bytes(header.encode(), random).decode("latin1")
-    header = header.ljust(118) + "\n"
-    start = b"\x93NUMPY" + bytes([int(random.choice([1, 1, 1, 2, 3, 9])), 0])
-    return start + len(header).to_bytes(2, "little") + header.encode("latin1") + content[128:]
-
-
-def _zipped(members: dict[str, bytes], packing: int = zipfile.ZIP_DEFLATED) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", packing) as archive:
-        for name, content in members.items():
-            archive.writestr(f"{name}.npy", content)
-    return buffer.getvalue()
-
-
-def _damaged_archive(content: bytes, random: np.random.Generator) -> bytes:
-    """Return an archive with damaged bytes, or with one odd field in the directory at its end."""
-    if random.random() < 0.5:
-        return damaged_bytes(content, random)
-    data = bytearray(content)
-    entries = [found.start() for found in re.finditer(b"PK\x01\x02", content)]
-    # Flags, packing, checksum, packed and unpacked sizes, lengths of names, where the member begins.
-    field, width = [(8, 2), (10, 2), (16, 4), (20, 4), (24, 4), (28, 2), (30, 2), (42, 4)][random.integers(8)]
-    place = entries[random.integers(len(entries))] + field if entries else 0
-    values = [0, 1, 9, 97, 2**16 - 1, 2**31, 2**32 - 1]
-    value = values[random.integers(len(values))] & (256**width - 1)
-    data[place : place + width] = value.to_bytes(width, "little")
-    return bytes(data)
