@@ -164,7 +164,9 @@ class _OfOneCell(dict[str, tuple[str, ...]]):
     def __init__(self, patterns: list[Pattern], values: dict[str, _Values]):
         super().__init__()
         self._place = patterns[0].cells[0][:2]
-        self._patterns = [(*pattern.texts, values[pattern.cells[0].function]) for pattern in patterns]
+        self._patterns = [
+            (pattern.texts[0], pattern.texts[1], values[pattern.cells[0].function]) for pattern in patterns
+        ]
 
     def __missing__(self, cell: str) -> tuple[str, ...]:
         strings = [

@@ -426,7 +426,8 @@ class Datafit:
     def feature_gram(self, index: int) -> np.ndarray:
         """Return the lower half of about Z^T Z of a term with dense features, (r, r), from some of the rows."""
         features = self.designs[index].features
-        return self.group.total(self._gram_of_rows(index, sampled_rows(*features.shape, self.group)))
+        rows = sampled_rows(features.shape[0], features.shape[1], self.group)
+        return self.group.total(self._gram_of_rows(index, rows))
 
     def _gram_of_rows(self, index: int, sampled: slice) -> np.ndarray:
         """Return the same from some of the rows that are here."""

@@ -185,7 +185,7 @@ class Collective(Group):
         """Keep the coefficients after an iteration; the next sum compares them with those of other processes."""
         self.known[self._solver] = theta
         if self.size > 1:
-            self._checksum = zlib.crc32(np.ascontiguousarray(theta))
+            self._checksum = zlib.crc32(np.ascontiguousarray(theta).data)
 
     def passed_on(self, number: int) -> int:
         """Send a number of the first process with the next sum; return the one that came with the last.
