@@ -10,8 +10,9 @@ import cloudpickle
 from torch import distributed
 
 from kernelfields.engines import Engine, Threads
-from kernelfields.engines.together.collective import Collective, Parted, joined, running
+from kernelfields.engines.together.collective import Collective, Parted, joined
 from kernelfields.engines.together.placing import place_part
+from kernelfields.objective.group import RUNNING
 
 
 class Together(Engine):
@@ -24,11 +25,11 @@ class Together(Engine):
 
     def same_random(self, random):
         """Return the generator of the first process."""
-        return running().same_random(random)
+        return RUNNING.get().same_random(random)
 
     def place(self, data, spec, settings):
         """Return the part of this process."""
-        return place_part(self.workers or Threads(), data, spec, settings, running())
+        return place_part(self.workers or Threads(), data, spec, settings, RUNNING.get())
 
 
 def _serve(pipe, rank, size, port):

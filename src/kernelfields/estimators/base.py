@@ -214,10 +214,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does, of the partitions of a collection that this process has in a fit of all."""
-        from kernelfields.engines.dask.engine import running
         from kernelfields.engines.together.reading import read_parts
+        from kernelfields.objective.group import RUNNING
 
-        group = running()
+        group = RUNNING.get()
         if group is None:
             raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={self.engine!r}")
         return read_parts(group, self, X, y, sample_weight)  # type: ignore[arg-type, return-value]

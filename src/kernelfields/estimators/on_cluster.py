@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kernelfields.engines.choice import Partitions, is_collection
 from kernelfields.models.callbacks import Checkpoint
 from kernelfields.numerics.parameters import check_callbacks
+from kernelfields.objective.group import RUNNING
 
 if TYPE_CHECKING:
     from kernelfields.engines.dask.engine import Dask
@@ -155,9 +156,7 @@ class Reporter:
 
     def __call__(self, iteration: Iteration) -> bool:
         """Report an iteration; True to stop, KeyboardInterrupt to end at once."""
-        from kernelfields.engines.dask.engine import running
-
-        group, wish = running(), ""
+        group, wish = RUNNING.get(), ""
         assert group is not None
         if group.rank == 0:
             wish = _RUN[-1].report(iteration, wait=self.waits, limit=300.0)
@@ -181,9 +180,7 @@ class CheckpointThere(Checkpoint):
 
     def keep(self, snapshot: Callable[[], Any]) -> None:
         """Report the estimator that ``snapshot()`` makes, if it is time by the clock of the first worker."""
-        from kernelfields.engines.dask.engine import running
-
-        group = running()
+        group = RUNNING.get()
         assert group is not None
         if group.gathered(time.monotonic() >= self._due)[0]:
             model = snapshot()

@@ -38,8 +38,9 @@ def cluster_of(estimator: Any, X: object) -> Dask | None:
     collected = isinstance(engine, str) and engine == "auto" and is_collection(X)
     if not collected and getattr(engine, "name", engine) != "dask":
         return None
-    from kernelfields.engines.dask.engine import Dask, running
+    from kernelfields.engines.dask.engine import Dask
+    from kernelfields.objective.group import RUNNING
 
-    if running() is not None:
+    if RUNNING.get() is not None:
         return None
     return engine if isinstance(engine, Dask) else Dask()

@@ -14,6 +14,7 @@ process has to ask the same questions in the same order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,3 +74,6 @@ class Group:
 
 #: A process that holds all data.
 ALONE = Group()
+
+#: The group that a fit in this thread runs in; None outside of one.
+RUNNING: ContextVar[Group | None] = ContextVar("running", default=None)

@@ -10,13 +10,13 @@ import importlib.metadata
 import logging
 import os
 import socket
-import sys
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kernelfields.engines.dask.launch import launch
+from kernelfields.engines.dask.launch import Lost, launch
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample, Threads
 from kernelfields.engines.together.placing import DataInParts, place_part
@@ -24,17 +24,10 @@ from kernelfields.engines.torch.engine import Torch, device_count
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
-from kernelfields.objective.group import Group
+from kernelfields.objective.group import ALONE, RUNNING
 
 if TYPE_CHECKING:
     from distributed import Client
-
-
-def running() -> Group | None:
-    """Return the group that a fit in this thread runs in; None outside of one."""
-    # Who has not loaded torch.distributed takes part in nothing.
-    collective = sys.modules.get("kernelfields.engines.together.collective")
-    return None if collective is None else collective.running()
 
 
 _START = "start one with distributed.Client(), or distributed.Client(address) of a running cluster"
@@ -109,7 +102,7 @@ class Dask(Engine):
         """Raise unless there is a cluster with workers that have this version of the package, and their devices."""
         if self.workers is not None and not isinstance(self.workers, Threads | Torch):
             raise TypeError(f"workers must be None, Torch(...) or Threads(...), got {self.workers!r}")
-        if running() is None:
+        if RUNNING.get() is None:
             _check_workers(connected_client(self.client), self.workers)
 
     def check_scoring(self) -> None:
@@ -117,12 +110,11 @@ class Dask(Engine):
 
     def same_random(self, random: np.random.Generator) -> np.random.Generator:
         """Return the generator of the first worker."""
-        group = running()
-        return random if group is None else group.same_random(random)
+        return (RUNNING.get() or ALONE).same_random(random)
 
     def place(self, data: PackedData | DataInParts, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
         """Return the part of labelled data that this worker has in a fit that all of them run."""
-        group = running()
+        group = RUNNING.get()
         if group is None:
             raise RuntimeError("engine='dask' places data in fits that its workers run, and none is running here")
         return place_part(self.workers or Threads(), data, spec, settings, group)
@@ -153,7 +145,14 @@ class Dask(Engine):
                 return [(whole, [])] * len(addresses)
             places = [addresses[number * len(addresses) // n_parts] for number in range(n_parts)]
             made = [[_computed(client, *each) for each in zip(own, places, strict=True)] for own in collections]
-            wait([value for own in made for value in own])
+            try:
+                wait([value for own in made for value in own])
+            except Lost:
+                # Dask heeds the places of tasks that it does not know: those that wait for a worker have to go first.
+                for future, value in zip(chain(*made), chain(*collections), strict=True):
+                    if future is not value:
+                        future.release()
+                raise
             sizes = client.gather([client.submit(_n_items, value, pure=False) for value in made[0]])
             # A worker without items could not tell what the data are like.
             some = [number for number, size in enumerate(sizes) if size] or list(range(n_parts))

@@ -23,7 +23,6 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 
@@ -31,7 +30,7 @@ import numpy as np
 import torch
 from torch import distributed
 
-from kernelfields.objective.group import Group, Value
+from kernelfields.objective.group import RUNNING, Group, Value
 
 #: Seconds that a process waits for the others: as long as the slowest of them may take for its part of a pass.
 LONGEST_WAIT = 600.0
@@ -245,28 +244,20 @@ def _identity(device: torch.device | None) -> tuple[str, str]:
     return properties.name, str(properties.uuid)
 
 
-_RUNNING: ContextVar[Collective | None] = ContextVar("running", default=None)
-
-
-def running() -> Collective | None:
-    """Return the group that this thread fits with; None outside of such a fit."""
-    return _RUNNING.get()
-
-
 @contextmanager
 def joined(collective: Collective) -> Iterator[Collective]:
     """Fit with a group, and leave it at the end."""
-    token = _RUNNING.set(collective)
+    token = RUNNING.set(collective)
     try:
         yield collective
     finally:
-        _RUNNING.reset(token)
+        RUNNING.reset(token)
         collective.close()
 
 
-def from_environment(device: torch.device | None = None) -> Collective:
+def from_environment(device: torch.device | None = None) -> Group:
     """Return the group of processes that ``torchrun`` has started, made once; RuntimeError without one."""
-    present = _RUNNING.get()
+    present = RUNNING.get()
     if present is None:
         if missing := [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
             raise RuntimeError(
@@ -279,5 +270,5 @@ def from_environment(device: torch.device | None = None) -> Collective:
             route.connect((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
             host = route.getsockname()[0]
         present = Collective(store, rank, size, device=device, host=host)
-        _RUNNING.set(present)
+        RUNNING.set(present)
     return present

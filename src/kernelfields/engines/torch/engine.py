@@ -17,12 +17,12 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.designs.budget import parse_memory
 from kernelfields.objective.designs.design import kernel_quadratic_form
+from kernelfields.objective.group import Group
 
 if TYPE_CHECKING:
     import torch
 
     from kernelfields.engines.threads import LocalSample
-    from kernelfields.engines.together.collective import Collective
     from kernelfields.engines.torch.family import AnsweredChains
 
 
@@ -94,7 +94,7 @@ class Torch(Engine):
 
         return torch.device("cuda", int(number) % max(1, torch.cuda.device_count()))
 
-    def _processes(self) -> Collective:
+    def _processes(self) -> Group:
         """Return the processes that fit together with this one."""
         from kernelfields.engines.together.collective import from_environment
 
