@@ -20,8 +20,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pycrfsuite
-
 from benchmarks.first_try import words_and_labels
 from benchmarks.result_files import RESULTS, merge_results, read_results
 from experiments.result_pages import table
@@ -80,6 +78,8 @@ print(json.dumps({"cpu_seconds": round(time.process_time(), 2), "peak_mb": round
 def predicted(how: str, model: Path, words: list[list[str]]) -> list:
     """Return the labels that a stored model predicts."""
     if how == "crfsuite":
+        import pycrfsuite
+
         tagger = pycrfsuite.Tagger()
         tagger.open(str(model))
         return [tagger.tag(sentence) for sentence in TextFeatures().transform(words)]
