@@ -7,6 +7,7 @@ import pytest
 
 from kernelfields import ChainCRF, RingCRF, SegmentCRF, WindowFeatures
 from kernelfields.data import LabelSymmetry
+from kernelfields.kernels import RBF, Columns, Laplacian
 from kernelfields.serving import ServingError, load_chain, to_onnx
 
 
@@ -42,6 +43,25 @@ def test_they_are_chosen_where_held_out_sequences_are_predicted_better():
     for given in ({"window": 1}, {"kernel": "rbf"}, {"prior_variance": 1.0}):
         fixed = ChainCRF(random_state=0, **given).fit(X, Y)
         assert not any("window" in trial.settings for trial in fixed.choices_.trials)
+
+
+def test_a_sum_of_kernels_on_own_columns_and_on_windows_is_chosen_kept_and_goes_on(tmp_path):
+    """Labels follow the slow level of a noisy column, and two others at the position itself, in a curve."""
+    random = np.random.default_rng(0)
+    levels = [np.repeat(random.integers(2, size=5), 20) for _ in range(14)]
+    seen = [np.column_stack([own + random.normal(size=100), random.normal(size=(100, 2))]) for own in levels]
+    y = [2 * own + (x[:, 1] * x[:, 2] > 0) for own, x in zip(levels, seen, strict=True)]
+    crf = ChainCRF(warm_start=True, random_state=0).fit(seen, y)
+    chosen, name = crf.choices_.chosen, "Columns(RBF(), 0, 3) + Laplacian()"
+    assert {trial.settings.get("kernel") for trial in crf.choices_.trials} >= {name, "rbf", "laplacian"}
+    assert (chosen["window"], chosen["kernel"]) == ("statistics", name)
+    given = {each: chosen[each] for each in ("prior_variance", "scale", "window", "rank") if each in chosen}
+    same = ChainCRF(Columns(RBF(), 0, 3) + Laplacian(), random_state=0, **given).fit(seen, y)
+    expected = np.vstack(crf.predict_marginals(seen))
+    np.testing.assert_allclose(np.vstack(same.predict_marginals(seen)), expected, rtol=1e-6, atol=1e-8)
+    crf.save(tmp_path / "model.kfm")
+    np.testing.assert_array_equal(np.vstack(ChainCRF.load(tmp_path / "model.kfm").predict_marginals(seen)), expected)
+    assert str(crf.fit(seen, y).field_.terms[0].clique.kernel) == str(same.field_.terms[0].clique.kernel)
 
 
 def test_files_keep_them_and_a_later_fit_goes_on_with_them(tmp_path):

@@ -7,8 +7,9 @@
     kernel            "linear" for features that are there or not, as those of    the first
                       words; for numbers "rbf" and "linear"; of few columns also
                       "laplacian" and, where all labels are known or nodes are
-                      judged one by one, "forest"
-    prior_variance    powers of ten                                              1
+                      judged one by one, "forest"; of windows "Columns(RBF(), 0,
+                      d) + Laplacian()", of d columns of a position itself
+    prior_variance    powers of ten, of numbers last 0.3 and 3 times the best    1
     part_variances    how many times that the columns of each transformer have,   1
                       where ``features`` are several and make sparse inputs
     support, l1       of features that are there or not, beside the variance      "all", 0
@@ -18,8 +19,10 @@
 Candidates are compared by the log-loss of positions that short fits did not see (models/pilot_fit.py), the last one by
 the share of right labels. First columns are chosen, with the usual kernel and the two best with a Laplacian one, then
 kernels on these columns. A Laplacian kernel adds up differences of columns instead of their squares: it can follow a
-single column while the others differ, as trees can, which suits columns of different kinds. The trees of a
-forest are grown on the part that is learnt from, so that what they make of the part held out is judged as fairly.
+single column while the others differ, as trees can, which suits columns of different kinds. Windows come with nine
+columns for each one, which drown what is at a position itself: the sum of two kernels has a function of that, too. The
+trees of a forest are grown on the part that is learnt from, so that what they make of the part held out is judged as
+fairly.
 Of fewer than five graphs none can be held out. There, labelled nodes are, and short fits see each label by itself:
 they choose what scores nodes, and the last fit has the edges, too.
 """
@@ -45,7 +48,9 @@ from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.forest import Forest
+from kernelfields.kernels.kernel import Columns, Kernel
 from kernelfields.kernels.registry import has_one_scale
+from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.field import Field
 from kernelfields.models.pilot_fit import (
     EDGES,
@@ -129,6 +134,20 @@ def kernel_candidates(training: FitState, tied: bool = False, by_node: bool = Fa
     return [*simple, "laplacian", *(["forest"] if labels_known and not tied else [])]
 
 
+def kernel_of_windows(reader: InputReader) -> tuple[str, Kernel]:
+    """Return the kernel that statistics of windows are first tried with, of own columns and of all, and its name."""
+    n_own = reader.n_features - reader.categories
+    return f"Columns(RBF(), 0, {n_own}) + Laplacian()", Columns(RBF(), 0, n_own) + Laplacian()
+
+
+def _set_chosen(estimator: Estimator, settings: Settings, training: FitState) -> None:
+    """Give an estimator the values of settings, and the kernel that a name of theirs stands for."""
+    estimator._set_chosen(settings)
+    if settings.get("window") == STATISTICS:
+        name, kernel = kernel_of_windows(training.reader)
+        estimator.kernel = kernel if estimator.kernel == name else estimator.kernel
+
+
 def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None:
     """Return the state of a fit to graphs whose nodes have the columns of neighbours; None where these are not open."""
     edges = any(factors.n_factors for factors in training.data.factors)
@@ -201,6 +220,9 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
             columns = [{**own, **scene.joins} for scene in scenes for own in scene.scales]
         first, *changes = (estimator._weight_candidates(training) if path else []) or [{}]
         columns = [{**own, **usual, **first} for own in columns]
+        for own in columns:
+            if own.get("window") == STATISTICS:
+                own["kernel"] = kernel_of_windows(training.reader)[0]
         if kernel_left and not scenes[0].has_edges:
             kernels = kernel_candidates(training, estimator.ties is not None, by_node=True)
         with blas_threads(1):
@@ -215,7 +237,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
             training.reader.features.weights_ = {
                 name: times**0.5 for name, times in zip(_parts(training), choices.chosen[PARTS], strict=True)
             }
-    chosen._set_chosen(choices.chosen)
+    _set_chosen(chosen, choices.chosen, training)
     training.choices, training.categories = choices, choices.chosen.get("categories")
     training.repeated = _find_repeated_labels(training)
     training.scale_columns(bool(choices.chosen.get("scale")))
@@ -319,7 +341,7 @@ def _choose_by_pilot_fits(
         scene = scene_of(settings)
         parts = (scene.last if last else scene.folds)[fold]
         piloted = estimator.for_pilot()
-        piloted._set_chosen(settings)
+        _set_chosen(piloted, settings, training)
         piloted.rank = settings.get(TRIED_RANK, piloted.rank)
         if settings.get("kernel") == "forest":
             piloted.kernel = Forest(n_trees=_PILOT_TREES)

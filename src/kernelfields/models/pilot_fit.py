@@ -3,7 +3,7 @@
     scale, window,     all candidates at two prior variances, the best three along a path of variances of their own;
     kernel             of few items then the best one and the best on other columns, each item held out by itself
     prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls by more than its standard
-                       error over items; else s/10, ...
+                       error over items; else s/10, ...; of the best of several kernels also 3 times it, else 0.3 times
     parts              of columns that several transformers made: ten times the variance of one or a tenth, and so on
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
                        them with l1, all without, those seen with l1, until one brings enough; up the path with l1
@@ -59,7 +59,7 @@ EDGES, PEER = "with_edges", "classifier"
 PARTS = "part_variances"
 #: The kernel that adds up differences of columns.
 DISTANCES = "laplacian"
-_RATIO = 10.0
+_RATIO, _HALF_STEPS = 10.0, (3.0, 0.3)
 _SMALLEST, _LARGEST = 1e-3, 1e5
 # Of so many candidates the path of variances is followed. On other columns than those of the best, a loss of so many
 # times the least is near enough to be compared with it in the last round.
@@ -432,13 +432,12 @@ class Pilot:
         best = self._first_best(candidates)
         others = [own for own in candidates if _columns(own) != _columns(best)]
         other = min(others, key=self.loss, default=best)
-        if not self._n_folds[True] or other is best or self.loss(other) > _NEAR * self.loss(best):
-            return best
-        self._announce("comparing the best on two kinds of columns, each item held out by itself")
-        kept, self._stages, self._last = self._stages, {}, True
-        taken = self._first_best([own for own in candidates if own in (best, other)])
-        self._stages, self._last = kept, False
-        return taken
+        if self._n_folds[True] and other is not best and self.loss(other) <= _NEAR * self.loss(best):
+            self._announce("comparing the best on two kinds of columns, each item held out by itself")
+            kept, self._stages, self._last = self._stages, {}, True
+            best = self._first_best([own for own in candidates if own in (best, other)])
+            self._stages, self._last = kept, False
+        return self.along_variances(best, _HALF_STEPS) if path and len(kernels) > 1 else best
 
     def _at_first(self, settings: Settings, path: bool) -> Settings:
         """Return settings with the better of two prior variances where there is a path of them."""
