@@ -272,6 +272,13 @@ class Pilot:
         """Return the terms of the first fold's fit with some settings."""
         return self._tried(settings)[1]
 
+    def stage(self, settings: Settings, number: int) -> Stage:
+        """Return where settings are tried on a fold of the present round, made once."""
+        stages = self._stages.setdefault(_kind(settings), [])
+        while number >= len(stages):
+            stages.append(self._stage_of(settings, len(stages), self._last))
+        return stages[number]
+
     def _tried(self, settings: Settings, before: Settings | None = None) -> tuple[list[float], list[Term]]:
         """Return the losses of one fold, of two and so on, and the terms of the first."""
         key, found = _key(settings), self._found[self._last]
@@ -303,11 +310,8 @@ class Pilot:
             others.insert(0, (self._found[self._last][_key(before)][0], _WORSE))
         tables, known, weights, losses = [], [], [], []
         terms: list[Term] = []
-        stages = self._stages[shared]
         for number in range(self._n_folds[self._last]):
-            if number == len(stages):
-                stages.append(self._stage_of(settings, number, self._last))
-            stage = stages[number]
+            stage = self.stage(settings, number)
             fitted = stage.fit(settings.get("prior_variance"))
             terms = terms or fitted.terms
             tables.append(predicted_marginals(stage.judge, fitted.coefficients))
