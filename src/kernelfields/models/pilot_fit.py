@@ -284,6 +284,13 @@ class Pilot:
         """Return the terms of the first fold's fit with some settings."""
         return self._tried(settings).terms
 
+    def stage(self, settings: Settings, number: int) -> Stage:
+        """Return where settings are tried on a fold of the present round, made once."""
+        stages = self._stages.setdefault(_kind(settings), [])
+        while number >= len(stages):
+            stages.append(self._stage_of(settings, len(stages), self._last))
+        return stages[number]
+
     def _tried(self, settings: Settings, before: Settings | None = None) -> Found:
         """Return what fits with some settings found."""
         key, found = _key(settings), self._found[self._last]
@@ -323,11 +330,8 @@ class Pilot:
             items = [np.add.reduceat(each, begins) for each in (weight * judged.each, weight)]
             return Found(losses, terms, *items), judged
 
-        stages = self._stages[shared]
         for number in range(self._n_folds[self._last]):
-            if number == len(stages):
-                stages.append(self._stage_of(settings, number, self._last))
-            stage = stages[number]
+            stage = self.stage(settings, number)
             fitted = stage.fit(settings.get("prior_variance"))
             terms = terms or fitted.terms
             firsts.append(stage.held_out.offsets[:-1] + sum(len(table) for table in tables))
