@@ -1,6 +1,8 @@
 """Fits that the workers of a cluster run together end where those of threads do, also when workers die."""
 
 import gc
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -195,6 +197,26 @@ def test_the_only_worker_may_die_and_come_back():
         killer = Killer(alone, 2)
         found = crf.set_params(engine=Dask(alone), callbacks=[killer]).fit(X, y).solution_
     assert killer.killed
+    assert found.value == pytest.approx(expected, rel=1e-8)
+
+
+def ending(part, path):
+    """A partition whose first reader dies."""
+    if not path.exists():
+        path.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return part
+
+
+@pytest.mark.slow
+def test_the_only_worker_may_die_while_partitions_are_made(tmp_path):
+    """Then no worker is there for a moment, and the one that comes has another address."""
+    crf, X, y = KINDS["chains"]()
+    expected = crf.fit(X, y).solution_.value
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", memory_limit=0)
+    with cluster, distributed.Client(cluster) as alone:
+        parts = [delayed(ending)(X, tmp_path / "read")], [delayed(y)]
+        found = crf.set_params(engine=Dask(alone)).fit(*parts).solution_
     assert found.value == pytest.approx(expected, rel=1e-8)
 
 

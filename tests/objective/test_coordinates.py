@@ -11,7 +11,9 @@ from kernelfields.objective.coordinates import (
     DenseSet,
     factor_of,
     gram_matrix,
+    sampled_rows,
 )
+from kernelfields.objective.group import Group
 from samples import labelled_sequences
 
 X, y = labelled_sequences(n_sequences=30, n_features=4)
@@ -56,13 +58,29 @@ def test_a_gram_matrix_of_some_rows_stands_for_all():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(9000, 3)) * [1.0, 2.0, 3.0]
     whole = Z.T @ Z
-    np.testing.assert_allclose(gram_matrix(Z, 1), np.tril(whole), rtol=1e-12)
-    single = gram_matrix(Z.astype(np.float32), 1)
+    np.testing.assert_allclose(gram_matrix(Z, slice(0, None, 1)), np.tril(whole), rtol=1e-12)
+    single = gram_matrix(Z.astype(np.float32), slice(0, None, 1))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, np.tril(whole), rtol=1e-3)
-    some = gram_matrix(Z, 7)
+    some = gram_matrix(Z, slice(0, None, 7))
     np.testing.assert_allclose(some.diagonal(), whole.diagonal(), rtol=0.1)
     assert not np.allclose(some, np.tril(whole), rtol=1e-6)
+
+
+@pytest.mark.parametrize("counts", [[9000], [1, 2, 8997], [4001, 4999]])
+def test_processes_sample_the_rows_that_one_would(counts):
+    """Their metric, and so the path of a fit, does not depend on how many they are."""
+
+    class Several(Group):
+        def gathered(self, value):
+            return counts
+
+    rows = []
+    for rank, count in enumerate(counts):
+        group = Several()
+        group.rank, begin = rank, sum(counts[:rank])
+        rows += range(begin, begin + count)[sampled_rows(count, 3, group)]
+    np.testing.assert_array_equal(rows, np.arange(0, 9000, 1500))
 
 
 @pytest.mark.parametrize("gram", [np.array([[1.0, 2.0], [2.0, 1.0]]), np.full((2, 2), np.nan), np.full((2, 2), np.inf)])

@@ -166,6 +166,7 @@ def test_coefficients_are_those_of_the_marginals_kept(field):
 )
 def test_the_ascent_ends_near_the_optimum(monkeypatch, field, constraints):
     monkeypatch.setattr(module, "_CLOSE_IF_SMOOTH", 1e-3)
+    monkeypatch.setattr(module, "_SLOW", 1.0)
     masks = MASKS[constraints]
     chains = sparse_chains() if constraints == "none" else allowed_chains(masks)
     posterior = LogPosterior(engine_of(chains, FIELDS[field](chains), masks))
@@ -219,6 +220,21 @@ def test_an_ascent_that_gains_no_more_far_from_its_end_is_left(monkeypatch):
     ascent = engine.dual_ascent()
     assert ascent.run(np.random.default_rng(0)) is not None
     assert ascent.epochs == 2, "of the second epoch over all sequences nothing is left to gain that the first left"
+
+
+@pytest.mark.parametrize(("share", "l1", "n_epochs"), [(0.9, 0.0, 5), (0.9, 0.1, 60), (0.6, 0.0, 60)])
+def test_a_slow_ascent_is_left_to_batch_steps_without_l1(monkeypatch, share, l1, n_epochs):
+    visits = []
+
+    def slow(order, sequences, pairs, penalties, dual, priors, change):
+        visits.append(len(order))
+        dual.gaps[:] = share ** len(visits)
+        return 1e-20, 0.5
+
+    engine = tagging_posterior(l1=l1).datafit
+    monkeypatch.setattr("kernelfields.objective.stochastic_compiled.ascend", slow)
+    assert engine.dual_ascent().run(np.random.default_rng(0)) is not None
+    assert len(visits) == n_epochs
 
 
 def test_the_start_counts_its_epochs_and_nothing_else():

@@ -192,11 +192,11 @@ class SoftTargets:
 
 
 def read_partial_labels(
-    y: Iterable, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
+    y: Iterable, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames, fewest: int = 2
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     """Return what :func:`kernelfields.data.readers.read_labels` does, of labels some of which are partly known."""
     entries = _Entries(list(y), lengths, nouns)
-    known, places = entries.encode(classes)
+    known, places = entries.encode(classes, fewest=fewest)
     partial = np.zeros((entries.n_positions, len(known)))
     partial[entries.rows] = -np.inf
     partial[entries.rows, places] = np.log(entries.weights)
@@ -207,28 +207,9 @@ def read_partial_labels(
     return labels, None if certain(partial).all() else partial, known
 
 
-def named_labels(y: Iterable, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> np.ndarray:
-    """Return the sorted labels that partly known labels name, however many they are."""
-    labels = _Entries(list(y), lengths, nouns).labels
-    return np.unique(np.array([plain_label(label) for label in labels])) if labels else np.empty(0)
-
-
 def tells_partly(y: object) -> bool:
     """Whether the labels of samples, one for each, are partly known, or targets."""
     return isinstance(y, SoftTargets) or (y is not None and is_partial(y))
-
-
-def seen_labels(y: Any, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> np.ndarray:
-    """Return the sorted labels that y holds, known or partly known, however many; none where they cannot be sorted."""
-    if isinstance(y, SoftTargets):
-        return np.unique(np.asarray(y.classes))
-    y, rows = in_sequences(y, lengths, nouns)
-    if any(map(is_partial, y)):
-        return named_labels(y, lengths if rows is None else rows, nouns)
-    try:
-        return np.unique(np.concatenate([np.asarray(labels) for labels in y]))
-    except (TypeError, ValueError):  # whoever reads them has a message for it
-        return np.empty(0)
 
 
 def replace_unseen(y: Any, classes: np.ndarray, other: object) -> tuple[Any, list[tuple[int, int, Any]]]:
@@ -447,10 +428,13 @@ class _Entries:
             return [(label, 1.0) for label in entry]
         return [(entry, 1.0)]
 
-    def encode(self, classes: Iterable | None, unknown_allowed: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def encode(
+        self, classes: Iterable | None, unknown_allowed: bool = False, fewest: int = 2
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the sorted classes and the place among them of every label that is named.
 
-        With ``unknown_allowed`` the place of a label that is not among the classes is -1.
+        With ``unknown_allowed`` the place of a label that is not among the classes is -1. Where classes are None, the
+        ``fewest`` or more must be named.
         """
         nouns = self._nouns
         if not self.labels and classes is None:
@@ -462,7 +446,7 @@ class _Entries:
         array = np.array([plain_label(label) for label in self.labels])
         check_whole(array, self._entry_place, nouns)
         known = np.unique(array) if classes is None else np.unique(np.asarray(classes))
-        if len(known) < 2 and classes is None:
+        if len(known) < fewest and classes is None:
             raise ValueError(
                 f"y names one class only, {listed(known)}: fitting needs at least two different labels; those that no "
                 f"{nouns.part} shows are declared by partial_labels=PartialLabels(classes=[...])"

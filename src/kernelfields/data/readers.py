@@ -81,21 +81,26 @@ class Transformer(Protocol):
 
 
 def read_labels(
-    y: object, classes: Iterable | None = None, lengths: np.ndarray | None = None, nouns: ItemNames = SEQUENCES
+    y: object,
+    classes: Iterable | None = None,
+    lengths: np.ndarray | None = None,
+    nouns: ItemNames = SEQUENCES,
+    *,
+    fewest: int = 2,
 ) -> tuple[np.ndarray, LabelWeights | None, np.ndarray]:
     """Return labels (N,), log-weights (N, L) or None where every label is known, and the sorted classes (L,).
 
     Where a label is not known, the one in ``labels`` is the most frequent of those that are possible. ``classes=None``
-    learns them from all labels that are named, alone, in sets or with weights. ``lengths`` holds the rows of every
-    sequence, which are the length of one that is None. Of samples, which have one label each, y is their list, and
-    ``lengths`` holds a one for each.
+    learns them, the ``fewest`` or more, from all labels that are named, alone, in sets or with weights. ``lengths``
+    holds the rows of every sequence, which are the length of one that is None. Of samples, which have one label each, y
+    is their list, and ``lengths`` holds a one for each.
     """
     if isinstance(y, SoftTargets):
         return y.read(classes, in_sequences(y, lengths, nouns)[1], nouns)
     y, lengths = in_sequences(y, lengths, nouns)
     if holds_partial(y):
-        return read_partial_labels(y, classes, lengths, nouns)
-    labels, known = encode_labels(y, classes, lengths, nouns)
+        return read_partial_labels(y, classes, lengths, nouns, fewest)
+    labels, known = encode_labels(y, classes, lengths, nouns, fewest=fewest)
     return labels, None, known
 
 

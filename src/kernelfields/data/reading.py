@@ -456,10 +456,11 @@ def encode_labels(
     nouns: ItemNames = SEQUENCES,
     *,
     unknown_allowed: bool = False,
+    fewest: int = 2,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Turn label sequences into indices (N,) into sorted classes (L,); return both.
 
-    ``classes=None`` learns them and needs at least two. ``lengths`` holds the rows of every sequence in X.
+    ``classes=None`` learns them and needs the ``fewest``. ``lengths`` holds the rows of every sequence in X.
     ``nouns`` are the words for a sequence and its positions in messages. With ``unknown_allowed`` labels that are not
     among the classes become -1.
     """
@@ -488,7 +489,7 @@ def encode_labels(
     check_whole(flat, where, nouns)
     if classes is None:
         known = np.unique(flat)
-        if len(known) < 2:
+        if len(known) < fewest:
             raise ValueError(f"y holds one class only, {listed(known)}: fitting needs at least two different labels")
         warn_of_minus_one(known)
     else:

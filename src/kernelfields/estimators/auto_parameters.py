@@ -227,9 +227,11 @@ def _parts(training: FitState) -> dict[str, tuple[int, int]]:
 
     None where inputs are numbers, whose kernels and scales are chosen, or come from one transformer.
     """
+    features = training.reader.features
+    if features is None:
+        return {}
     from kernelfields.features.sequencewise import SequenceUnion
 
-    features = training.reader.features
     several = isinstance(features, SequenceUnion) and len(features.columns_) > 1 and issparse(training.data.inputs)
     return features.columns_ if several else {}
 

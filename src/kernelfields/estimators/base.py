@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.partial_labels import label_shares, seen_labels
+from kernelfields.data.partial_labels import label_shares
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
@@ -225,11 +225,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the sorted labels that y names, however many, and what the positions of each weigh."""
         y = self._position_labels(self.training_labels(y, warn=True))
-        named: Any = self._declared_classes
-        if named is None:
-            # Given as known, so that a part of the data may hold one class only.
-            named = seen_labels(y, lengths, self.item_names)
-        labels, partial, classes = read_labels(y, named if len(named) else None, lengths, self.item_names)
+        # A part of the data may hold one class only.
+        labels, partial, classes = read_labels(y, self._declared_classes, lengths, self.item_names, fewest=1)
         rows = np.repeat(weights, lengths)
         if partial is not None:
             return classes, rows @ label_shares(partial)

@@ -38,7 +38,7 @@ FARTHEST_ROW, LONGEST_AFFIX = 15, 9
 _BEFORE = [f"_B-{distance}" for distance in range(FARTHEST_ROW, 0, -1)]
 _AFTER = [f"_B+{distance}" for distance in range(1, FARTHEST_ROW + 1)]
 _ENDS = frozenset((*_BEFORE, *_AFTER))
-_LONG_RUN, _RUN = re.compile(r"(.)\1{4,}", re.DOTALL), re.compile(r"(.)\1+", re.DOTALL)
+_LONG_RUN = re.compile(r"(.)\1{4,}", re.DOTALL)
 
 
 def _kinds(word: str) -> str:
@@ -57,8 +57,8 @@ def _suffix(length: int) -> Callable[[str], str | None]:
 _TOTAL: dict[str, Callable[[str], str]] = {
     "x": str,
     "lower": str.lower,
-    "shape": lambda word: _LONG_RUN.sub(r"\1\1\1\1", _kinds(word)),
-    "shortshape": lambda word: _RUN.sub(r"\1", _kinds(word)),
+    "shape": lambda word: _LONG_RUN.sub(lambda run: run[0][:4], _kinds(word)),
+    "shortshape": lambda word: "".join([kind for kind, _ in groupby(_kinds(word))]),
 }
 _FLAGS: dict[str, Callable[[str], str | None]] = {
     "capital": lambda word: "yes" if word[:1].isupper() else None,
@@ -96,9 +96,8 @@ class Pattern(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """Row and column of all cells, where they are the same, else None."""
-        places = {(cell.row, cell.column) for cell in self.cells}
-        return places.pop() if len(places) == 1 else None
+        """Row and column of the cell, where there is one, else None."""
+        return self.cells[0][:2] if len(self.cells) == 1 else None
 
 
 class Expansion:
@@ -160,20 +159,17 @@ class _Values(dict[str, str | None]):
 
 
 class _OfOneCell(dict[str, tuple[str, ...]]):
-    """Strings of consecutive patterns that read one and the same cell, by the text of the cell."""
+    """Strings of consecutive patterns of one and the same cell each, by the text of the cell."""
 
     def __init__(self, patterns: list[Pattern], values: dict[str, _Values]):
         super().__init__()
-        cell = patterns[0].cells[0]
-        self._place = cell.row, cell.column
-        self._patterns = [(pattern.texts, [values[cell.function] for cell in pattern.cells]) for pattern in patterns]
+        self._place = patterns[0].cells[0][:2]
+        self._patterns = [(*pattern.texts, values[pattern.cells[0].function]) for pattern in patterns]
 
     def __missing__(self, cell: str) -> tuple[str, ...]:
-        strings = []
-        for texts, functions in self._patterns:
-            values = [value for function in functions if (value := function[cell]) is not None]
-            if len(values) == len(functions):
-                strings.append("".join(chain(*zip(texts, values, strict=False), texts[-1:])))
+        strings = [
+            before + value + after for before, after, values in self._patterns if (value := values[cell]) is not None
+        ]
         found = self[cell] = tuple(strings)
         return found
 
@@ -182,7 +178,7 @@ class _OfOneCell(dict[str, tuple[str, ...]]):
 
 
 class _OfSeveralCells:
-    """Strings of a pattern that reads different cells, or none."""
+    """Strings of a pattern that reads several cells, or none."""
 
     def __init__(self, pattern: Pattern, values: dict[str, _Values]):
         self._cells = [(cell.row, cell.column, values[cell.function]) for cell in pattern.cells]

@@ -2,10 +2,11 @@
 
     scale, window,     all candidates at two prior variances, the best three along a path of variances of their own;
     kernel             of few items then the best one and the best on other columns, each item held out by itself
-    prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls; else s/10, ...
+    prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls by more than its standard
+                       error over items; else s/10, ...
     parts              of columns that several transformers made: ten times the variance of one or a tenth, and so on
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
-                       them with l1, all without, those seen with l1, until one brings enough
+                       them with l1, all without, those seen with l1, until one brings enough; up the path with l1
     rank               the largest there is, where the loss still falls from a pilot's rank to twice that
 
 A variance is the size of the functions that the field expects. One that is too small shrinks rare labels to nothing,
@@ -30,7 +31,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -65,12 +66,14 @@ _SMALLEST, _LARGEST = 1e-3, 1e5
 _FOLLOWED, _NEAR = 3, 1.1
 # Other settings have to bring so many nats a position, or this share of the loss if it is less.
 _TIE, _TIE_SHARE = 5e-3, 1e-2
+# Larger functions have to bring so many standard errors of the difference over items.
+_ERRORS = 1.0
 # What is left out of the weights of a field, or shrunk to zero, has to bring this share.
 _CHANGE = 3e-3
 # The path of a candidate is not followed where its loss is so many times the least, and more by so many nats.
 _HOPELESS, _FAR = 2.0, 0.2
-# A candidate has no fits on further folds where its loss on some is so many times that of the best, or of the step
-# before on its path, and more by so many nats.
+# A candidate has no fits on further folds where its loss on some is above that of the best, or of the step before on
+# its path, by this share of the loss on all folds and by so many nats.
 _BEHIND, _WORSE, _LITTLE = 1.25, 1.1, 0.01
 _TOLERANCE, _MAX_ITER = 1e-2, 100
 # Probabilities whose best temperature is so many times one, or one so many times it, are worth calibrating.
@@ -228,6 +231,15 @@ class Stage:
         return self.held_out.required_labels if partial is None else log_weights(partial)
 
 
+class Found(NamedTuple):
+    """Losses of one fold, of two and so on, the terms of the first, and what each item lost and weighed."""
+
+    losses: list[float]
+    terms: list[Term]
+    lost: np.ndarray
+    weighed: np.ndarray
+
+
 class Pilot:
     """Short fits, each judged by the same held-out positions.
 
@@ -246,7 +258,7 @@ class Pilot:
         self._last = False
         # By round, whether it is the last.
         self._trials: dict[bool, dict[tuple, Trial]] = {False: {}, True: {}}
-        self._found: dict[bool, dict[tuple, tuple[list[float], list[Term]]]] = {False: {}, True: {}}
+        self._found: dict[bool, dict[tuple, Found]] = {False: {}, True: {}}
         self._stages: dict[tuple, list[Stage]] = {}
         self._kinds: set[tuple] = set()
         self._n_kinds = 0
@@ -266,11 +278,11 @@ class Pilot:
         Where it is far above that of the best settings so far on the same folds, or above that of the settings
         ``before``, there are no fits on further folds, and the loss is as much above theirs as on these folds.
         """
-        return self._tried(settings, before)[0][-1]
+        return self._tried(settings, before).losses[-1]
 
     def terms(self, settings: Settings) -> list[Term]:
         """Return the terms of the first fold's fit with some settings."""
-        return self._tried(settings)[1]
+        return self._tried(settings).terms
 
     def stage(self, settings: Settings, number: int) -> Stage:
         """Return where settings are tried on a fold of the present round, made once."""
@@ -279,13 +291,12 @@ class Pilot:
             stages.append(self._stage_of(settings, len(stages), self._last))
         return stages[number]
 
-    def _tried(self, settings: Settings, before: Settings | None = None) -> tuple[list[float], list[Term]]:
-        """Return the losses of one fold, of two and so on, and the terms of the first."""
+    def _tried(self, settings: Settings, before: Settings | None = None) -> Found:
+        """Return what fits with some settings found."""
         key, found = _key(settings), self._found[self._last]
         if key not in found:
-            losses, best, terms = self._fit(settings, before)
-            found[key] = losses, terms
-            trial = Trial(dict(settings), best.accuracy, losses[-1], best.temperature, self._last)
+            found[key], judged = self._fit(settings, before)
+            trial = Trial(dict(settings), judged.accuracy, found[key].losses[-1], judged.temperature, self._last)
             self._trials[self._last][key] = trial
             if settings:
                 self._announce(str(trial))
@@ -295,10 +306,10 @@ class Pilot:
     def _least(self) -> list[float]:
         """The losses of the best settings so far on one fold, on two and so on; none before there are any."""
         found = self._found[self._last].values()
-        return min((losses for losses, _ in found), key=lambda losses: losses[-1], default=[])
+        return min((own.losses for own in found), key=lambda losses: losses[-1], default=[])
 
-    def _fit(self, settings: Settings, before: Settings | None) -> tuple[list[float], PositionLoss, list[Term]]:
-        """Return the losses of one fold, of two and so on, what is known of the last, and the terms of the first."""
+    def _fit(self, settings: Settings, before: Settings | None) -> tuple[Found, PositionLoss]:
+        """Return what fits on the folds found, and how well all of them together predict."""
         shared = _kind(settings)
         if shared not in self._stages:
             if shared not in self._kinds and len(self._kinds) < self._n_kinds:
@@ -307,33 +318,48 @@ class Pilot:
             self._stages[shared] = []
         others = [(self._least, _BEHIND)]
         if before:
-            others.insert(0, (self._found[self._last][_key(before)][0], _WORSE))
-        tables, known, weights, losses = [], [], [], []
+            others.insert(0, (self._found[self._last][_key(before)].losses, _WORSE))
+        tables: list[np.ndarray] = []
+        weights: list[np.ndarray] = []
+        firsts: list[np.ndarray] = []
+        known, losses = [], []
         terms: list[Term] = []
+
+        def found(losses: list[float]) -> tuple[Found, PositionLoss]:
+            weight, begins = np.concatenate(weights), np.concatenate(firsts)
+            items = [np.add.reduceat(each, begins) for each in (weight * judged.each, weight)]
+            return Found(losses, terms, *items), judged
+
         for number in range(self._n_folds[self._last]):
             stage = self.stage(settings, number)
             fitted = stage.fit(settings.get("prior_variance"))
             terms = terms or fitted.terms
+            firsts.append(stage.held_out.offsets[:-1] + sum(len(table) for table in tables))
             tables.append(predicted_marginals(stage.judge, fitted.coefficients))
             known.append(stage.known)
             weights.append(stage.held_out.position_weights)
             judged = position_loss(*map(np.concatenate, (tables, known, weights)))
             losses.append(judged.loss)
             for theirs, ratio in others:
-                more = number < len(theirs) - 1
-                if more and (TRIED_RANK in settings or losses[-1] > ratio * theirs[number] + _LITTLE):
-                    return [*losses, losses[-1] + theirs[-1] - theirs[number]], judged, terms
-        return losses, judged, terms
+                if number >= len(theirs) - 1:
+                    continue
+                # A share of what all folds lose: on one that is easy, cautious fields lose many times a small loss.
+                most = (ratio - 1.0) * max(theirs[number], theirs[-1]) + _LITTLE
+                if TRIED_RANK in settings or losses[-1] > theirs[number] + most:
+                    return found([*losses, losses[-1] + theirs[-1] - theirs[number]])
+        return found(losses)
 
-    def along_variances(self, settings: Settings) -> Settings:
-        """Return settings with the prior variance of the path from theirs on that predicts best."""
+    def along_variances(self, settings: Settings, ratios: Sequence[float] = (_RATIO, 1.0 / _RATIO)) -> Settings:
+        """Return settings with the prior variance of the path from theirs on that predicts best, up, else down."""
 
         def at(variance: float) -> dict[str, Any]:
             return {**settings, "prior_variance": float(f"{variance:.6g}")}
 
         best = first = settings.get("prior_variance", FALLBACK)
-        for ratio in (_RATIO, 1.0 / _RATIO):
-            while _SMALLEST <= (variance := best * ratio) <= _LARGEST and self.gains(at(best), at(variance)):
+        for ratio in ratios:
+            while _SMALLEST <= (variance := best * ratio) <= _LARGEST and self.gains(
+                at(best), at(variance), surely=ratio > 1.0
+            ):
                 best = variance
             if best != first:
                 break
@@ -357,11 +383,32 @@ class Pilot:
                     break
         return settings
 
-    def gains(self, before: Settings, after: Settings, margin: Callable[[float], float] | None = None) -> bool:
-        """Whether other settings bring enough to be worth it, by default more than a tie."""
+    def gains(
+        self,
+        before: Settings,
+        after: Settings,
+        margin: Callable[[float], float] | None = None,
+        *,
+        surely: bool = False,
+    ) -> bool:
+        """Whether other settings bring enough to be worth it, by default more than a tie.
+
+        ``surely`` asks for more than the standard error of the difference over items as well: of few of them it is
+        chance which of two variances is better, and the smaller one is safer.
+        """
         margin = margin or _tie
         least = self.loss(before)
-        return self.loss(after, before) < least - margin(least)
+        gain = least - self.loss(after, before)
+        return gain > margin(least) and not (surely and gain < _ERRORS * self._error(before, after))
+
+    def _error(self, before: Settings, after: Settings) -> float:
+        """Return the standard error of the difference of two losses over items; 0 of one item."""
+        one, other = self._tried(before), self._tried(after)
+        n_items = min(len(one.lost), len(other.lost))
+        if n_items == 1:
+            return 0.0
+        difference = one.lost[:n_items] - other.lost[:n_items]
+        return float(np.sqrt(n_items) * np.std(difference, ddof=1) / one.weighed[:n_items].sum())
 
     def best(self, columns: Sequence[Settings], kernels: Sequence[str], path: bool) -> Settings:
         """Return the settings of the least loss: of columns, then, on the best columns, of kernels, the simplest first.
@@ -402,7 +449,7 @@ class Pilot:
         if not path:
             return settings
         usual, small = ({**settings, "prior_variance": variance} for variance in (FALLBACK, SMALL))
-        return small if self.gains(usual, small) else usual
+        return usual if self.gains(small, usual, surely=True) else small
 
     def _first_best(self, candidates: Sequence[Settings]) -> Settings:
         """Return the first candidate that no other gains enough on."""
@@ -412,9 +459,13 @@ class Pilot:
         return next(own for own in candidates if not self.gains(own, least))
 
     def improved(self, settings: Settings, changes: Sequence[Settings]) -> Settings:
-        """Return settings with the first of the changes that brings enough, if one does."""
+        """Return settings with the first of the changes that brings enough, if one does, and a larger variance then.
+
+        Weights that are shrunk to zero need less of what shrinks all of them.
+        """
         changed = ({**settings, **change} for change in changes)
-        return next((each for each in changed if self.gains(settings, each, lambda loss: _CHANGE * loss)), settings)
+        taken = next((each for each in changed if self.gains(settings, each, lambda loss: _CHANGE * loss)), settings)
+        return self.along_variances(taken, (_RATIO,)) if taken.get("l1") else taken
 
 
 def _tie(loss: float) -> float:

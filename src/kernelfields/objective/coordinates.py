@@ -21,6 +21,7 @@ from scipy.linalg.blas import dsyrk, dtrmm, dtrsm, ssyrk, strmm, strsm
 from scipy.linalg.lapack import dpotrf, spotrf
 
 from kernelfields.numerics.triangular import room_for_factor
+from kernelfields.objective.group import Group
 
 #: The b above.
 LATE_SHARE = 0.2
@@ -48,22 +49,24 @@ def worth_a_gram_matrix(n_rows: int, rank: int, outputs: int) -> bool:
     return rank > 1 and rank * rank <= _DEAREST * n_rows * outputs
 
 
-def stride_of(n_rows: int, rank: int) -> int:
-    """Return n if every n-th row enters the Gram matrix of so many."""
-    return max(1, n_rows // (SAMPLE_RATIO * rank))
+def sampled_rows(n_rows: int, rank: int, group: Group) -> slice:
+    """Return which rows of this process enter a Gram matrix: every n-th of those of all, however many processes."""
+    counts = group.gathered(n_rows)
+    stride = max(1, sum(counts) // (SAMPLE_RATIO * rank))
+    return slice(-group.share_of(counts).start % stride, None, stride)
 
 
-def gram_matrix(features: np.ndarray, stride: int) -> np.ndarray:
-    """Return Z^T Z, (r, r) in the precision of Z, estimated from every ``stride``-th row.
+def gram_matrix(features: np.ndarray, sampled: slice) -> np.ndarray:
+    """Return Z^T Z, (r, r) in the precision of Z, estimated from every n-th row.
 
     Of the symmetric matrix the lower half is there, in the order of Fortran.
     """
     dtype, rank = np.dtype(features.dtype), features.shape[1]
-    rows = np.arange(0, features.shape[0], stride)
+    rows = np.arange(features.shape[0])[sampled]
     step = max(1, _BLOCK_BYTES // (rank * dtype.itemsize))
     total = room_for_factor(rank, dtype).T
     add_products = ssyrk if dtype == np.float32 else dsyrk
-    weight = features.shape[0] / max(1, len(rows))
+    weight = float(sampled.step)
     for begin in range(0, len(rows), step):
         part = features[rows[begin : begin + step]]
         total = add_products(weight, part.T, beta=1.0, c=total, lower=1, overwrite_c=1)

@@ -25,7 +25,7 @@ import scipy.sparse
 
 from kernelfields.inference.family import Array, LabelFamily, Potentials
 from kernelfields.numerics.sparse_rows import Rows, entry_rows, is_sparse
-from kernelfields.objective.coordinates import DenseSet, gram_matrix, stride_of, worth_a_gram_matrix
+from kernelfields.objective.coordinates import DenseSet, gram_matrix, sampled_rows, worth_a_gram_matrix
 from kernelfields.objective.designs.design import (
     LocalDesign,
     has_dense_features,
@@ -426,12 +426,11 @@ class Datafit:
     def feature_gram(self, index: int) -> np.ndarray:
         """Return the lower half of about Z^T Z of a term with dense features, (r, r), from some of the rows."""
         features = self.designs[index].features
-        stride = stride_of(self.group.total(features.shape[0]), features.shape[1])
-        return self.group.total(self._gram_of_rows(index, stride))
+        return self.group.total(self._gram_of_rows(index, sampled_rows(*features.shape, self.group)))
 
-    def _gram_of_rows(self, index: int, stride: int) -> np.ndarray:
-        """Return the same from every ``stride``-th of the rows that are here."""
-        return gram_matrix(self.designs[index].features, stride)
+    def _gram_of_rows(self, index: int, sampled: slice) -> np.ndarray:
+        """Return the same from some of the rows that are here."""
+        return gram_matrix(self.designs[index].features, sampled)
 
 
 def within_clique_curvature(

@@ -49,8 +49,9 @@ _PASSES = 40
 _CLOSE, _CLOSE_IF_SMOOTH, _CLOSE_IF_PARTIAL = 1e-3, 0.05, 0.01
 _MOST_EPOCHS = 60
 # It also ends where that is more than this share and does not fall: under a weak prior, steps that single sequences
-# take may undo each other.
-_FAR = 0.1
+# take may undo each other. Where batch steps need few passes, it ends as soon as an epoch over all sequences leaves
+# more than this share of what the one before it left.
+_FAR, _SLOW = 0.1, 0.5
 # Epochs over all sequences, before some are left out.
 _FIRST_EPOCHS = 3
 _EVERY = 4
@@ -113,6 +114,7 @@ class DualAscent:
             close = max(_CLOSE, close)
         else:
             close = _CLOSE_IF_SMOOTH if self.chains.partial is None else _CLOSE_IF_PARTIAL
+        smooth = close == _CLOSE_IF_SMOOTH
         n_sequences, before, stalled = len(self.visited), np.inf, False
         for epoch in range(_MOST_EPOCHS):
             order = random.permutation(self.visited)
@@ -126,7 +128,8 @@ class DualAscent:
             left = dual.gaps.sum()
             if everyone:
                 self.value = loss + self._penalty()
-                stalled, before = left >= max(before, _FAR * self.value), left
+                slow = smooth and epoch >= _FIRST_EPOCHS and left > _SLOW * before
+                stalled, before = slow or left >= max(before, _FAR * self.value), left
             if stalled or left <= close * self.value:
                 break
         return self.coefficients()

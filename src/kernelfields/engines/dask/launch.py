@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 # Seconds between looks at a fit: at first, or where it waits for what its callbacks say, and later.
 _SHORTLY, _PATIENCE = 0.01, 0.25
+# Seconds between coefficients that the client receives, to go on from where a worker dies.
+_BETWEEN_STARTS = 1.0
 # Seconds until a worker must have reached the meeting point, which is there before.
 _LONGEST_CONNECTION = 10.0
 # Seconds until workers that fit together with one that has gone must have ended.
@@ -61,6 +63,8 @@ class Run:
     #: What the client answers to the reports so far, and how many it has seen.
     wish: str = ""
     answered: int = 0
+    #: When the client is to receive coefficients next.
+    due: float = 0.0
     collective: Any = None
     store: Any = None
 
@@ -91,12 +95,15 @@ def open_meeting(name: str, host: str) -> int:
 def talk(name: str, seen: int, wish: str, solver: int) -> tuple[list[Any], dict[int, np.ndarray]]:
     """Tell a program that some of its reports were seen, and what is wanted of it; return the others.
 
-    With them comes where its solvers are, from some number on.
+    With them comes where its solvers are, from some number on, if it is time.
     """
     run = _RUNS.get(name)
     if run is None or run.collective is None:
         return [], {}
     run.answered, run.wish = seen, wish or run.wish
+    if time.monotonic() < run.due:
+        return run.reports[seen:], {}
+    run.due = time.monotonic() + _BETWEEN_STARTS
     known = dict(run.collective.known)
     return run.reports[seen:], {number: theta for number, theta in known.items() if number >= solver}
 
@@ -120,10 +127,14 @@ def take_part(
     program: Callable[..., Any],
     *part: Any,
 ) -> Any:
-    """Run a program in this process, one of several; return what the first of them returns, Lost where one has gone."""
+    """Run a program in this process, one of several; return Lost where another has gone.
+
+    The first returns what the program returns, and its last reports, from the first that the client may not have.
+    """
     from torch import distributed
 
     from kernelfields.engines.together.collective import LONGEST_START, Collective, Parted, joined
+    from kernelfields.engines.together.memory import kept_memory
 
     if not _BUSY.acquire(timeout=LONGEST_START):
         raise RuntimeError("this process takes part in another fit: workers need a process each, and a fit at a time")
@@ -132,20 +143,19 @@ def take_part(
         store.set_timeout(timedelta(seconds=LONGEST_START))
         device = engine.resolved_device() if isinstance(engine, Torch) else None
         group = Collective(store, rank, len(hosts), device=device, host=hosts[rank], known=starts)
-        with joined(group):
+        with joined(group), kept_memory():
             # The first process has been in it since it opened the meeting, unless it was told to leave meanwhile.
             run = _RUNS.get(name) if rank == 0 else _RUNS.setdefault(name, Run())
             if run is None:
                 raise Parted("the fit was left")
             run.collective = group
             result = program(run, *part)
-        return result if rank == 0 else None
+        return (result, run.answered, run.reports[run.answered :]) if rank == 0 else None
     except (Parted, distributed.DistNetworkError) as error:
         return Lost(str(error))
     finally:
         _BUSY.release()
-        if rank:
-            _RUNS.pop(name, None)
+        _RUNS.pop(name, None)
 
 
 # ---- on the client
@@ -239,7 +249,9 @@ class _Attempt:
 
         waiting = [value for value in values if isinstance(value, Future)]
         while waiting := [future for future in waiting if not future.done()]:
-            self._present()
+            if set(self.addresses).isdisjoint(self._present()):
+                # Dask leaves tasks that prefer a worker waiting for it, if none was there when it went.
+                raise Lost("all workers that made partitions")
             time.sleep(_SHORTLY)
 
     def _addresses(self) -> list[str]:
@@ -302,15 +314,19 @@ class _Attempt:
                 self._wish = "interrupt"
         if any(future.status != "finished" for future in self.futures):
             self._raise_error()
-        self._pass_on()
+        # Of workers on this machine, without a detour through the scheduler: a field is large.
+        direct = True if host_of(self.addresses[0]) == "127.0.0.1" else None
         try:
-            results = self.client.gather(self.futures)
+            first, *others = self.client.gather(self.futures, direct=direct)
         except (CancelledError, TimeoutError, OSError) as error:
             raise Lost(str(error)) from error
-        for result in results:
+        for result in (first, *others):
             if isinstance(result, Lost):
                 raise result
-        return results[0]
+        result, begin, reports = first
+        self._show(reports[self.n_reports - begin :])
+        self.addresses = []  # no worker runs the program any more
+        return result
 
     def _pass_on(self) -> None:
         """Show new reports, and tell the program what is wanted of it: at once if it waits for that."""
@@ -319,11 +335,14 @@ class _Attempt:
             solver = max(self.starts, default=0)
             reports, starts = self._ask(talk, self.name, self.n_reports, self._wish, solver)
             self.starts.update(starts)
-            for report in reports:
-                self.n_reports += 1
-                self._wish = self.watch(report) or self._wish
+            self._show(reports)
             if not self._waits:
                 break
+
+    def _show(self, reports: list[Any]) -> None:
+        for report in reports:
+            self.n_reports += 1
+            self._wish = self.watch(report) or self._wish
 
     def _raise_error(self) -> NoReturn:
         """Raise the error of the program; Lost where there is none but that of a worker that has gone."""
@@ -346,7 +365,7 @@ class _Attempt:
 
     def end(self) -> None:
         """Let go of the program, wherever it still runs."""
-        if self.client.status != "running":
+        if not self.addresses or self.client.status != "running":
             return
         with suppress(OSError, TimeoutError, RuntimeError):  # a cluster that has gone has nothing left to let go
             self.client.cancel([future for future in self.futures if not future.done()], force=True)

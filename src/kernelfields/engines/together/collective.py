@@ -184,7 +184,8 @@ class Collective(Group):
     def reached(self, theta: np.ndarray) -> None:
         """Keep the coefficients after an iteration; the next sum compares them with those of other processes."""
         self.known[self._solver] = theta
-        self._checksum = zlib.crc32(theta.tobytes())
+        if self.size > 1:
+            self._checksum = zlib.crc32(np.ascontiguousarray(theta))
 
     def passed_on(self, number: int) -> int:
         """Send a number of the first process with the next sum; return the one that came with the last.

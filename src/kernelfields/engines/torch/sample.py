@@ -263,9 +263,9 @@ class TorchDatafit(Datafit):
     def dual_ascent(self) -> None:
         """There is none: batches on a device are whole passes."""
 
-    def _gram_of_rows(self, index: int, stride: int) -> np.ndarray:
+    def _gram_of_rows(self, index: int, sampled: slice) -> np.ndarray:
         table: Any = self.designs[index].table
-        return table.gram(stride).cpu().numpy()
+        return table.gram(sampled).cpu().numpy()
 
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> TorchStepPairs:
         """Return room on the device for the steps that limited-memory BFGS remembers, in float64."""

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from kernelfields.engines.torch.rows import is_out_of_memory
 from kernelfields.engines.torch.tables import TorchTable
 from kernelfields.kernels.tensors import float32_products
-from kernelfields.objective.coordinates import DenseSet, stride_of
+from kernelfields.objective.coordinates import DenseSet, sampled_rows
 from kernelfields.objective.group import ALONE, Group
 
 Found = TypeVar("Found")
@@ -80,8 +80,8 @@ class TorchCoordinates:
 
 def _factor(table: TorchTable, dense: DenseSet, group: Group) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Return C and its inverse; None where there is no room for them, or rounding leaves none, in some process."""
-    stride = stride_of(group.total(table.shape[0]), table.shape[1])
-    matrix = _if_there_is_room(lambda: table.gram(stride))
+    sampled = sampled_rows(*table.shape, group)
+    matrix = _if_there_is_room(lambda: table.gram(sampled))
     if group.largest(matrix is None):
         return None
     assert matrix is not None

@@ -358,9 +358,9 @@ class TorchTable(DeviceTable):
         total = total[: self.shape[1]]
         return (total if self._scale is None else total / self._scale[:, None]).cpu().numpy()
 
-    def gram(self, stride: int = 1) -> torch.Tensor:
-        """Return Z^T Z, (r, r) float64 on the device, from every ``stride``-th row, by products in float32."""
-        rows = self._stored[::stride]
+    def gram(self, sampled: slice) -> torch.Tensor:
+        """Return Z^T Z, (r, r) float64 on the device, from every n-th row, by products in float32."""
+        rows = self._stored[sampled]
         total = torch.zeros((rows.shape[1],) * 2, dtype=torch.float64, device=self.device)
         for begin in range(0, len(rows), self._summed_rows):
             block = rows[begin : begin + self._summed_rows].to(self.device)
@@ -370,7 +370,7 @@ class TorchTable(DeviceTable):
         total = total[: self.shape[1], : self.shape[1]].contiguous()
         if self._scale is not None:
             total /= self._scale[:, None] * self._scale
-        return total.mul_(self.shape[0] / max(1, len(rows)))
+        return total.mul_(sampled.step)
 
     def weighted_gram(self, weights: Array) -> np.ndarray:
         """Return Z^T diag(w) Z, (r, r) float64 on the host, for w (n,), from products in float32."""
@@ -473,14 +473,14 @@ class TorchRecomputedTable(DeviceTable):
         self._by_blocks(lambda some: total.add_(self._rows.kernel_rows(some).T @ R[some]))
         return self._of_pivots(total, transposed=False).cpu().numpy()
 
-    def gram(self, stride: int = 1) -> torch.Tensor:
-        """Return Z^T Z, (r, r) float64 on the device, from every ``stride``-th row."""
-        chosen = np.arange(0, self.shape[0], stride)
+    def gram(self, sampled: slice) -> torch.Tensor:
+        """Return Z^T Z, (r, r) float64 on the device, from every n-th row."""
+        chosen = np.arange(self.shape[0])[sampled]
         total = torch.zeros((self.shape[1],) * 2, dtype=torch.float64, device=self.device)
         for begin in range(0, len(chosen), self._rows.at_once):
             block = self._rows[chosen[begin : begin + self._rows.at_once]].to(torch.float64)
             total.addmm_(block.T, block)
-        return total.mul_(self.shape[0] / max(1, len(chosen)))
+        return total.mul_(sampled.step)
 
     def weighted_gram(self, weights: Array) -> np.ndarray:
         """Return Z^T diag(w) Z, (r, r) float64 on the host, for w (n,)."""
