@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.data import Chains
 from kernelfields.kernels import RBF, Linear
-from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Found, Pilot, Trial
+from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Pilot, Trial
 from kernelfields.models.pilot_folds import pilot_folds
 from kernelfields.models.position_loss import position_loss
 
@@ -300,23 +300,22 @@ def test_the_field_without_edges_and_a_forest_are_judged_beside_the_candidates()
     assert [trial.settings["classifier"] for trial in trials if "classifier" in trial.settings] == ["forest"]
 
 
-class PilotWithItems(Pilot):
-    """What each of some items lost, as it is given, by l1 and prior variance."""
+class PilotWithLosses(Pilot):
+    """Losses as they are given, by l1 and prior variance."""
 
-    def __init__(self, lost):
-        self.lost = lost
+    def __init__(self, losses):
+        self.losses = losses
 
-    def _tried(self, settings, before=None):
-        own = np.array(self.lost[settings["l1"], settings["prior_variance"]])
-        return Found([float(own.mean())], [], own, np.ones(len(own)))
+    def loss(self, settings, before=None):
+        return self.losses[settings["l1"], settings["prior_variance"]]
 
 
 def test_where_l1_is_chosen_the_path_goes_on_up():
-    losses = {(0.0, 1.0): [0.6], (0.1, 1.0): [0.5], (0.1, 10.0): [0.4], (0.1, 100.0): [0.45]}
-    chosen = PilotWithItems(losses).improved({"l1": 0.0, "prior_variance": 1.0}, [{"l1": 0.1}])
+    losses = {(0.0, 1.0): 0.6, (0.1, 1.0): 0.5, (0.1, 10.0): 0.4, (0.1, 100.0): 0.45}
+    chosen = PilotWithLosses(losses).improved({"l1": 0.0, "prior_variance": 1.0}, [{"l1": 0.1}])
     assert chosen == {"l1": 0.1, "prior_variance": 10.0}
-    worse = {(0.0, 1.0): [0.4], (0.1, 1.0): [0.5]}
-    assert PilotWithItems(worse).improved({"l1": 0.0, "prior_variance": 1.0}, [{"l1": 0.1}])["l1"] == 0.0
+    worse = {(0.0, 1.0): 0.4, (0.1, 1.0): 0.5}
+    assert PilotWithLosses(worse).improved({"l1": 0.0, "prior_variance": 1.0}, [{"l1": 0.1}])["l1"] == 0.0
 
 
 def test_support_and_l1_are_judged_for_features_of_words():
@@ -373,12 +372,3 @@ def test_a_kernel_with_edges_is_taken_where_labels_follow_comparisons():
     with pytest.warns(ConvergenceWarning):
         partly = ChainCRF(random_state=0, max_iter=5).fit(X, gaps)
     assert "forest" not in {trial.settings.get("kernel") for trial in partly.choices_.trials}
-
-
-def test_a_larger_variance_has_to_bring_more_than_the_standard_error_over_items():
-    small, large = ({"l1": 0.0, "prior_variance": variance} for variance in (0.1, 1.0))
-    lost = [0.5, 0.6, 0.7, 0.8]
-    for with_larger, surely in (([0.4, 0.5, 0.6, 0.7], True), ([0.7, 0.8, 0.7, 0.0], False)):
-        pilot = PilotWithItems({(0.0, 0.1): lost, (0.0, 1.0): with_larger})
-        assert pilot.gains(small, large)
-        assert pilot.gains(small, large, surely=True) == surely

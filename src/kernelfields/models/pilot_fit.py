@@ -2,8 +2,8 @@
 
     scale, window,     all candidates at two prior variances, the best three along a path of variances of their own;
     kernel             of few items then the best one and the best on other columns, each item held out by itself
-    prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls by more than its standard
-                       error over items; else s/10, ...; of the best of several kernels also 3 times it, else 0.3 times
+    prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls; else s/10, ...; of the best of
+                       several kernels also 3 times its variance, else 0.3 times
     parts              of columns that several transformers made: ten times the variance of one or a tenth, and so on
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
                        them with l1, all without, those seen with l1, until one brings enough; up the path with l1
@@ -66,8 +66,6 @@ _SMALLEST, _LARGEST = 1e-3, 1e5
 _FOLLOWED, _NEAR = 3, 1.1
 # Other settings have to bring so many nats a position, or this share of the loss if it is less.
 _TIE, _TIE_SHARE = 5e-3, 1e-2
-# Larger functions have to bring so many standard errors of the difference over items.
-_ERRORS = 1.0
 # What is left out of the weights of a field, or shrunk to zero, has to bring this share.
 _CHANGE = 3e-3
 # The path of a candidate is not followed where its loss is so many times the least, and more by so many nats.
@@ -231,13 +229,11 @@ class Stage:
         return self.held_out.required_labels if partial is None else log_weights(partial)
 
 
-class Found(NamedTuple):
-    """Losses of one fold, of two and so on, the terms of the first, and what each item lost and weighed."""
+class _Found(NamedTuple):
+    """Losses of one fold, of two and so on, and the terms of the first."""
 
     losses: list[float]
     terms: list[Term]
-    lost: np.ndarray
-    weighed: np.ndarray
 
 
 class Pilot:
@@ -258,7 +254,7 @@ class Pilot:
         self._last = False
         # By round, whether it is the last.
         self._trials: dict[bool, dict[tuple, Trial]] = {False: {}, True: {}}
-        self._found: dict[bool, dict[tuple, Found]] = {False: {}, True: {}}
+        self._found: dict[bool, dict[tuple, _Found]] = {False: {}, True: {}}
         self._stages: dict[tuple, list[Stage]] = {}
         self._kinds: set[tuple] = set()
         self._n_kinds = 0
@@ -291,7 +287,7 @@ class Pilot:
             stages.append(self._stage_of(settings, len(stages), self._last))
         return stages[number]
 
-    def _tried(self, settings: Settings, before: Settings | None = None) -> Found:
+    def _tried(self, settings: Settings, before: Settings | None = None) -> _Found:
         """Return what fits with some settings found."""
         key, found = _key(settings), self._found[self._last]
         if key not in found:
@@ -308,7 +304,7 @@ class Pilot:
         found = self._found[self._last].values()
         return min((own.losses for own in found), key=lambda losses: losses[-1], default=[])
 
-    def _fit(self, settings: Settings, before: Settings | None) -> tuple[Found, PositionLoss]:
+    def _fit(self, settings: Settings, before: Settings | None) -> tuple[_Found, PositionLoss]:
         """Return what fits on the folds found, and how well all of them together predict."""
         shared = _kind(settings)
         if shared not in self._stages:
@@ -319,22 +315,12 @@ class Pilot:
         others = [(self._least, _BEHIND)]
         if before:
             others.insert(0, (self._found[self._last][_key(before)].losses, _WORSE))
-        tables: list[np.ndarray] = []
-        weights: list[np.ndarray] = []
-        firsts: list[np.ndarray] = []
-        known, losses = [], []
+        tables, known, weights, losses = [], [], [], []
         terms: list[Term] = []
-
-        def found(losses: list[float]) -> tuple[Found, PositionLoss]:
-            weight, begins = np.concatenate(weights), np.concatenate(firsts)
-            items = [np.add.reduceat(each, begins) for each in (weight * judged.each, weight)]
-            return Found(losses, terms, *items), judged
-
         for number in range(self._n_folds[self._last]):
             stage = self.stage(settings, number)
             fitted = stage.fit(settings.get("prior_variance"))
             terms = terms or fitted.terms
-            firsts.append(stage.held_out.offsets[:-1] + sum(len(table) for table in tables))
             tables.append(predicted_marginals(stage.judge, fitted.coefficients))
             known.append(stage.known)
             weights.append(stage.held_out.position_weights)
@@ -346,8 +332,8 @@ class Pilot:
                 # A share of what all folds lose: on one that is easy, cautious fields lose many times a small loss.
                 most = (ratio - 1.0) * max(theirs[number], theirs[-1]) + _LITTLE
                 if TRIED_RANK in settings or losses[-1] > theirs[number] + most:
-                    return found([*losses, losses[-1] + theirs[-1] - theirs[number]])
-        return found(losses)
+                    return _Found([*losses, losses[-1] + theirs[-1] - theirs[number]], terms), judged
+        return _Found(losses, terms), judged
 
     def along_variances(self, settings: Settings, ratios: Sequence[float] = (_RATIO, 1.0 / _RATIO)) -> Settings:
         """Return settings with the prior variance of the path from theirs on that predicts best, up, else down."""
@@ -357,9 +343,7 @@ class Pilot:
 
         best = first = settings.get("prior_variance", FALLBACK)
         for ratio in ratios:
-            while _SMALLEST <= (variance := best * ratio) <= _LARGEST and self.gains(
-                at(best), at(variance), surely=ratio > 1.0
-            ):
+            while _SMALLEST <= (variance := best * ratio) <= _LARGEST and self.gains(at(best), at(variance)):
                 best = variance
             if best != first:
                 break
@@ -383,32 +367,11 @@ class Pilot:
                     break
         return settings
 
-    def gains(
-        self,
-        before: Settings,
-        after: Settings,
-        margin: Callable[[float], float] | None = None,
-        *,
-        surely: bool = False,
-    ) -> bool:
-        """Whether other settings bring enough to be worth it, by default more than a tie.
-
-        ``surely`` asks for more than the standard error of the difference over items as well: of few of them it is
-        chance which of two variances is better, and the smaller one is safer.
-        """
+    def gains(self, before: Settings, after: Settings, margin: Callable[[float], float] | None = None) -> bool:
+        """Whether other settings bring enough to be worth it, by default more than a tie."""
         margin = margin or _tie
         least = self.loss(before)
-        gain = least - self.loss(after, before)
-        return gain > margin(least) and not (surely and gain < _ERRORS * self._error(before, after))
-
-    def _error(self, before: Settings, after: Settings) -> float:
-        """Return the standard error of the difference of two losses over items; 0 of one item."""
-        one, other = self._tried(before), self._tried(after)
-        n_items = min(len(one.lost), len(other.lost))
-        if n_items == 1:
-            return 0.0
-        difference = one.lost[:n_items] - other.lost[:n_items]
-        return float(np.sqrt(n_items) * np.std(difference, ddof=1) / one.weighed[:n_items].sum())
+        return self.loss(after, before) < least - margin(least)
 
     def best(self, columns: Sequence[Settings], kernels: Sequence[str], path: bool) -> Settings:
         """Return the settings of the least loss: of columns, then, on the best columns, of kernels, the simplest first.
@@ -448,7 +411,7 @@ class Pilot:
         if not path:
             return settings
         usual, small = ({**settings, "prior_variance": variance} for variance in (FALLBACK, SMALL))
-        return usual if self.gains(small, usual, surely=True) else small
+        return usual if self.gains(small, usual) else small
 
     def _first_best(self, candidates: Sequence[Settings]) -> Settings:
         """Return the first candidate that no other gains enough on."""

@@ -27,12 +27,11 @@ WIDEST = 100.0
 
 
 class PositionLoss(NamedTuple):
-    """The log-loss a position, the temperature at which it would be least, the share of right labels, and each loss."""
+    """The log-loss a position, the temperature at which it would be least, and the share of right labels."""
 
     loss: float
     temperature: float
     accuracy: float
-    each: np.ndarray
 
 
 def position_loss(marginals: np.ndarray, known: np.ndarray, weights: np.ndarray | None = None) -> PositionLoss:
@@ -41,16 +40,12 @@ def position_loss(marginals: np.ndarray, known: np.ndarray, weights: np.ndarray 
     rows, likeliest = np.arange(len(logs)), logs.argmax(axis=1)
     logs -= logs[rows, likeliest, None]
 
-    def losses(log_temperature: float) -> np.ndarray:
+    def loss(log_temperature: float) -> float:
         scaled = logs * np.exp(-log_temperature)
         right = scaled[rows, known] if known.ndim == 1 else np.logaddexp.reduce(scaled + known, axis=1)
-        return np.log(np.exp(scaled).sum(axis=1)) - right
-
-    def loss(log_temperature: float) -> float:
-        return float(np.average(losses(log_temperature), weights=weights))
+        return float(np.average(np.log(np.exp(scaled).sum(axis=1)) - right, weights=weights))
 
     reach = float(np.log(WIDEST))
     found = scipy.optimize.minimize_scalar(loss, bounds=(-reach, reach), method="bounded", options={"xatol": 1e-6})
     right = likeliest == known if known.ndim == 1 else known[rows, likeliest] > -np.inf
-    accuracy, each = float(np.average(right, weights=weights)), losses(0.0)
-    return PositionLoss(float(np.average(each, weights=weights)), float(np.exp(found.x)), accuracy, each)
+    return PositionLoss(loss(0.0), float(np.exp(found.x)), float(np.average(right, weights=weights)))
