@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -10,7 +12,7 @@ from sklearn.metrics import log_loss
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.data import Chains
 from kernelfields.kernels import RBF, Linear
-from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Pilot, Trial
+from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Pilot, Stage, Trial
 from kernelfields.models.pilot_folds import pilot_folds
 from kernelfields.models.position_loss import position_loss
 
@@ -372,3 +374,16 @@ def test_a_kernel_with_edges_is_taken_where_labels_follow_comparisons():
     with pytest.warns(ConvergenceWarning):
         partly = ChainCRF(random_state=0, max_iter=5).fit(X, gaps)
     assert "forest" not in {trial.settings.get("kernel") for trial in partly.choices_.trials}
+
+
+def test_pilot_fits_are_freed_when_the_choice_is_made():
+    X, y = strong(30, noise=0.3)
+    gc.collect()
+    gc.disable()
+    try:
+        crf = ChainCRF(random_state=0).fit(X, y)
+        left = [each for each in gc.get_objects() if isinstance(each, Stage)]
+    finally:
+        gc.enable()
+    assert crf.choices_.trials
+    assert left == []

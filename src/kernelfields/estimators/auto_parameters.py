@@ -364,13 +364,7 @@ def _choose_by_pilot_fits(
             # Sets of nodes come before those of edges.
             return varied.term_variances(own)[: len(own.cliques)] if not has_edges else varied.term_variances(own)
 
-        if scene.has_edges and not has_edges:
-            # The basis is that of the same settings with edges.
-            beside_edges = pilot.stage({name: value for name, value in settings.items() if name != EDGES}, fold)
-            designs = [sample.design(design.term) for design in beside_edges.designs if design.group is None]
-        else:
-            designs = piloted._designs(own, sample)[0]
-        return Stage.build(sample, beside, held_out, designs, variances_of)
+        return Stage.build(sample, beside, held_out, piloted._designs(own, sample)[0], variances_of)
 
     # Scenes differ in columns alone.
     pilot = Pilot(stage_of, (len(scenes[0].folds), len(scenes[0].last)), training.announce)

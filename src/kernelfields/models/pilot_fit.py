@@ -2,8 +2,8 @@
 
     scale, window,     all candidates at two prior variances, the best three along a path of variances of their own;
     kernel             of few items then the best one and the best on other columns, each item held out by itself
-    prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls; else s/10, ...; of the best of
-                       several kernels also 3 times its variance, else 0.3 times
+    prior variance     s, 10 s, 100 s, ... as long as the loss of held-out positions falls; else s/10, ...; of the best
+                       of several kernels also 3 times its variance, else 0.3 times
     parts              of columns that several transformers made: ten times the variance of one or a tenth, and so on
     support, l1        the path with the weights that were seen in training, without l1; then, at that variance, all of
                        them with l1, all without, those seen with l1, until one brings enough; up the path with l1
@@ -280,13 +280,6 @@ class Pilot:
         """Return the terms of the first fold's fit with some settings."""
         return self._tried(settings).terms
 
-    def stage(self, settings: Settings, number: int) -> Stage:
-        """Return where settings are tried on a fold of the present round, made once."""
-        stages = self._stages.setdefault(_kind(settings), [])
-        while number >= len(stages):
-            stages.append(self._stage_of(settings, len(stages), self._last))
-        return stages[number]
-
     def _tried(self, settings: Settings, before: Settings | None = None) -> _Found:
         """Return what fits with some settings found."""
         key, found = _key(settings), self._found[self._last]
@@ -317,8 +310,11 @@ class Pilot:
             others.insert(0, (self._found[self._last][_key(before)].losses, _WORSE))
         tables, known, weights, losses = [], [], [], []
         terms: list[Term] = []
+        stages = self._stages[shared]
         for number in range(self._n_folds[self._last]):
-            stage = self.stage(settings, number)
+            if number == len(stages):
+                stages.append(self._stage_of(settings, number, self._last))
+            stage = stages[number]
             fitted = stage.fit(settings.get("prior_variance"))
             terms = terms or fitted.terms
             tables.append(predicted_marginals(stage.judge, fitted.coefficients))
