@@ -1,4 +1,4 @@
-"""Tables of results for the README, docs/engines.md and docs/results/index.md, made from the files of results.
+"""Tables of results for the README and for pages of dask, engines and all results, made from the files of results.
 
     python -m benchmarks.readme_results
 
@@ -199,6 +199,21 @@ def engines() -> str:
     return table(["engine", "data", "figure"], lines)
 
 
+def on_one_device() -> str:
+    """Return whole fits of workers that share a device, beside the device alone."""
+    rows = {row["what"]: row for row in read_results("cluster.json") if row["data"] == "chains"}
+    names = {"cuda alone": '`Torch("cuda")`', "1 on one cuda": "one worker", "2 on one cuda": "two workers"}
+    lines = [
+        [
+            shown,
+            *(f"{rows[what][name]:.2f} s" for name in ("seconds", "solver_seconds")),
+            *(f"{rows[what][name]:.2f}" if name in rows[what] else "" for name in ("whole_ratio", "solver_ratio")),
+        ]
+        for what, shown in names.items()
+    ]
+    return table(["engine", "whole fit", "solver", "ratio", "ratio of solvers"], lines)
+
+
 def device_fits() -> str:
     """Return the table of whole fits on one GPU."""
     chains = "`ChainCRF`, {:,} synthetic positions, 128 binary features, 26 labels, cubic"
@@ -269,7 +284,8 @@ def highlights(folder: str = "") -> str:
 
 
 def main() -> None:
-    for page in (CHECKOUT / "README.md", CHECKOUT / "docs" / "engines.md", PAGES / "index.md"):
+    docs = CHECKOUT / "docs"
+    for page in (CHECKOUT / "README.md", docs / "dask.md", docs / "engines.md", PAGES / "index.md"):
         print(f"{'wrote' if renew(page) else 'nothing new in'} {page.relative_to(CHECKOUT)}")
 
 
