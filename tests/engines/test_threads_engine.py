@@ -12,7 +12,7 @@ from kernelfields.kernels import RBF, Constant, Linear
 from kernelfields.numerics import Workers
 from kernelfields.objective import Term
 from kernelfields.objective.designs.budget import solver_bytes
-from tests.samples import chain_datafit, chain_sample, design_of
+from tests.samples import chain_datafit, chain_sample, design_of, designs_on
 
 N_LABELS = 3
 OFFSETS = np.array([0, 1, 5, 8])
@@ -184,3 +184,22 @@ def test_features_in_a_basis_that_is_there_keep_to_the_budget():
     np.testing.assert_allclose(tight, whole, atol=1e-12)
     with pytest.raises(MemoryError, match="20,000 positions at rank 20 do not fit"):
         sample("5MB").design(term)
+
+
+def test_some_sequences_have_the_features_that_all_have():
+    random = np.random.default_rng(0)
+    chains = Chains(random.normal(size=(350, 2)), np.arange(0, 351, 7), random.integers(0, 3, size=350))
+    whole, items = chain_sample(chains, 3), np.array([3, 1, 40])
+    designs = designs_on(whole, [NodeCliques(RBF(1.0), rank=20), EdgeCliques()])
+    part, shared = whole.part(designs, items)
+    alone = chain_sample(chains.subset(items), 3)
+    coefficients = [random.normal(size=design.shape) for design in designs]
+    ours, theirs = (
+        sample.datafit(own).potentials(coefficients)
+        for sample, own in ((part, shared), (alone, [alone.design(design.term) for design in designs]))
+    )
+    np.testing.assert_allclose(ours.node, theirs.node, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(ours.edge, theirs.edge)
+    np.testing.assert_array_equal(part.data.labels, chains.subset(items).labels)
+    assert whole.part(designs, slice(None, None, 5), 5)[0].data.weights.tolist() == [5.0] * 10
+    assert chain_sample(chains, 3, engine=Threads("1GB")).part(designs, items) is None

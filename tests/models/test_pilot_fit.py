@@ -14,7 +14,7 @@ from kernelfields.data import Chains
 from kernelfields.kernels import RBF, Linear
 from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Pilot, Stage, Trial
 from kernelfields.models.pilot_folds import pilot_folds
-from kernelfields.models.position_loss import position_loss
+from kernelfields.models.position_loss import PositionLoss, position_loss
 
 
 def packed(lengths, n_labels=3, weights=None):
@@ -48,8 +48,8 @@ def test_each_of_few_sequences_is_held_out_once():
 def test_each_of_very_few_sequences_is_held_out_by_itself_in_the_last_round():
     folds = pilot_folds(packed([70] * 9), MOST_POSITIONS, last=True)
     assert [held_out.n_sequences for _, held_out in folds] == [1] * 9
-    assert pilot_folds(packed([70] * 11), MOST_POSITIONS, last=True) == []
-    assert pilot_folds(packed([10] * 3000), MOST_POSITIONS, last=True) == []
+    assert not pilot_folds(packed([70] * 11), MOST_POSITIONS, last=True)
+    assert not pilot_folds(packed([10] * 3000), MOST_POSITIONS, last=True)
 
 
 def test_of_many_sequences_a_part_is_held_out_once():
@@ -74,7 +74,8 @@ def test_few_long_sequences_are_cut_into_pieces():
     folds = pilot_folds(packed([300, 500]), MOST_POSITIONS)
     assert all(train.n_positions + held_out.n_positions == 800 for train, held_out in folds)
     assert all(held_out.n_sequences >= 3 for _, held_out in folds)
-    assert pilot_folds(packed([10] * 19), MOST_POSITIONS) == pilot_folds(packed([3]), MOST_POSITIONS) == []
+    assert not pilot_folds(packed([10] * 19), MOST_POSITIONS)
+    assert not pilot_folds(packed([3]), MOST_POSITIONS)
 
 
 def test_groups_are_held_out_as_a_whole():
@@ -92,7 +93,7 @@ def test_groups_are_held_out_as_a_whole():
 def test_labels_that_were_not_learnt_are_not_asked_for():
     chains = packed([10] * 40)
     chains.labels[chains.offsets[:-1]] = np.arange(40) + 3  # each sequence has one of its own
-    assert pilot_folds(chains, MOST_POSITIONS) == []
+    assert not pilot_folds(chains, MOST_POSITIONS)
 
 
 def test_positions_are_judged_by_their_log_loss():
@@ -115,6 +116,36 @@ def test_positions_are_judged_by_their_log_loss():
 def test_a_position_that_is_thought_impossible_costs_as_in_scikit_learn():
     table, labels = np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([1, 0])
     assert position_loss(table, labels).loss == pytest.approx(log_loss(labels, table), rel=1e-6)
+
+
+class Raced(Pilot):
+    """Candidates whose losses on one fold, on two and so on are given."""
+
+    def __init__(self, losses):
+        super().__init__(None, (4, 0), print)
+        self.losses = losses
+
+    def _fit(self, settings, tried, number):
+        tried.judged.append(PositionLoss(self.losses[settings["kernel"]][number], 1.0, 0.5))
+        assert len(tried.judged) == number + 1
+
+    def n_fits(self, kernel):
+        return len(self._found[False][(("kernel", kernel),)].judged)
+
+
+def test_candidates_that_are_far_behind_on_some_folds_are_not_fitted_on_others():
+    losses = {"best": [1.2, 1.1, 1.0, 1.05], "near": [1.1, 1.15, 1.1, 1.1], "far": [1.5, 1.5, 1.5, 1.5]}
+    pilot = Raced({**losses, "later": [1.0, 1.6, 0.0, 0.0], "after": [1.2, 1.3, 0.0, 0.0]})
+    pilot.race([{"kernel": name} for name in losses])
+    assert [pilot.n_fits(name) for name in losses] == [4, 4, 1]
+    # As much above the best on all folds as on the first one.
+    assert pilot.loss({"kernel": "far"}) == pytest.approx(1.5 + 1.05 - 1.2)
+    assert pilot.loss({"kernel": "near"}) == 1.1
+    assert pilot.loss({"kernel": "later"}) == pytest.approx(1.6 + 1.05 - 1.1)
+    assert pilot.n_fits("later") == 2
+    # One step along a path is left sooner than candidates of other kinds.
+    assert pilot.loss({"kernel": "after"}, before={"kernel": "best"}) == pytest.approx(1.3 + 1.05 - 1.1)
+    assert {trial.settings["kernel"] for trial in pilot.trials} == {*losses, "later", "after"}
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.basis.selection import Basis
 from kernelfields.basis.subspace import Expansion
+from kernelfields.data.chains import Items
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix
 from kernelfields.inference.choice import FamilySpec
@@ -93,8 +94,8 @@ class Sample(Protocol):
     def shared(self, design: Any, term: Term) -> Any:
         """Return the features of a design for another term, which sees the same rows."""
 
-    def share(self, designs: Sequence[Design], stride: int) -> tuple[Any, list[Any]] | None:
-        """Return every ``stride``-th item, of so many times the weight, and designs; None where that saves nothing."""
+    def part(self, designs: Sequence[Design], items: Items, times: int = 1) -> tuple[Any, list[Any]] | None:
+        """Return some items, of so many times the weight, and designs of features that are there; None if not."""
 
     def single_labels(self) -> Any | None:
         """Return the same data without what labels meet in: no factors, no constraints; None where there are none."""

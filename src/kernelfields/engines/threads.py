@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import AllPoints, Basis, Gradient
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.data.chains import Chains
+from kernelfields.data.chains import Chains, Items
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.reading import Matrix
@@ -123,15 +123,17 @@ class LocalSample:
         likelihood = likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned)
         return Datafit(likelihood, local, self.settings.group)
 
-    def share(self, designs: Sequence[Design], stride: int) -> tuple[LocalSample, list[LocalDesign]] | None:
-        """Return every ``stride``-th sequence, of so many times the weight, with features that are there already.
+    def part(
+        self, designs: Sequence[Design], items: Items, times: int = 1
+    ) -> tuple[LocalSample, list[LocalDesign]] | None:
+        """Return some sequences, of so many times the weight, with features that are there already.
 
         None unless the data are chains whose features are in memory, dense, or those of plain transitions.
         """
         if self._budget is not None or not isinstance(self.data, Chains):
             return None
-        data = self.data.subset(slice(None, None, stride))
-        rows, _ = entries_of(self.data.offsets, np.arange(0, self.data.n_sequences, stride))
+        data = self.data.subset(items)
+        rows, _ = entries_of(self.data.offsets, np.arange(self.data.n_sequences)[items])
         chosen: list[LocalDesign] = []
         for design in designs:
             if not isinstance(design, LocalDesign) or design.panel is not None:
@@ -141,7 +143,7 @@ class LocalSample:
                     return None
                 design = LocalDesign.of_features(design.term, design.features[rows], design.n_labels, positions=None)
             chosen.append(replace(design, positions=design.term.clique.positions(data)))
-        return LocalSample(replace(data, weights=stride * data.weights), self.spec, self.settings), chosen
+        return LocalSample(replace(data, weights=times * data.weights), self.spec, self.settings), chosen
 
     def single_labels(self) -> LocalSample:
         """Return the same data without what labels meet in: no factors, no constraints."""

@@ -31,18 +31,20 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.readers import InputReader
 from kernelfields.data.scaling import FEW_COLUMNS, learn_scaling, uneven_spreads
-from kernelfields.engines.engine import PackedData
+from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.inference.choice import FamilySpec
@@ -68,11 +70,13 @@ from kernelfields.models.pilot_fit import (
     Stage,
     Trial,
 )
-from kernelfields.models.pilot_folds import Parts, pilot_folds
+from kernelfields.models.pilot_folds import Folds, pilot_folds
 from kernelfields.models.position_loss import position_loss
 from kernelfields.numerics.parameters import is_auto
+from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.numerics.windows import STATISTICS
+from kernelfields.objective.designs.design import Design
 
 #: A FieldEstimator, whose module imports this one, and the reader of its data.
 Estimator: TypeAlias = Any
@@ -275,8 +279,8 @@ class _Scene:
     """
 
     training: FitState
-    folds: Sequence[Parts]
-    last: Sequence[Parts]
+    folds: Folds
+    last: Folds | None
     joins: dict[str, object]
     scales: Sequence[dict[str, object]]
     has_edges: bool = True
@@ -288,9 +292,9 @@ def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_
     most = MOST_OF_FEATURES if features else MOST_POSITIONS
     drawn = _some_items(training, _DRAWN * most)
 
-    def rounds(state: FitState) -> tuple[Sequence[Parts], Sequence[Parts]]:
+    def rounds(state: FitState) -> tuple[Folds, Folds | None]:
         first = pilot_folds(state.data, most, state.groups, once=features)
-        return first, () if features else pilot_folds(state.data, most, state.groups, last=True)
+        return first, None if features else pilot_folds(state.data, most, state.groups, last=True)
 
     folds, last = rounds(drawn)
     if folds:
@@ -303,7 +307,7 @@ def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_
         return []
     states = [state for state in (training, with_neighbours(estimator, training)) if state is not None]
     return [
-        _Scene(state, folds, (), {"neighbours": bool(number)} if states[1:] else {}, scale_candidates(state), False)
+        _Scene(state, folds, None, {"neighbours": bool(number)} if states[1:] else {}, scale_candidates(state), False)
         for number, state in enumerate(states)
         if (folds := pilot_folds(state.data.labelled_nodes(), most))
     ]
@@ -337,26 +341,31 @@ def _choose_by_pilot_fits(
     def scene_of(settings: Settings) -> _Scene:
         return next(own for own in scenes if all(settings.get(name) == own.joins[name] for name in own.joins))
 
-    def stage_of(settings: Settings, fold: int, last: bool) -> Stage:
+    def stages_of(settings: Settings, last: bool) -> Callable[[int], Stage]:
         scene = scene_of(settings)
-        parts = (scene.last if last else scene.folds)[fold]
+        folds = scene.last if last and scene.last is not None else scene.folds
         piloted = estimator.for_pilot()
         _set_chosen(piloted, settings, training)
         piloted.rank = settings.get(TRIED_RANK, piloted.rank)
         if settings.get("kernel") == "forest":
             piloted.kernel = Forest(n_trees=_PILOT_TREES)
-        options = replace(training.options, random=np.random.default_rng(0))
-        silent = NoProgress().announce
         has_edges = scene.has_edges and settings.get(EDGES, True)
-        own = replace(scene.training, announce=silent, development=None, spec=spec, options=options)
+        # Rounding of features is far below what these fits are to find.
+        in_short = replace(training.settings, dtype=training.settings.dtype or np.dtype(np.float32))
+        own = replace(scene.training, announce=NoProgress().announce, development=None, spec=spec, settings=in_short)
         own.categories = settings.get("categories")
         own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
-        train, held_out = own.on_scale(parts, bool(settings.get("scale")))
-        if PARTS in settings:
-            train, held_out = (_weighed(own, data, settings[PARTS]) for data in (train, held_out))
-        if scene.has_edges and not has_edges:
-            own.spec, train, held_out = single, _position_by_position(train), _position_by_position(held_out)
-        sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
+        by_position = scene.has_edges and not has_edges
+        own.spec = single if by_position else spec
+
+        def prepared(data: PackedData) -> PackedData:
+            data = own.on_scale(data, bool(settings.get("scale")))
+            data = _weighed(own, data, settings[PARTS]) if PARTS in settings else data
+            return _position_by_position(data) if by_position else data
+
+        def designs_on(sample: Sample) -> Sequence[Design]:
+            own.options = replace(training.options, random=np.random.default_rng(0))
+            return piloted._designs(own, sample)[0]
 
         def variances_of(variance: float) -> list[float]:
             varied = copy.copy(piloted)
@@ -364,10 +373,38 @@ def _choose_by_pilot_fits(
             # Sets of nodes come before those of edges.
             return varied.term_variances(own)[: len(own.cliques)] if not has_edges else varied.term_variances(own)
 
-        return Stage.build(sample, beside, held_out, piloted._designs(own, sample)[0], variances_of)
+        @cache
+        def on_all_folds() -> tuple[Sample, Sequence[Design]]:
+            sample = own.place(prepared(folds.data), own.cliques)
+            return sample, designs_on(sample)
+
+        def parts_of(number: int) -> list[Any] | None:
+            (sample, designs), offsets = on_all_folds(), folds.data.offsets
+            items = folds.splits[number]
+            parts = [
+                sample.part(designs, entries_of(offsets, chosen)[0] if by_position else chosen) for chosen in items
+            ]
+            return None if None in parts else parts
+
+        # Features of all folds are computed once, unless they follow labels: trees are grown on those learnt from.
+        shares = len(folds) > 1 and isinstance(folds.data, Chains) and settings.get("kernel") != "forest"
+        shares = shares and isinstance(folds.data.inputs, np.ndarray) and training.settings.group.size == 1
+
+        def stage(number: int) -> Stage:
+            if shares and (parts := parts_of(number)) is not None:
+                (sample, designs), (beside, judged) = parts
+                return Stage(sample, beside.datafit(judged), beside.data, designs, variances_of)
+            train, held_out = map(prepared, folds[number])
+            sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
+            designs = designs_on(sample)
+            judge = beside.datafit([beside.design(design.term) for design in designs])
+            return Stage(sample, judge, held_out, designs, variances_of)
+
+        return stage
 
     # Scenes differ in columns alone.
-    pilot = Pilot(stage_of, (len(scenes[0].folds), len(scenes[0].last)), training.announce)
+    n_folds = (len(scenes[0].folds), 0 if scenes[0].last is None else len(scenes[0].last))
+    pilot = Pilot(stages_of, n_folds, training.announce)
     best = pilot.best(columns, kernels, path)
     if path and estimator.ties is None:
         best = pilot.along_parts(best, len(_parts(training)))
@@ -385,7 +422,7 @@ def _choose_by_pilot_fits(
         training.announce("trying the field without edges, and a forest")
         pilot.loss({**best, EDGES: False})
         pilot.add(_forest(scenes[-1]))
-    held_out = judged.training.on_scale(judged.folds[0], bool(best.get("scale")))[1]
+    held_out = judged.training.on_scale(judged.folds[0][1], bool(best.get("scale")))
     if PARTS in best:
         held_out = _weighed(training, held_out, best[PARTS])
     learnt = estimator._learn_from_pilot(training, field, held_out)

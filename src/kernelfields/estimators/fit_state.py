@@ -16,7 +16,6 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.fit import DevelopmentSet
 from kernelfields.models.pilot_fit import Choices
-from kernelfields.models.pilot_folds import Parts
 from kernelfields.models.structure import StructurePath
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
@@ -73,12 +72,10 @@ class FitState(Generic[Data, Reader]):
         settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
         return self.engine.place(data, self.spec, settings)
 
-    def on_scale(self, parts: Parts, scale: bool) -> Parts:
-        """Return parts of the data whose columns come to one scale, or as they are."""
-        if not scale or self.scaling is None:
-            return parts
+    def on_scale(self, data: PackedData, scale: bool) -> PackedData:
+        """Return data whose columns come to one scale, or as they are."""
         # Each reader scales the kind of data that it reads.
-        return tuple(map(self.scaling.scaled, parts))  # type: ignore[return-value]
+        return self.scaling.scaled(data) if scale and self.scaling is not None else data
 
     def scale_columns(self, scale: bool) -> None:
         """Bring columns to one scale, or leave them as they are, where that is open."""

@@ -282,7 +282,8 @@ def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions
     small = sample.n_positions < max(_LEAST_POSITIONS, _POSITIONS_PER_FEATURE * rank)
     if small or not posterior.has_squares_only:
         return None
-    share = sample.share(posterior.datafit.designs, _SHARE) if choose(posterior) == "lbfgs" else None
+    every = slice(None, None, _SHARE)
+    share = sample.part(posterior.datafit.designs, every, _SHARE) if choose(posterior) == "lbfgs" else None
     if share is None:
         return None
     options.report(f"fitting to every {_SHARE}th sequence, then to all")

@@ -18,7 +18,8 @@ Cost: O(N + S log S). Arrays: ``groups`` (S,), of any values.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -32,6 +33,26 @@ from kernelfields.engines.engine import PackedData
 
 #: Data that are learnt from and data to judge by.
 Parts: TypeAlias = tuple[PackedData, PackedData]
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Folds of some items: for each, the numbers of those that are learnt from and of those to judge by."""
+
+    data: PackedData
+    splits: Sequence[tuple[np.ndarray, np.ndarray]]
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+    def __getitem__(self, number: int) -> Parts:
+        """Return both parts of a fold."""
+        train, held_out = self.splits[number]
+        return self.data.subset(train), self.data.subset(held_out)
+
+    def __iter__(self) -> Iterator[Parts]:
+        return (self[number] for number in range(len(self)))
+
 
 _LEAST_POSITIONS = 200
 _LEAST_ITEMS, _LEAST_SEQUENCES = 5, 3
@@ -49,7 +70,7 @@ _PIECES, _LENGTH = 20, 100
 
 def pilot_folds(
     data: PackedData, most: int, groups: np.ndarray | None = None, *, once: bool = False, last: bool = False
-) -> list[Parts]:
+) -> Folds:
     """Return parts to learn from, of about ``most`` positions, and parts to judge by; none where there is too little.
 
     Items of a second part with labels that the first does not have are left out. ``once`` makes one fold of few items,
@@ -57,19 +78,19 @@ def pilot_folds(
     round, if there is one.
     """
     if data.lie_with is not None or data.n_positions < _LEAST_POSITIONS:
-        return []
+        return Folds(data, ())
     if isinstance(data, LabelledInstances) and data.n_instances < _LEAST_INSTANCES:
-        return []
+        return Folds(data, ())
     units = np.arange(len(data.weights)) if groups is None else np.unique(groups, return_inverse=True)[1]
     data, units = _weighted(data, units)
     least = 2 if groups is not None else _LEAST_SEQUENCES if isinstance(data, Chains) else _LEAST_ITEMS
     if len(np.unique(units)) < least:
         if not isinstance(data, Chains):
-            return []
+            return Folds(data, ())
         data, _ = in_pieces(data, max(1, data.n_positions // _PIECES))
         units = np.arange(len(data.weights))
         if len(units) < _LEAST_ITEMS:
-            return []
+            return Folds(data, ())
     random = np.random.default_rng(0)
     rank = random.permutation(units.max() + 1)
     sizes = np.bincount(units, data.lengths, minlength=len(rank))[np.argsort(rank)]
@@ -77,7 +98,7 @@ def pilot_folds(
     n_held = int(np.searchsorted(ends, _HELD_OUT * min(ends[-1], most / (1.0 - _HELD_OUT)), side="right"))
     firm = n_held >= _FIRM and ends[n_held - 1] >= _FIRM_POSITIONS
     if last and not _N_FOLDS < len(rank) <= _FEW:
-        return []
+        return Folds(data, ())
     if firm or (once and n_held >= _LEAST_ITEMS):
         n_all = max(n_held + 1, int(np.searchsorted(ends, ends[n_held - 1] + most, side="right")))
         places = rank[units]
@@ -91,8 +112,8 @@ def pilot_folds(
         held = [np.concatenate(labels[begin:end]) for begin, end in pairwise([0, *bounds.tolist()])]
         folds = spread_folds(held, len(held) if last else min(_N_FOLDS, len(held)), random)
         splits = [(np.flatnonzero(np.isin(units, own)), np.flatnonzero(np.isin(units, out))) for own, out in folds]
-    parts = [(data.subset(own), _answerable(data.subset(own), data.subset(out))) for own, out in splits]
-    return [(own, out) for own, out in parts if len(out.weights)]
+    judged = ((own, out[_answerable(data.subset(own), data.subset(out))]) for own, out in splits)
+    return Folds(data, [(own, out) for own, out in judged if len(out)])
 
 
 def _weighted(data: PackedData, units: np.ndarray) -> tuple[PackedData, np.ndarray]:
@@ -118,8 +139,8 @@ def _drawn(data: PackedData, units: np.ndarray, rank: np.ndarray, most: int) -> 
     return data.subset(chosen), units[chosen]
 
 
-def _answerable(train: PackedData, held_out: PackedData) -> PackedData:
-    """Return the items held out whose labels are all among those learnt, and of which something is known."""
+def _answerable(train: PackedData, held_out: PackedData) -> np.ndarray:
+    """Return which items held out have labels that are all among those learnt, and something that is known."""
     known = np.zeros(1 + max(int(part.required_labels.max()) for part in (train, held_out)), dtype=bool)
     known[train.required_labels] = True
     lengths = held_out.lengths
@@ -127,7 +148,7 @@ def _answerable(train: PackedData, held_out: PackedData) -> PackedData:
     whole = np.logical_and.reduceat(known[held_out.required_labels], starts)
     if held_out.partial is not None:
         whole &= np.logical_or.reduceat(informative(held_out.partial), starts)
-    return held_out if whole.all() else held_out.subset(whole)
+    return whole
 
 
 def in_pieces(chains: Chains, length: int) -> tuple[Chains, np.ndarray]:

@@ -28,6 +28,7 @@ import numpy as np
 import torch
 
 from kernelfields.basis.panel import PanelCholesky
+from kernelfields.data.chains import Items
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.partial_labels import SoftRows
 from kernelfields.engines.engine import PackedData, SampleSettings
@@ -188,7 +189,7 @@ class TorchSample(LocalSample):
         placed = any(isinstance(each.table, DeviceTable) for each in hosted)
         return TorchDatafit(datafit.likelihood, hosted, self.device, self.settings.group) if placed else datafit
 
-    def share(self, designs: Sequence[Design], stride: int) -> None:
+    def part(self, designs: Sequence[Design], items: Items, times: int = 1) -> None:
         """There is none: on an H200 a second metric cost more than the passes that it saved."""
 
     def on_host(self) -> LocalSample:
