@@ -65,18 +65,18 @@ from kernelfields.models.pilot_fit import (
     PILOT_RANK,
     TRIED_RANK,
     Choices,
+    Judge,
     Pilot,
     Settings,
     Stage,
-    Trial,
 )
 from kernelfields.models.pilot_folds import Folds, pilot_folds
-from kernelfields.models.position_loss import position_loss
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.threads import blas_threads
 from kernelfields.numerics.windows import STATISTICS
 from kernelfields.objective.designs.design import Design
+from kernelfields.objective.term import Term
 
 #: A FieldEstimator, whose module imports this one, and the reader of its data.
 Estimator: TypeAlias = Any
@@ -341,7 +341,9 @@ def _choose_by_pilot_fits(
     def scene_of(settings: Settings) -> _Scene:
         return next(own for own in scenes if all(settings.get(name) == own.joins[name] for name in own.joins))
 
-    def stages_of(settings: Settings, last: bool) -> Callable[[int], Stage]:
+    def stages_of(settings: Settings, last: bool) -> Callable[[int], Judge]:
+        if PEER in settings:
+            return lambda number: _Forest(*scenes[-1].folds[number], len(training.classes))
         scene = scene_of(settings)
         folds = scene.last if last and scene.last is not None else scene.folds
         piloted = estimator.for_pilot()
@@ -388,6 +390,7 @@ def _choose_by_pilot_fits(
 
         # Features of all folds are computed once, unless they follow labels: trees are grown on those learnt from.
         shares = len(folds) > 1 and isinstance(folds.data, Chains) and settings.get("kernel") != "forest"
+        shares = shares and TRIED_RANK not in settings  # of which one fold is tried
         shares = shares and isinstance(folds.data.inputs, np.ndarray) and training.settings.group.size == 1
 
         def stage(number: int) -> Stage:
@@ -421,7 +424,8 @@ def _choose_by_pilot_fits(
     if numbers and judged.has_edges and spec.kind in ("chain", "graph") and not spec.constrained:
         training.announce("trying the field without edges, and a forest")
         pilot.loss({**best, EDGES: False})
-        pilot.add(_forest(scenes[-1]))
+        on_windows = " on windows" if scenes[-1].joins.get("window") == STATISTICS else ""
+        pilot.loss({PEER: f"forest{on_windows}"})
     held_out = judged.training.on_scale(judged.folds[0][1], bool(best.get("scale")))
     if PARTS in best:
         held_out = _weighed(training, held_out, best[PARTS])
@@ -436,22 +440,23 @@ def _position_by_position(data: PackedData) -> PackedData:
     return replace(data, offsets=np.arange(data.n_positions + 1), weights=data.position_weights)
 
 
-def _forest(scene: _Scene) -> Trial:
-    """Return how well a forest predicts single positions that are held out, from the columns of a scene."""
-    from sklearn.ensemble import ExtraTreesClassifier
+@dataclass(eq=False)
+class _Forest:
+    """A forest that sees positions one by one, on one fold."""
 
-    tables, known, weights = [], [], []
-    for train, held_out in scene.folds:
+    train: PackedData
+    held_out: PackedData
+    n_classes: int
+
+    def predicted(self, variance: float | None) -> tuple[list[Term], np.ndarray]:
+        """Return the shares (N, L) of trees for each label; there are no terms."""
+        from sklearn.ensemble import ExtraTreesClassifier
+
         grown = ExtraTreesClassifier(_PILOT_TREES, min_samples_leaf=5, random_state=0)
-        grown.fit(train.inputs, train.required_labels, train.position_weights)
-        table = np.full((held_out.n_positions, len(scene.training.classes)), _LEAST_SHARE)
-        table[:, grown.classes_] = np.maximum(grown.predict_proba(held_out.inputs), _LEAST_SHARE)
-        tables.append(table)
-        known.append(held_out.required_labels)
-        weights.append(held_out.position_weights)
-    judged = position_loss(*map(np.concatenate, (tables, known, weights)))
-    on_windows = " on windows" if scene.joins.get("window") == STATISTICS else ""
-    return Trial({PEER: f"forest{on_windows}"}, judged.accuracy, judged.loss, judged.temperature)
+        grown.fit(self.train.inputs, self.train.required_labels, self.train.position_weights)
+        table = np.full((self.held_out.n_positions, self.n_classes), _LEAST_SHARE)
+        table[:, grown.classes_] = np.maximum(grown.predict_proba(self.held_out.inputs), _LEAST_SHARE)
+        return [], table
 
 
 def _find_repeated_labels(training: FitState) -> RepeatedLabels | None:

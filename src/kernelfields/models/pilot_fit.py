@@ -33,7 +33,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -213,11 +213,10 @@ class Stage:
         self.start = fitted.coefficients
         return fitted
 
-    @property
-    def known(self) -> np.ndarray:
-        """What is known of the labels held out: the labels (N,), or log-weights (N, L)."""
-        partial = self.held_out.partial
-        return self.held_out.required_labels if partial is None else log_weights(partial)
+    def predicted(self, variance: float | None) -> tuple[list[Term], np.ndarray]:
+        """Return the terms of a short fit, and the marginals (N, L) that it predicts for what is held out."""
+        fitted = self.fit(variance)
+        return fitted.terms, predicted_marginals(self.judge, fitted.coefficients)
 
 
 @dataclass(eq=False)
@@ -243,6 +242,15 @@ class _Tried:
         return self.judged[-1].loss + self.rest
 
 
+class Judge(Protocol):
+    """What predicts the part of a fold that is held out: a :class:`Stage`, or a classifier that fields are beside."""
+
+    held_out: PackedData
+
+    def predicted(self, variance: float | None) -> tuple[list[Term], np.ndarray]:
+        """Return terms, where there are some, and marginals (N, L)."""
+
+
 class Pilot:
     """Short fits, each judged by the same held-out positions.
 
@@ -253,7 +261,7 @@ class Pilot:
 
     def __init__(
         self,
-        stages_of: Callable[[Settings, bool], Callable[[int], Stage]],
+        stages_of: Callable[[Settings, bool], Callable[[int], Judge]],
         n_folds: tuple[int, int],
         announce: Callable[[str], None],
     ):
@@ -262,7 +270,7 @@ class Pilot:
         # By round, whether it is the last.
         self._trials: dict[bool, dict[tuple, Trial]] = {False: {}, True: {}}
         self._found: dict[bool, dict[tuple, _Tried]] = {False: {}, True: {}}
-        self._stages: dict[tuple, Callable[[int], Stage]] = {}
+        self._stages: dict[tuple, Callable[[int], Judge]] = {}
         self._kinds: set[tuple] = set()
         self._n_kinds = 0
 
@@ -270,10 +278,6 @@ class Pilot:
     def trials(self) -> list[Trial]:
         """What was tried in both rounds."""
         return [*self._trials[True].values(), *self._trials[False].values()]
-
-    def add(self, trial: Trial) -> None:
-        """Take note of what was tried otherwise, on the folds of the first round."""
-        self._trials[False][_key(trial.settings)] = trial
 
     def loss(self, settings: Settings, before: Settings | None = None) -> float:
         """Return the log-loss of held-out positions after fits with some settings; see :meth:`race`."""
@@ -326,10 +330,9 @@ class Pilot:
                 self._announce(f"trying {len(self._kinds)} of {self._n_kinds}: {in_words(dict(shared))}")
             self._stages[shared] = cache(self._stages_of(settings, self._last))
         stage = self._stages[shared](number)
-        fitted = stage.fit(settings.get("prior_variance"))
-        tried.terms = tried.terms or fitted.terms
-        marginals = predicted_marginals(stage.judge, fitted.coefficients)
-        tried.predicted.append((marginals, stage.known, stage.held_out.position_weights))
+        terms, marginals = stage.predicted(settings.get("prior_variance"))
+        tried.terms = tried.terms or terms
+        tried.predicted.append((marginals, _known(stage.held_out), stage.held_out.position_weights))
         tried.judged.append(position_loss(*map(np.concatenate, zip(*tried.predicted, strict=True))))
 
     def along_variances(self, settings: Settings, ratios: Sequence[float] = (_RATIO, 1.0 / _RATIO)) -> Settings:
@@ -442,6 +445,11 @@ class Pilot:
 def _tie(loss: float) -> float:
     """Return by how much losses may differ that count as equal."""
     return min(_TIE, _TIE_SHARE * abs(loss))
+
+
+def _known(held_out: PackedData) -> np.ndarray:
+    """Return what is known of labels: the labels (N,), or log-weights (N, L)."""
+    return held_out.required_labels if held_out.partial is None else log_weights(held_out.partial)
 
 
 def _is_behind(tried: _Tried, other: _Tried, ratio: float) -> bool:
