@@ -49,7 +49,7 @@ def test_a_sum_of_kernels_on_own_columns_and_on_windows_is_chosen_kept_and_goes_
     """Labels follow the slow level of a noisy column, and two others at the position itself, in a curve."""
     random = np.random.default_rng(0)
     levels = [np.repeat(random.integers(2, size=5), 20) for _ in range(14)]
-    seen = [np.column_stack([own + random.normal(size=100), random.normal(size=(100, 2))]) for own in levels]
+    seen = [np.column_stack([own + 2.0 * random.normal(size=100), random.normal(size=(100, 2))]) for own in levels]
     y = [2 * own + (x[:, 1] * x[:, 2] > 0) for own, x in zip(levels, seen, strict=True)]
     crf = ChainCRF(warm_start=True, random_state=0).fit(seen, y)
     chosen, name = crf.choices_.chosen, "Columns(RBF(), 0, 3) + Laplacian()"

@@ -138,7 +138,7 @@ class LocalSample:
         for design in designs:
             if not isinstance(design, LocalDesign) or design.panel is not None:
                 return None
-            if not design.term.tied_everywhere:
+            if not design.term.tied_everywhere and design.term.clique.sees_data:
                 if design.positions is not None or not isinstance(design.features, np.ndarray):
                     return None
                 design = LocalDesign.of_features(design.term, design.features[rows], design.n_labels, positions=None)

@@ -87,6 +87,8 @@ _LONG = 20
 _PILOT_TREES = 40
 # The least probability that a forest may give a label: its own may be zero.
 _LEAST_SHARE = 1e-3
+# Folds share features, and so pivots among the positions held out, of so many positions for each pivot.
+_PER_PIVOT = 10
 # Items are drawn of so many times the positions of pilot fits, before long ones are cut.
 _DRAWN = 5
 # Held-out labels are certain where their loss, in nats a position, is below this.
@@ -388,10 +390,11 @@ def _choose_by_pilot_fits(
             ]
             return None if None in parts else parts
 
-        # Features of all folds are computed once, unless they follow labels: trees are grown on those learnt from.
-        shares = len(folds) > 1 and isinstance(folds.data, Chains) and settings.get("kernel") != "forest"
-        shares = shares and TRIED_RANK not in settings  # of which one fold is tried
-        shares = shares and isinstance(folds.data.inputs, np.ndarray) and training.settings.group.size == 1
+        # Features of all folds are computed once. Not where they follow labels, as trees do that are grown on those
+        # learnt from; where one fold is tried; or of so few positions that many of those held out would be pivots.
+        shares = settings.get("kernel") != "forest" and len(folds) > 1 and TRIED_RANK not in settings
+        shares = shares and isinstance(folds.data, Chains) and isinstance(folds.data.inputs, np.ndarray)
+        shares = shares and folds.data.n_positions >= _PER_PIVOT * PILOT_RANK and training.settings.group.size == 1
 
         def stage(number: int) -> Stage:
             if shares and (parts := parts_of(number)) is not None:
