@@ -27,6 +27,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -70,6 +71,8 @@ RESULT = "first_try.json"
 Figures = dict[str, float]
 #: The name of a fit, its figures, and the estimator, None for peers.
 Found = tuple[str, Figures, object]
+#: Sequences, their labels, and which of them are learnt from and predicted, split by split.
+Divided = tuple[Sequence[np.ndarray], Sequence[np.ndarray], Sequence[tuple[Sequence[int], Sequence[int]]]]
 _AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
 
 
@@ -137,9 +140,15 @@ def rfid_trials() -> tuple[list[np.ndarray], list[np.ndarray]]:
     return X, y
 
 
-def rfid() -> Iterator[Found]:
+def rfid_folds() -> Divided:
     """Activities of older people from an RFID sensor, five folds over trials."""
     X, y = rfid_trials()
+    return X, y, [*KFold(5, shuffle=True, random_state=0).split(X)]
+
+
+def rfid() -> Iterator[Found]:
+    """Activities of older people, predicted by a field, a forest and a field on the forest."""
+    X, y, folds = rfid_folds()
 
     def forest(train: list[int], test: list[int]) -> list[np.ndarray]:
         model = RandomForestClassifier(200, random_state=0, n_jobs=-1)
@@ -157,7 +166,7 @@ def rfid() -> Iterator[Found]:
     }
     for name, predict in tries.items():
         true, predicted = [], []
-        for train, test in KFold(5, shuffle=True, random_state=0).split(X):
+        for train, test in folds:
             predicted += [np.asarray(each) for each in predict(train.tolist(), test.tolist())]
             true += [np.asarray(y[i]) for i in test]
         true_all, predicted_all = np.concatenate(true), np.concatenate(predicted)
@@ -355,8 +364,9 @@ def spans(labels: Sequence[str | None], true: Sequence[str | None] | None = None
     return kinds
 
 
-def sensors(X: Sequence, y: Sequence, splits: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Iterator[Found]:
+def sensors(read: Callable[[], Divided]) -> Iterator[Found]:
     """Compare first tries with a forest on windows: accuracy and log-loss of positions with labels that were learnt."""
+    X, y, splits = read()
     crf = ChainCRF(random_state=0)
 
     def forest(train: Sequence[int], test: Sequence[int]) -> tuple[list[np.ndarray], np.ndarray]:
@@ -411,17 +421,17 @@ def wells() -> tuple[list[np.ndarray], list[np.ndarray], int]:
     return [np.where(np.isnan(x), median, x) for x in X], y, n_train
 
 
-def facies() -> Iterator[Found]:
+def facies() -> Divided:
     """Facies of two blind wells; nine rows have a class that training lacks."""
     X, y, n_train = wells()
-    return sensors(X, y, [(range(n_train), range(n_train, len(X)))])
+    return X, y, [(range(n_train), range(n_train, len(X)))]
 
 
-def facies_wells() -> Iterator[Found]:
+def facies_wells() -> Divided:
     """Facies of each well, learnt from the others."""
     X, y, n_train = wells()
     own = [i for i in range(n_train) if len(y[i]) > 100]
-    return sensors(X, y, [([j for j in own if j != i], [i]) for i in own])
+    return X, y, [([j for j in own if j != i], [i]) for i in own]
 
 
 def facies_table() -> Iterator[Found]:
@@ -443,11 +453,11 @@ def facies_table() -> Iterator[Found]:
         yield how, {"accuracy": float(right.mean())}, crf.estimator_
 
 
-def gestures() -> Iterator[Found]:
+def gestures() -> Divided:
     """Phases of gestures in videos, three folds of videos."""
     positions, velocities, y, _ = gesture_phases()
     X = [np.hstack(pair).astype(float) for pair in zip(positions, velocities, strict=True)]
-    return sensors(X, y, [*KFold(3, shuffle=True, random_state=0).split(X)])
+    return X, y, [*KFold(3, shuffle=True, random_state=0).split(X)]
 
 
 def choosing() -> Iterator[Found]:
@@ -468,7 +478,7 @@ def choosing() -> Iterator[Found]:
     yield "settings given", {"accuracy": ChainCRF(random_state=0, **given).fit(X, y).score(X, y)}, None
 
 
-def occupancy() -> Iterator[Found]:
+def occupancy() -> Divided:
     """Whether a room is occupied, from climate without light, day by day."""
     with np.load(data_file("occupancy", "occupancy.npz"), allow_pickle=False) as archive:
         parts = [
@@ -480,22 +490,33 @@ def occupancy() -> Iterator[Found]:
         X += np.array_split(rows, n_days)
         y += np.array_split(labels.astype(int), n_days)
         counts.append(n_days)
-    return sensors(X, y, [(range(counts[0]), range(counts[0], len(X)))])
+    return X, y, [(range(counts[0]), range(counts[0], len(X)))]
+
+
+def letter_words() -> Divided:
+    """Handwritten words, one fold of ten to learn from."""
+    X, y, fold = ocr_letters()
+    return X, y, [(np.flatnonzero(fold == 0).tolist(), np.flatnonzero(fold > 0).tolist())]
 
 
 def letters() -> Iterator[Found]:
-    """Letters of handwritten words, one fold of ten to learn from."""
-    X, y, fold = ocr_letters()
-    train, test = np.flatnonzero(fold == 0).tolist(), np.flatnonzero(fold > 0).tolist()
+    """Letters of handwritten words."""
+    X, y, [(train, test)] = letter_words()
     crf = ChainCRF(random_state=0).fit([X[i] for i in train], [y[i] for i in train])
     yield "first try", {"accuracy": crf.score([X[i] for i in test], [y[i] for i in test])}, crf
 
 
-def profiles() -> Iterator[Found]:
-    """Secondary structure from profiles of proteins, 200 to learn from, Q3."""
+def profiled_proteins() -> Divided:
+    """Secondary structure from profiles of proteins, 200 to learn from."""
     (X, _, y), (X_test, _, y_test) = protein_profiles("train"), protein_profiles("blind")
-    crf = ChainCRF(random_state=0).fit(X[:200], y[:200])
-    yield "first try", {"accuracy": crf.score(X_test, y_test)}, crf
+    return X[:200] + X_test, y[:200] + y_test, [(range(200), range(200, 200 + len(y_test)))]
+
+
+def profiles() -> Iterator[Found]:
+    """Secondary structure from profiles of proteins, Q3."""
+    X, y, [(train, test)] = profiled_proteins()
+    crf = ChainCRF(random_state=0).fit([X[i] for i in train], [y[i] for i in train])
+    yield "first try", {"accuracy": crf.score([X[i] for i in test], [y[i] for i in test])}, crf
 
 
 def phonemes() -> Iterator[Found]:
@@ -539,12 +560,12 @@ TASKS: dict[str, Callable[[], Iterator[Found]]] = {
     "citeseer": citeseer,
     "tolokers": tolokers,
     "birds": birds,
-    "facies": facies,
-    "facies_wells": facies_wells,
+    "facies": partial(sensors, facies),
+    "facies_wells": partial(sensors, facies_wells),
     "facies_table": facies_table,
-    "gestures": gestures,
+    "gestures": partial(sensors, gestures),
     "choosing": choosing,
-    "occupancy": occupancy,
+    "occupancy": partial(sensors, occupancy),
     "letters": letters,
     "profiles": profiles,
     "phonemes": phonemes,
