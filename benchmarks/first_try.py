@@ -645,6 +645,26 @@ def tries() -> str:
     return table(["set", "measure", *columns], lines)
 
 
+#: Sets of sensors, as docs/sensors.md names them.
+SENSORS = {
+    "occupancy": "occupancy of a room, new days",
+    "gestures": "phases of gestures, new videos",
+    "facies": "facies, two blind wells",
+    "facies_wells": "facies, one well left out",
+}
+
+
+def beside_forests() -> str:
+    """Return the table of docs/sensors.md: first tries beside a forest on windows."""
+    found = {(row["task"], row["how"]): row["figures"] for row in read_results(RESULT) if row["version"] == "new"}
+    lines = []
+    for task, words in SENSORS.items():
+        figures = [found[task, how] for how in ("first try", "forest on windows")]
+        cells = (f"{100 * own['accuracy']:.1f} %, {own['log loss']:.2f}" for own in figures)
+        lines.append([words, *cells])
+    return table(["accuracy, log-loss", "`ChainCRF()`", "forest on windows"], lines)
+
+
 def _shown(name: str, figure: float) -> str:
     return f"{figure:.3f}" if name == "log loss" else f"{100 * figure:.1f}"
 

@@ -285,7 +285,13 @@ def highlights(folder: str = "") -> str:
 
 def main() -> None:
     docs = CHECKOUT / "docs"
-    for page in (CHECKOUT / "README.md", docs / "dask.md", docs / "engines.md", PAGES / "index.md"):
+    for page in (
+        CHECKOUT / "README.md",
+        docs / "dask.md",
+        docs / "engines.md",
+        docs / "sensors.md",
+        PAGES / "index.md",
+    ):
         print(f"{'wrote' if renew(page) else 'nothing new in'} {page.relative_to(CHECKOUT)}")
 
 
