@@ -36,7 +36,8 @@ from kernelfields.solvers.loop import Iteration, Solution, counted_on, ending_ga
 # From so many coefficients on, rounds are worth their bookkeeping.
 _MANY = 100_000
 # Rounds are solved to so many times the tolerance: the first, each one beside the one before, and the finest. The first
-# only tells which weights there are: a finer one is spent on a set that lacks some of them.
+# only tells which weights there are: a finer one is spent on a set that lacks some of them. A fit that starts elsewhere
+# than at zero, as from that of another prior variance, knows most of them, and begins with the second.
 _FIRST, _FINER, _FINEST = 300.0, 0.5, 0.03
 
 
@@ -63,7 +64,7 @@ def minimize_in_working_sets(
     kept = point.gradient < -posterior.l1 if start is None else (start != 0.0) | (point.steepest != 0.0)
     for block, design in zip(posterior.blocks, posterior.datafit.designs, strict=True):
         kept[block.rows] |= not _is_sparse(design)
-    bound, history, factor = MixedBound(), list[Iteration](), _FIRST
+    bound, history, factor = MixedBound(), list[Iteration](), _FIRST if start is None else _FINER
     bound.add(point)
     while True:
         before = history[-1] if history else None

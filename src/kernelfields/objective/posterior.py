@@ -257,8 +257,11 @@ class LogPosterior:
 
     def penalty(self, theta: np.ndarray) -> float:
         """Return the penalty of theta: ||theta||^2 / (2 s) and l1 |theta|, summed."""
-        value = 0.5 * dot(theta, self.prior_precision * theta)
-        return value + dot(self.l1, np.abs(theta)) if self.has_l1 else value
+        if not self.has_l1:
+            return 0.5 * dot(theta, self.prior_precision * theta)
+        places = np.flatnonzero(theta)  # few, as a rule
+        own = theta[places]
+        return 0.5 * dot(own, self.prior_precision[places] * own) + dot(self.l1[places], np.abs(own))
 
     def pseudo_gradient(self, point: Point) -> np.ndarray:
         """Return the subgradient of smallest norm at a point, for objectives with l1."""
