@@ -257,7 +257,6 @@ def _solve(
         assert keep is not None
         keep(lambda: _unfinished(posterior, present()))
 
-    theta = None if start is None else posterior.compressed(start)
     keeper = None if keep is None else keep_present
     alone = monitor is None and keeper is None
     if alone and posterior.has_l1:
@@ -266,7 +265,8 @@ def _solve(
         if has_working_sets(posterior):
             # Passes over all pairs have no product that is worth threads of BLAS, which wait busily for each other.
             with blas_threads(1):
-                return minimize_in_working_sets(posterior, sample, options, theta)
+                return minimize_in_working_sets(posterior, sample, options, start)
+    theta = None if start is None else posterior.compressed(start)
     if alone and theta is None and options.solver == "auto":
         if posterior.approximation is not None:
             theta, options = _start_from_single_labels(posterior, sample, options)

@@ -270,7 +270,7 @@ class MixedBound:
         allowed = (l1[free] / np.abs(slope[free])).min(initial=1.0)
         intercept *= allowed
         slope *= allowed
-        bent = _beyond(self._slope, slope, l1) if posterior.has_l1 else slice(None)
+        bent = _beyond(self._slope, slope, l1) if posterior.has_l1 else np.flatnonzero(precision)
         moved = slope
         moved -= self._slope
         own, steps, own_precision, own_l1 = (each[bent] for each in (self._slope, moved, precision, l1))
