@@ -398,7 +398,9 @@ class LogPosterior:
 
     def expanded(self, theta: np.ndarray) -> list[np.ndarray]:
         """Return the coefficients of each set over all its features, seen in training or not."""
-        return [block.expanded(theta) for block in self.blocks]
+        parts = [block.expanded(theta) for block in self.blocks]
+        # A small part that is a view of theta would keep all of it.
+        return [part.copy() if 2 * part.size < theta.size else part for part in parts]
 
     def compressed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Return theta from coefficients over all features."""
