@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.family import LabelFamily
+from kernelfields.numerics.threads import blas_threads
 from kernelfields.numerics.wording import counted
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
@@ -256,14 +257,16 @@ def _solve(
         assert keep is not None
         keep(lambda: _unfinished(posterior, present()))
 
-    theta = None if start is None else posterior.compressed(start)
     keeper = None if keep is None else keep_present
     alone = monitor is None and keeper is None
     if alone and posterior.has_l1:
         from kernelfields.models.working_set import has_working_sets, minimize_in_working_sets
 
         if has_working_sets(posterior):
-            return minimize_in_working_sets(posterior, sample, options, theta)
+            # Passes over all pairs have no product that is worth threads of BLAS, which wait busily for each other.
+            with blas_threads(1):
+                return minimize_in_working_sets(posterior, sample, options, start)
+    theta = None if start is None else posterior.compressed(start)
     if alone and theta is None and options.solver == "auto":
         if posterior.approximation is not None:
             theta, options = _start_from_single_labels(posterior, sample, options)

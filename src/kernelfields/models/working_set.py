@@ -36,7 +36,8 @@ from kernelfields.solvers.loop import Iteration, Solution, counted_on, ending_ga
 # From so many coefficients on, rounds are worth their bookkeeping.
 _MANY = 100_000
 # Rounds are solved to so many times the tolerance: the first, each one beside the one before, and the finest. The first
-# only tells which weights there are: a finer one is spent on a set that lacks some of them.
+# only tells which weights there are: a finer one is spent on a set that lacks some of them. A fit that starts elsewhere
+# than at zero, as from that of another prior variance, knows most of them, and begins with the second.
 _FIRST, _FINER, _FINEST = 300.0, 0.5, 0.03
 
 
@@ -55,15 +56,15 @@ def _is_sparse(design: Design) -> bool:
 
 
 def minimize_in_working_sets(
-    posterior: LogPosterior, sample: Sample, options: FitOptions, start: np.ndarray | None
+    posterior: LogPosterior, sample: Sample, options: FitOptions, start: Sequence[np.ndarray] | None
 ) -> Solution:
     """Return where the solver ends that the options name, in rounds over growing sets of coefficients."""
     begin = time.perf_counter()
-    point = posterior.at(np.zeros(posterior.size) if start is None else start)
-    kept = point.gradient < -posterior.l1 if start is None else (start != 0.0) | (point.steepest != 0.0)
+    point = posterior.at(np.zeros(posterior.size) if start is None else posterior.compressed(start))
+    kept = point.gradient < -posterior.l1 if start is None else (point.theta != 0.0) | (point.steepest != 0.0)
     for block, design in zip(posterior.blocks, posterior.datafit.designs, strict=True):
         kept[block.rows] |= not _is_sparse(design)
-    bound, history, factor = MixedBound(), list[Iteration](), _FIRST
+    bound, history, factor = MixedBound(), list[Iteration](), _FIRST if start is None else _FINER
     bound.add(point)
     while True:
         before = history[-1] if history else None
@@ -78,14 +79,14 @@ def minimize_in_working_sets(
         found = round_options.minimize(reduced, first, bound=inner)
         del reduced
         history += [counted_on(before, own, bound.value) for own in found.history[before is not None :]]
-        theta, passes = _whole(found.theta, kept), posterior.passes
+        passes = posterior.passes
         assert inner.mean is not None
         try:
             bound.add(posterior.at(_whole(inner.mean, kept)))
-            point = posterior.at(theta)
+            point = posterior.at(_whole(found.theta, kept))
         except KeyboardInterrupt:
             # The estimate is there; what is left takes less than a round, so do it all the same.
-            found, point = replace(found, reason="interrupted"), posterior.at(theta)
+            found, point = replace(found, reason="interrupted"), posterior.at(_whole(found.theta, kept))
         history[-1] = last = replace(
             history[-1],
             value=point.value,
@@ -134,6 +135,7 @@ def _restricted(posterior: LogPosterior, kept: np.ndarray) -> list[Design]:
 def _outcome(point: Point, found: Solution, history: Sequence[Iteration], reason: str) -> Solution:
     """Return the solution of the whole objective."""
     last = history[-1]
+    gap_parts = point.posterior.gap_parts(point)  # first, before there is the steepest direction
     return replace(
         found,
         theta=point.theta,
@@ -145,5 +147,5 @@ def _outcome(point: Point, found: Solution, history: Sequence[Iteration], reason
         seconds=last.seconds,
         reason=reason,
         history=list(history),
-        gap_parts=point.posterior.gap_parts(point),
+        gap_parts=gap_parts,
     )

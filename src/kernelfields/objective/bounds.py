@@ -270,12 +270,14 @@ class MixedBound:
         allowed = (l1[free] / np.abs(slope[free])).min(initial=1.0)
         intercept *= allowed
         slope *= allowed
+        bent = _beyond(self._slope, slope, l1) if posterior.has_l1 else np.flatnonzero(precision)
         moved = slope
         moved -= self._slope
+        own, steps, own_precision, own_l1 = (each[bent] for each in (self._slope, moved, precision, l1))
 
         def bound(share: float) -> tuple[float, float]:
             height = self._intercept + share * (intercept - self._intercept)
-            conjugate, change = mixture_bound(self._slope, moved, share, precision, l1)
+            conjugate, change = mixture_bound(own, steps, share, own_precision, own_l1)
             return height - conjugate, intercept - self._intercept - change
 
         (best, fall), share = bound(1.0), 1.0
@@ -303,3 +305,10 @@ class MixedBound:
         self.mean += moved
         self.value = max(self.value, best)
         return self.value
+
+
+def _beyond(first: np.ndarray, second: np.ndarray, l1: np.ndarray, at_once: int = 2**16) -> np.ndarray:
+    """Return where one of two slopes is larger than l1: elsewhere no mixture of them has a conjugate."""
+    parts = [slice(begin, begin + at_once) for begin in range(0, len(l1), at_once)]
+    found = [np.maximum(np.abs(first[part]), np.abs(second[part])) > l1[part] for part in parts]
+    return np.flatnonzero(np.concatenate(found))

@@ -36,7 +36,7 @@ from kernelfields.objective.term import Term
 def penalty(term: Term, coefficients: np.ndarray) -> float:
     """Return the sum of R over coefficients of a term."""
     squares = float(np.vdot(coefficients, coefficients)) / (2.0 * term.prior_variance)
-    return squares + (term.l1 * float(np.abs(coefficients).sum()) if term.l1 else 0.0)
+    return squares + (term.l1 * float(np.abs(coefficients[coefficients != 0.0]).sum()) if term.l1 else 0.0)
 
 
 def penalty_gap(term: Term, coefficients: np.ndarray, slope: np.ndarray) -> float:
@@ -45,7 +45,9 @@ def penalty_gap(term: Term, coefficients: np.ndarray, slope: np.ndarray) -> floa
     if not l1 and np.isfinite(prior_variance):
         gradient = slope + coefficients / prior_variance
         return 0.5 * prior_variance * float(np.vdot(gradient, gradient))
-    excess = np.maximum(np.abs(slope) - l1, 0.0)
+    excess = np.abs(slope)
+    excess -= l1
+    np.maximum(excess, 0.0, out=excess)
     if np.isfinite(prior_variance):
         conjugate = 0.5 * prior_variance * float(np.vdot(excess, excess))
     else:
@@ -230,10 +232,14 @@ class LogPosterior:
             self.blocks.append(block_after(self.size, design))
             self.size = self.blocks[-1].rows.stop
         self.fused = False
-        self.prior_precision, self.l1 = np.empty(self.size), np.empty(self.size)
-        for block in self.blocks:
-            self.prior_precision[block.rows] = 1.0 / block.prior_variance
-            self.l1[block.rows] = block.design.term.l1
+        self.prior_precision = self._by_block([1.0 / block.prior_variance for block in self.blocks])
+        self.l1 = self._by_block([block.design.term.l1 for block in self.blocks])
+
+    def _by_block(self, values: Sequence[float]) -> np.ndarray:
+        """Return the number of its block for each coefficient, (size,); where all are alike they have one place."""
+        if len(set(values)) == 1:
+            return np.broadcast_to(values[0], self.size)
+        return np.repeat(values, [block.rows.stop - block.rows.start for block in self.blocks])
 
     def prefer_fused_passes(self) -> None:
         """Compute value and gradient together from now on, where the field allows it, and keep no potentials."""
@@ -257,8 +263,11 @@ class LogPosterior:
 
     def penalty(self, theta: np.ndarray) -> float:
         """Return the penalty of theta: ||theta||^2 / (2 s) and l1 |theta|, summed."""
-        value = 0.5 * dot(theta, self.prior_precision * theta)
-        return value + dot(self.l1, np.abs(theta)) if self.has_l1 else value
+        if not self.has_l1:
+            return 0.5 * dot(theta, self.prior_precision * theta)
+        places = np.flatnonzero(theta)  # few, as a rule
+        own = theta[places]
+        return 0.5 * dot(own, self.prior_precision[places] * own) + dot(self.l1[places], np.abs(own))
 
     def pseudo_gradient(self, point: Point) -> np.ndarray:
         """Return the subgradient of smallest norm at a point, for objectives with l1."""
@@ -389,7 +398,9 @@ class LogPosterior:
 
     def expanded(self, theta: np.ndarray) -> list[np.ndarray]:
         """Return the coefficients of each set over all its features, seen in training or not."""
-        return [block.expanded(theta) for block in self.blocks]
+        parts = [block.expanded(theta) for block in self.blocks]
+        # A small part that is a view of theta would keep all of it.
+        return [part.copy() if 2 * part.size < theta.size else part for part in parts]
 
     def compressed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Return theta from coefficients over all features."""
@@ -482,7 +493,8 @@ class LogPosterior:
         ``slope`` is the gradient of the likelihood alone, where it is known already.
         """
         if slope is None:
-            slope = point.gradient - self.prior_precision * point.theta
+            slope = self.prior_precision * point.theta
+            np.subtract(point.gradient, slope, out=slope)
         return {
             block.name: penalty_gap(block.design.term, point.theta[block.rows], slope[block.rows])
             for block in self.blocks
