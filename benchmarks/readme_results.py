@@ -227,7 +227,7 @@ def communication() -> str:
         ]
         for each in row["curve"][1:]
     ]
-    header = ["processes or devices", "a sum, measured", "modelled", "10^8 positions", "10^9", "10^6 on each"]
+    header = ["processes or devices", "a sum, measured", "modelled", "10^8 positions", "10^9 positions", "10^6 on each"]
     found = f"Latency {1e3 * row['latency']:.2f} ms, bandwidth {row['bandwidth'] / 1e9:.2f} GB/s:"
     return f"{found}\n\n{table(header, lines)}"
 

@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -183,6 +185,24 @@ def test_ctrl_c_while_the_client_waits_ends_the_fit(client, monkeypatch, presses
             crf.fit(X, y)
     assert len(pressed) == presses
     wait_until(lambda: not any(client.run(_left).values()))
+
+
+@pytest.mark.parametrize("error", [ValueError, launch.Lost])
+def test_a_client_that_leaves_a_fit_sets_its_workers_free(client, error):
+    """Also the one that waits for an answer to its report: with an error of a callback, and where a fit starts again."""
+    crf, X, y = KINDS["chains"]()
+    raised = []
+
+    def fail(iteration):
+        if iteration.iteration == 2 and not raised:
+            raised.append(time.monotonic())
+            raise error("nothing to see")
+
+    crf.set_params(engine=Dask(client), callbacks=[fail])
+    with pytest.raises(ValueError, match="nothing to see") if error is ValueError else nullcontext():
+        crf.fit(X, y)
+    assert crf.fit(X, y).solution_.converged
+    assert time.monotonic() - raised[0] < 60.0
 
 
 @pytest.mark.parametrize("which", [0, 1])

@@ -111,9 +111,12 @@ def talk(name: str, seen: int, wish: str, solver: int) -> tuple[list[Any], dict[
 def leave(name: str) -> None:
     """Take a process out of a program that has ended elsewhere."""
     run = _RUNS.pop(name, None)
-    if run is not None and run.store is not None:
+    if run is None:
+        return
+    run.wish = "interrupt"  # nobody answers any more
+    if run.store is not None:
         run.store.set("left", "")
-    if run is not None and run.collective is not None:
+    if run.collective is not None:
         run.collective.close()
 
 
