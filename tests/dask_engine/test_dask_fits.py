@@ -189,7 +189,7 @@ def test_ctrl_c_while_the_client_waits_ends_the_fit(client, monkeypatch, presses
 
 @pytest.mark.parametrize("error", [ValueError, launch.Lost])
 def test_a_client_that_leaves_a_fit_sets_its_workers_free(client, error):
-    """Also the one that waits for an answer to its report: with an error of a callback, and where a fit starts again."""
+    """Also the one that waits for an answer: with an error of a callback, and where a fit starts again."""
     crf, X, y = KINDS["chains"]()
     raised = []
 
