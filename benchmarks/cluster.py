@@ -10,13 +10,16 @@ Workers read their own part of the proteins; letters are lists. Both ways fit by
 count. Workers choose their pivots among 20,000 inputs and threads among all of them, so that the values differ; with
 the same candidates they are equal to rounding.
 
-*communication*: milliseconds of a sum of 1 and of 4,096 x 26 doubles between processes of this machine, and the model
+*communication*: milliseconds of a sum of 2 and of 4,096 x 26 doubles between processes of this machine (the
+quickest tenth of 1,000, since other programs disturb them), and the model
 
-    t(W, n) = latency log2(W) + 2 (W - 1) / W  8 n / bandwidth
-    pass    = pass of one device / W + t(W, r q) + 4 t(W, 2)
+    t(W, n) = latency log2(W) + 2 (W - 1) / W  8 (n + 3 W) / bandwidth
+    pass    = pass of one device / W + t(W, r q) + 1.5 t(W, 2)
 
-with latency and bandwidth fitted to these, or given by --latency (seconds) and --bandwidth (bytes a second), for 10^8
-and 10^9 positions at rank 4,096 and 26 labels, a pass of 10^6 of which takes 20 ms on an H200.
+with latency and bandwidth of the sizes that have a core for each process, or given by --latency (seconds) and
+--bandwidth (bytes a second), for 10^8 and 10^9 positions at rank 4,096 and 26 labels, a pass of 10^6 of which takes
+20 ms on an H200. 3 W numbers ride along with every sum. A fit of 29.5 passes by two workers took 72 sums between its
+begin and its end.
 
 *devices*: chains of benchmarks/gpu_fit.py on one GPU: ``Torch("cuda")``, then workers that share the device, whose
 partitions are there already; the second fit of each process counts.
@@ -47,6 +50,8 @@ from kernelfields.numerics.threads import available_cores
 LETTERS = "ACDEFGHIKLMNPQRSTVWYX"
 #: Doubles of a gradient: rank 4,096, 26 labels.
 N_NUMBERS = 4096 * 26
+#: Sums of two numbers in a pass, beside that of the gradient.
+SHORT_SUMS = 1.5
 #: Seconds of a pass of 10^6 positions at that rank on one H200 (benchmarks/results/gpu_fit.json).
 DEVICE_PASS = 0.020
 
@@ -140,7 +145,7 @@ def compare_processes(share: float, rank: int, iterations: int, repeats: int) ->
 
 
 def _sums(rank: int, size: int, port: int, pipe: Any) -> None:
-    """Measure sums in one of several processes; the first sends the milliseconds."""
+    """Measure sums in one of several processes; the first sends the seconds."""
     from torch import distributed
 
     from kernelfields.engines.together.collective import Collective
@@ -148,16 +153,16 @@ def _sums(rank: int, size: int, port: int, pipe: Any) -> None:
     store = distributed.TCPStore("127.0.0.1", port, is_master=False)
     group = Collective(store, rank, size)
     found = {}
-    for count in (1, N_NUMBERS):
+    for count in (2, N_NUMBERS):
         values = np.ones(count)
         for _ in range(10):
             group.total(values)
         times = []
-        for _ in range(50):
+        for _ in range(1000):
             begin = time.perf_counter()
             group.total(values)
             times.append(time.perf_counter() - begin)
-        found[count] = float(np.median(times))
+        found[count] = float(np.quantile(times, 0.1))
     if rank == 0:
         pipe.send(found)
     group.gathered(None)
@@ -165,7 +170,7 @@ def _sums(rank: int, size: int, port: int, pipe: Any) -> None:
 
 
 def measure_sums(size: int) -> dict[int, float]:
-    """Return the seconds of a sum of one number and of a gradient between processes."""
+    """Return the seconds of a sum of two numbers and of a gradient between processes."""
     from torch import distributed
 
     store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -182,47 +187,42 @@ def measure_sums(size: int) -> dict[int, float]:
 
 
 def modelled_sum(n_workers: int, count: int, latency: float, bandwidth: float) -> float:
-    """Return the modelled seconds of a sum of doubles between workers."""
-    return latency * np.log2(n_workers) + 2 * (n_workers - 1) / n_workers * 8 * count / bandwidth
+    """Return the modelled seconds of a sum of doubles between workers, with what rides along."""
+    sent = 2 * (n_workers - 1) / n_workers * 8 * (count + 3 * n_workers)
+    return latency * np.log2(n_workers) + sent / bandwidth
 
 
 def modelled_pass(n_workers: int, positions: float, latency: float, bandwidth: float) -> float:
-    """Return the modelled seconds of a pass: a sum of a gradient's size, four of few numbers."""
+    """Return the modelled seconds of a pass: a sum of a gradient's size, and some of two numbers."""
     own = DEVICE_PASS * positions / 1e6 / n_workers
     if n_workers == 1:
         return own
     few, many = (modelled_sum(n_workers, count, latency, bandwidth) for count in (2, N_NUMBERS))
-    return own + many + 4 * few
+    return own + many + SHORT_SUMS * few
 
 
 def compare_communication(sizes: list[int], latency: float | None, bandwidth: float | None) -> dict:
     """Return measured and modelled sums, and the curve of passes up to 256 devices."""
     found = {size: measure_sums(size) for size in sizes}
-    one = {size: times[1] / np.log2(size) for size, times in found.items()}
-    latency = float(np.mean(list(one.values()))) if latency is None else latency
-    rates = [
-        2 * (size - 1) / size * 8 * N_NUMBERS / max(times[N_NUMBERS] - times[1], 1e-6) for size, times in found.items()
-    ]
-    bandwidth = float(np.mean(rates)) if bandwidth is None else bandwidth
+    # Processes that share a core wait for each other's turns, which is no cost of the exchange.
+    fitted = {size: times for size, times in found.items() if size <= max(available_cores(), min(sizes))}
+    if latency is None:
+        latency = float(np.mean([times[2] / np.log2(size) for size, times in fitted.items()]))
+    if bandwidth is None:
+        longer = [(size, times[N_NUMBERS] - times[2]) for size, times in fitted.items()]
+        bandwidth = float(np.mean([2 * (size - 1) / size * 8 * N_NUMBERS / more for size, more in longer]))
     curve = []
     for n_workers in (1, 2, 4, 8, 16, 32, 64, 128, 256):
-        row: dict[str, Any] = {"devices": n_workers}
+        row: dict[str, Any] = {"devices": n_workers, "ms": 1e3 * modelled_sum(n_workers, N_NUMBERS, latency, bandwidth)}
         for positions in (1e8, 1e9):
             alone = modelled_pass(1, positions, latency, bandwidth)
-            together = modelled_pass(n_workers, positions, latency, bandwidth)
-            row[f"{positions:.0e}"] = {"seconds": together, "share": alone / together / n_workers}
+            row[f"{positions:.0e}"] = alone / modelled_pass(n_workers, positions, latency, bandwidth) / n_workers
         row["weak"] = DEVICE_PASS / modelled_pass(n_workers, 1e6 * n_workers, latency, bandwidth)
         curve.append(row)
-    milliseconds = {size: {count: 1e3 * value for count, value in times.items()} for size, times in found.items()}
-    return {
-        "what": "communication",
-        "data": "sums",
-        "measured_ms": milliseconds,
-        "modelled_ms": {size: 1e3 * modelled_sum(size, N_NUMBERS, latency, bandwidth) for size in sizes},
-        "latency": latency,
-        "bandwidth": bandwidth,
-        "curve": curve,
-    }
+    measured = [
+        {"processes": size, "short_ms": 1e3 * times[2], "ms": 1e3 * times[N_NUMBERS]} for size, times in found.items()
+    ]
+    return {"what": "communication", "measured": measured, "latency": latency, "bandwidth": bandwidth, "curve": curve}
 
 
 def nccl_sum() -> float:
@@ -306,18 +306,18 @@ def main() -> None:
             )
     elif asked.what == "communication":
         row = compare_communication(asked.sizes, asked.latency, asked.bandwidth)
-        rows.append(row)
-        for size, times in row["measured_ms"].items():
+        merge_results("communication.json", [row], ("what",))
+        for each in row["measured"]:
             print(
-                f"{size} processes: one number {times[1]:.2f} ms, a gradient {times[N_NUMBERS]:.2f} ms "
-                f"(model {row['modelled_ms'][size]:.2f})"
+                f"{each['processes']} processes: two numbers {each['short_ms']:.2f} ms, a gradient {each['ms']:.2f} ms"
             )
         print(f"latency {1e3 * row['latency']:.3f} ms, bandwidth {row['bandwidth'] / 1e9:.2f} GB/s")
         for each in row["curve"]:
-            shown = [
-                f"{n} positions {each[n]['seconds']:.4f} s, share {each[n]['share']:.2f}" for n in ("1e+08", "1e+09")
-            ]
-            print(f"{each['devices']} devices: {'; '.join(shown)}; 10^6 positions on each, share {each['weak']:.2f}")
+            shares = [f"{positions} positions {each[positions]:.3f}" for positions in ("1e+08", "1e+09")]
+            print(
+                f"{each['devices']} devices: a gradient {each['ms']:.2f} ms; share of the speed of as many alone: "
+                f"{', '.join(shares)}, 10^6 on each {each['weak']:.3f}"
+            )
     else:
         for row in compare_devices(asked.sequences, asked.rank or 4096, asked.workers, asked.device):
             merge_results("cluster.json", [row], ("what", "data"))

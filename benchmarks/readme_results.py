@@ -214,6 +214,24 @@ def on_one_device() -> str:
     return table(["engine", "whole fit", "solver", "ratio", "ratio of solvers"], lines)
 
 
+def communication() -> str:
+    """Return what sums take between processes, measured and modelled, and what share of the speed devices keep."""
+    (row,) = read_results("communication.json")
+    measured = {each["processes"]: f"{each['ms']:.2f} ms" for each in row["measured"]}
+    lines = [
+        [
+            each["devices"],
+            measured.get(each["devices"], ""),
+            f"{each['ms']:.2f} ms",
+            *(f"{each[positions]:.2f}" for positions in ("1e+08", "1e+09", "weak")),
+        ]
+        for each in row["curve"][1:]
+    ]
+    header = ["processes or devices", "a sum, measured", "modelled", "10^8 positions", "10^9 positions", "10^6 on each"]
+    found = f"Latency {1e3 * row['latency']:.2f} ms, bandwidth {row['bandwidth'] / 1e9:.2f} GB/s:"
+    return f"{found}\n\n{table(header, lines)}"
+
+
 def device_fits() -> str:
     """Return the table of whole fits on one GPU."""
     chains = "`ChainCRF`, {:,} synthetic positions, 128 binary features, 26 labels, cubic"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import numpy as np
 
@@ -27,6 +28,14 @@ def wait_for_two(client):
     except TimeoutError:
         client.cluster.scale(3)
         client.wait_for_workers(2, timeout=120)
+
+
+def wait_until(true, seconds=30.0):
+    """Wait until something is true; AssertionError if that takes too long."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 class Killer:

@@ -89,6 +89,7 @@ def test_workers_with_other_versions_without_torch_or_in_one_process(client, mon
 DEVICES = """
 import os
 import numpy as np
+from distributed import Client, default_client
 from kernelfields import ChainCRF
 from kernelfields.engines import Dask
 if __name__ == "__main__":
@@ -97,16 +98,23 @@ if __name__ == "__main__":
     with Dask.local_devices(2, "cpu") as engine:
         seen = engine.client.run(os.getenv, "CUDA_VISIBLE_DEVICES")
         crf.set_params(engine=engine).fit(list(X), list((X[:, :, 0] > 0).astype(int)))
-    print(*sorted(seen.values()), engine.client.status)
+        alone = crf.solution_.value
+        with Client(n_workers=0, processes=False, dashboard_address=":0") as client:
+            crf.fit(list(X), list((X[:, :, 0] > 0).astype(int)))
+            assert default_client() is client
+    print(*sorted(seen.values()), engine.client.status, crf.solution_.value == alone)
 """
 
 
 def test_devices_of_this_machine_are_a_silent_cluster(tmp_path):
-    """In a process of their own, as users have it: each worker has one device, and nobody logs what goes well."""
+    """In a process of their own, without a default client and with one that has no workers.
+
+    Each worker has one device, and nobody logs what goes well.
+    """
     pytest.importorskip("torch")
     (program := tmp_path / "program.py").write_text(DEVICES)
     run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=300, check=False)
-    assert (run.stdout, run.returncode) == ("0 1 closed\n", 0), run.stderr
+    assert (run.stdout, run.returncode) == ("0 1 closed True\n", 0), run.stderr
     assert " - INFO - " not in run.stderr
 
 

@@ -3,10 +3,12 @@
 import gc
 import os
 import signal
+import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from dask_fits import Killer, sequences, wait_for_two
+from dask_fits import Killer, sequences, wait_for_two, wait_until
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import (
@@ -28,7 +30,7 @@ from kernelfields.kernels import RBF, CallableKernel
 from kernelfields.models.callbacks import Checkpoint
 
 distributed = pytest.importorskip("distributed")
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 from_sequence = pytest.importorskip("dask.bag").from_sequence
 delayed = pytest.importorskip("dask").delayed
 
@@ -160,6 +162,49 @@ def test_an_interrupted_fit_keeps_its_estimate_and_its_file(client, tmp_path):
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.parametrize("presses", [1, 2])
+def test_ctrl_c_while_the_client_waits_ends_the_fit(client, monkeypatch, presses):
+    """Pressed once, the fit keeps its estimate; pressed again, it is left at once, also by the workers."""
+    crf, X, y = KINDS["chains"]()
+    crf.set_params(engine=Dask(client), callbacks=[lambda iteration: None])  # for which workers wait
+    show, pressed = launch._Attempt._show, []
+
+    def press(attempt, reports):
+        show(attempt, reports)
+        if attempt.n_reports > 2 and len(pressed) < presses:
+            pressed.append(attempt)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(launch._Attempt, "_show", press)
+    if presses == 1:
+        with pytest.warns(ConvergenceWarning, match="fit was interrupted after"):
+            crf.fit(X, y)
+        assert len(crf.predict(X)) == len(X)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            crf.fit(X, y)
+    assert len(pressed) == presses
+    wait_until(lambda: not any(client.run(_left).values()))
+
+
+@pytest.mark.parametrize("error", [ValueError, launch.Lost])
+def test_a_client_that_leaves_a_fit_sets_its_workers_free(client, error):
+    """Also the one that waits for an answer: with an error of a callback, and where a fit starts again."""
+    crf, X, y = KINDS["chains"]()
+    raised = []
+
+    def fail(iteration):
+        if iteration.iteration == 2 and not raised:
+            raised.append(time.monotonic())
+            raise error("nothing to see")
+
+    crf.set_params(engine=Dask(client), callbacks=[fail])
+    with pytest.raises(ValueError, match="nothing to see") if error is ValueError else nullcontext():
+        crf.fit(X, y)
+    assert crf.fit(X, y).solution_.converged
+    assert time.monotonic() - raised[0] < 60.0
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_worker_killed_in_the_middle_changes_nothing(client, which):
     wait_for_two(client)
@@ -248,9 +293,10 @@ def test_workers_that_die_again_and_again_end_the_fit(client, monkeypatch):
         crf.set_params(engine=Dask(client)).fit(X, y)
 
 
-def test_a_worker_without_memory_is_named(client):
+@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+def test_a_worker_without_memory_is_named(client, error):
     def no_room(X, Z):
-        raise MemoryError("features need 8 GB")
+        raise error("features need 8 GB")
 
     crf, X, y = KINDS["chains"]()
     with pytest.raises(MemoryError, match=r"worker tcp://.*: features need 8 GB"):

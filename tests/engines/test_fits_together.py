@@ -310,6 +310,27 @@ def leaves(collective):
     return time.monotonic() - begin
 
 
+def nobody_comes(collective, port):
+    """The first process alone is there; its limit is the shortest."""
+    if collective.rank == 0:
+        meeting.LONGEST_START, limit = 0.2, meeting.LONGEST_START
+        try:
+            meeting.Collective(distributed.TCPStore("127.0.0.1", port, is_master=False), 0, 2)
+        finally:
+            meeting.LONGEST_START = limit
+
+
+def does_not_answer(collective, port):
+    """The second process is there, but sums nothing."""
+    store = distributed.TCPStore("127.0.0.1", port, is_master=False)
+    again = meeting.Collective(store, collective.rank, collective.size, timeout=0.5)
+    if collective.rank == 0:
+        with pytest.raises(Parted, match="a process that fits together with this one has gone"):
+            again.total(1.0)
+    collective.gathered(None)
+    again.close()
+
+
 def fails(collective):
     if collective.rank == 0:
         raise IndexError("nothing at 3")
@@ -327,6 +348,10 @@ def test_processes_that_part_end_with_one_line(processes):
     with pytest.raises(RuntimeError, match=r"of one kind.*process 0 has GPU 0, process 1 has GPU 1"):
         processes(functools.partial(unequal_devices, port=store.port))
     assert processes(leaves)[1] < 10.0
+    stores = [distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) for _ in range(2)]
+    with pytest.raises(TimeoutError, match="process 0 of a fit waited 0 seconds for the others: are their workers"):
+        processes(functools.partial(nobody_comes, port=stores[0].port))
+    processes(functools.partial(does_not_answer, port=stores[1].port))
     with pytest.raises(IndexError, match="nothing at 3"):
         processes(fails)
 

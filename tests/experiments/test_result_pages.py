@@ -34,10 +34,8 @@ def test_drawings_are_kept_beside_the_page(tmp_path, monkeypatch):
 
 
 def test_every_block_has_a_function():
-    texts = [
-        page.read_text(encoding="utf-8")
-        for page in (*PAGES.glob("*.md"), CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md"))
-    ]
+    pages = (*PAGES.glob("*.md"), *PAGES.parent.glob("*.md"), CHECKOUT / "README.md")
+    texts = [page.read_text(encoding="utf-8") for page in pages]
     found = {(block["place"], block["name"]) for text in texts for block in BLOCK.finditer(text)}
     assert len(found) > 50
     assert all(callable(getattr(import_module(place), name)) for place, name in found)
@@ -45,7 +43,11 @@ def test_every_block_has_a_function():
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/engines.md", "docs/sensors.md", "docs/results/index.md", "docs/results/snakes.md"]
+    "name",
+    [
+        "README.md",
+        *(f"docs/{name}.md" for name in ("dask", "engines", "sensors", "results/index", "results/snakes")),
+    ],
 )
 def test_pages_say_what_the_results_say(name, tmp_path):
     copy = tmp_path / "page.md"

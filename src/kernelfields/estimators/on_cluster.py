@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernelfields.data.reading import rows_if_any
 from kernelfields.engines.choice import Partitions, is_collection
 from kernelfields.models.callbacks import Checkpoint
 from kernelfields.numerics.parameters import check_callbacks
@@ -52,8 +53,8 @@ def launched(cluster: Dask, estimator: Any, method: str, arguments: tuple, setti
 
         sent, collections = _sent(estimator, arguments, settings)
         common = travelling(estimator, bool(own)), method, *sent
-        n_items = _n_items(arguments[0])
-        found = cluster.run(call_method, common, collections, n_items, watch, waits=bool(own))
+        n_parts = len(collections[0]) if collections else rows_if_any(arguments[0]) or 1
+        found = cluster.run(call_method, common, collections, n_parts, watch, waits=bool(own))
     attributes, result, warned = found
     for message, category in warned:
         warnings.warn(message, category, stacklevel=4)
@@ -69,11 +70,6 @@ def _nested(estimator: Any) -> Iterator[Any]:
         yield estimator
     else:
         yield from _nested(estimator.estimator)
-
-
-def _n_items(X: Any) -> int:
-    shape = getattr(X, "shape", None)
-    return int(shape[0]) if shape else len(X) if hasattr(X, "__len__") else 2**31
 
 
 def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[tuple, list[list[Any]]]:

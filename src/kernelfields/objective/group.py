@@ -68,8 +68,8 @@ class Group:
         return number
 
     def same_random(self, random: np.random.Generator) -> Any:
-        """Return a generator of random numbers that draws the same ones in every process."""
-        return random
+        """Return the generator of the first process, which draws the same numbers in every process."""
+        return self.gathered(random)[0]
 
 
 #: A process that holds all data.

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kernelfields.numerics.containers import n_rows_of
+
 if TYPE_CHECKING:
     from dask.array import Array
     from dask.bag import Bag
@@ -86,7 +88,7 @@ def _answered(answer: Callable[[Any], Any], part: Any, number: int) -> list[obje
     """Task on a worker: return the answers for the items of one partition."""
     items = part if hasattr(part, "shape") else list(part)
     try:
-        return list(answer(items)) if (items.shape[0] if hasattr(items, "shape") else len(items)) else []
+        return list(answer(items)) if n_rows_of(items) else []
     except (TypeError, ValueError) as error:
         raise type(error)(f"partition {number}: {error}") from error
 

@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,7 @@ from kernelfields.engines.threads import LocalSample, Threads
 from kernelfields.engines.together.placing import DataInParts, place_part
 from kernelfields.engines.torch.engine import Torch, device_count
 from kernelfields.inference.choice import FamilySpec
+from kernelfields.numerics.containers import n_rows_of
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.group import ALONE, RUNNING
@@ -65,15 +67,14 @@ class Dask(Engine):
         from distributed import Client, Nanny, Scheduler, SpecCluster
 
         n_threads = max(1, (os.cpu_count() or 1) // n_devices)
-        options: dict[str, Any] = {"nthreads": n_threads, "memory_limit": 0, "dashboard": False}
-        options["silence_logs"] = logging.WARNING
+        options = {"nthreads": n_threads, "memory_limit": 0, "dashboard": False, "silence_logs": logging.WARNING}
         # Dask looks at the stacks of its threads every 10 ms, and takes Python's lock for it.
         unprofiled = {"distributed": {"worker": {"profile": {"enabled": False}}}}
-        options["config"] = dask.config.merge(dask.config.config, unprofiled)
+        config = dask.config.merge(dask.config.config, unprofiled)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         seen = [visible[number] if any(visible) and device != "cpu" else str(number) for number in range(n_devices)]
         specs = {
-            number: {"cls": Nanny, "options": {**options, "env": {"CUDA_VISIBLE_DEVICES": own}}}
+            number: {"cls": Nanny, "options": {**options, "config": config, "env": {"CUDA_VISIBLE_DEVICES": own}}}
             for number, own in enumerate(seen)
         }
         here = {"cls": Scheduler, "options": {"dashboard": False, "dashboard_address": None, "host": "127.0.0.1"}}
@@ -124,19 +125,21 @@ class Dask(Engine):
         program: Callable[..., Any],
         common: object,
         collections: Sequence[Sequence[Any]],
-        n_items: int,
+        n_parts: int,
         watch: Callable[[Any], str],
         *,
         waits: bool = False,
     ) -> Any:
         """Run ``program(run, common, *partitions)`` on all workers; see launch.py for ``watch`` and ``waits``.
 
-        ``collections`` are lists of partitions of the same number, of which each worker has a run of consecutive ones;
-        without any, ``n_items`` says how many workers can have a part of what is ``common``.
+        ``collections`` are lists of ``n_parts`` partitions, of which each worker has a run of consecutive ones; without
+        any, ``n_parts`` says how many workers can have a part of what is ``common``.
         """
         self.check()
+        from dask import is_dask_collection
+
         client = connected_client(self.client)
-        n_parts = len(collections[0]) if collections else n_items
+        compute = partial(client.compute, allow_other_workers=True)
 
         def parts(addresses: list[str], wait: Callable[[list[Any]], None]) -> list[tuple]:
             # To one, from which the others take it: copies for a worker that has just died would be tried for ever.
@@ -144,7 +147,10 @@ class Dask(Engine):
             if not collections:
                 return [(whole, [])] * len(addresses)
             places = [addresses[number * len(addresses) // n_parts] for number in range(n_parts)]
-            made = [[_computed(client, *each) for each in zip(own, places, strict=True)] for own in collections]
+            made = [
+                [compute(value, workers=[place]) if is_dask_collection(value) else value for value, place in each]
+                for each in (zip(own, places, strict=True) for own in collections)
+            ]
             try:
                 wait([value for own in made for value in own])
             except Lost:
@@ -162,20 +168,9 @@ class Dask(Engine):
         return launch(client, self.workers or Threads(), program, parts, n_parts, watch, waits=waits)
 
 
-def _computed(client: Client, value: Any, address: str) -> Any:
-    """Return a partition as a future, made by a worker where it is not made yet; None stays None."""
-    import dask
-
-    if not dask.is_dask_collection(value):
-        return value
-    return client.compute(value, workers=[address], allow_other_workers=True)
-
-
 def _n_items(partition: Any) -> int:
     """Return how many items a partition has; one where it does not say."""
-    if hasattr(partition, "shape"):
-        return partition.shape[0]
-    return len(partition) if hasattr(partition, "__len__") else 1
+    return n_rows_of(partition) if hasattr(partition, "__len__") else 1
 
 
 def connected_client(client: Client | None = None) -> Client:

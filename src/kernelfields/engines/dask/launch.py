@@ -8,8 +8,8 @@ No number of the fit passes through the client or the scheduler. When a worker d
 group within seconds, and the program starts again on the workers that are there: every solver begins with the
 coefficients that the client saw last. Partitions are results of tasks, which Dask makes again.
 
-Every wait has a limit: workers that do not come within a minute, a cluster without workers for a minute, workers that
-die again and again without progress, and processes that do not answer for ten minutes are errors.
+Every wait has a limit: workers that do not come within two minutes, a cluster without workers for a minute, workers
+that die again and again without progress, and processes that do not answer for ten minutes are errors.
 """
 
 from __future__ import annotations
@@ -111,9 +111,12 @@ def talk(name: str, seen: int, wish: str, solver: int) -> tuple[list[Any], dict[
 def leave(name: str) -> None:
     """Take a process out of a program that has ended elsewhere."""
     run = _RUNS.pop(name, None)
-    if run is not None and run.store is not None:
+    if run is None:
+        return
+    run.wish = "interrupt"  # nobody answers any more
+    if run.store is not None:
         run.store.set("left", "")
-    if run is not None and run.collective is not None:
+    if run.collective is not None:
         run.collective.close()
 
 
@@ -236,9 +239,7 @@ class _Attempt:
                     take_part,
                     *(self.name, rank, hosts, port, engine, self.starts, program, *part),
                     key=f"fit-{self.name}-{rank}",
-                    pure=False,
                     workers=[address],
-                    allow_other_workers=False,
                 )
                 for rank, (address, part) in enumerate(zip(self.addresses, own, strict=True))
             ]
@@ -348,6 +349,8 @@ class _Attempt:
         """Raise the error of the program; Lost where there is none but that of a worker that has gone."""
         from distributed.scheduler import KilledWorker
 
+        from kernelfields.engines.torch.rows import is_out_of_memory
+
         end = time.monotonic() + _LONGEST_END
         while time.monotonic() < end and not all(future.done() for future in self.futures):
             if set(self.addresses) - set(self._addresses()):
@@ -357,7 +360,7 @@ class _Attempt:
             if future.status != "error":
                 continue
             error = future.exception(timeout=_LONGEST_END)
-            if isinstance(error, MemoryError):
+            if isinstance(error, MemoryError) or is_out_of_memory(error):
                 raise MemoryError(f"worker {address}: {error}") from error
             if error is not None and not isinstance(error, KilledWorker | CancelledError):
                 raise error

@@ -116,11 +116,11 @@ class Collective(Group):
         beside[self.rank : self.rank + 1] = self._checksum, self._number
         arrays = [np.asarray(part, dtype=np.float32 if narrow else np.float64) for part in [*parts, beside]]
         flat = torch.from_numpy(np.concatenate([array.ravel() for array in arrays]))
+        there = flat if self._sums is None else flat.to(self._device)
         with self._partings():
             if self._sums is None:
                 self._group.allreduce([flat]).wait()
             else:
-                there = flat.to(self._device)
                 self._wait_for(self._sums.allreduce([there]))
                 flat = there.cpu()
         *found, beside = np.split(flat.numpy(), np.cumsum([array.size for array in arrays[:-1]]))
@@ -199,10 +199,6 @@ class Collective(Group):
         found, self._passed_on = self._passed_on, None
         assert found is not None, "it came with a sum"
         return found
-
-    def same_random(self, random: np.random.Generator) -> Any:
-        """Return the generator of the first process."""
-        return self.gathered(random)[0]
 
     def close(self) -> None:
         """Leave the group: who waits for this process gets an error at once."""

@@ -30,6 +30,7 @@ from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_
 from kernelfields.engines.choice import Partitions
 from kernelfields.engines.engine import PackedData
 from kernelfields.engines.together.placing import DataInParts
+from kernelfields.numerics.containers import n_rows_of
 from kernelfields.objective.group import Group
 
 Found = TypeVar("Found")
@@ -78,10 +79,10 @@ class Part:
             raise ValueError("features that learn from data are for those of this process: apply them before")
         self.items = reader.learn_items(reader.made(self.X))
         weights = [weight for *_, own in partitions for weight in own] if partitions[0][3] is not None else None
-        if weights is not None and len(weights) == _count(self.X) and not any(weights):
+        if weights is not None and len(weights) == n_rows_of(self.X) and not any(weights):
             self.weights = np.zeros(len(weights))  # other processes may hold all the weight
         else:
-            self.weights = check_sample_weight(weights, _count(self.X), estimator.item_names)
+            self.weights = check_sample_weight(weights, n_rows_of(self.X), estimator.item_names)
         classes, totals = estimator._count_labels(self.y, self.items.lengths, self.weights)
         self.summary = Summary(
             partitions[0][0], reader, self.items.inputs.dtype, classes, totals, float(self.weights.sum())
@@ -114,10 +115,6 @@ def _items(values: Any, table: bool) -> Any:
     return values if table and hasattr(values, "shape") else list(values)
 
 
-def _count(items: Any) -> int:
-    return items.shape[0] if hasattr(items, "shape") else len(items)
-
-
 def read_parts(
     group: Group, estimator: Estimator, X: Partitions, y: Partitions, sample_weight: Partitions | None
 ) -> tuple[InputReader, DataInParts, np.ndarray]:
@@ -127,12 +124,13 @@ def read_parts(
     partitions: list[Partition] = []
     for number, *given, own in zip(X.numbers, X.values, y.values, weights, strict=True):
         x, labels = (_items(each, table) for each in given)
-        if _count(x) != _count(labels):
+        n_items, n_labelled = n_rows_of(x), n_rows_of(labels)
+        if n_items != n_labelled:
             raise ValueError(
-                f"partition {number}: X has {_count(x)} {'row' if table else nouns.whole}s but y has {_count(labels)}: "
-                "each needs its labels"
+                f"partition {number}: X has {n_items} {'row' if table else nouns.whole}s but y has {n_labelled}: each "
+                "needs its labels"
             )
-        if _count(x):
+        if n_items:
             partitions.append((number, x, labels, None if own is None else list(own)))
     part = _naming_one(lambda some: Part(estimator, some), estimator, partitions) if partitions else None
     told = group.gathered(None if part is None else part.summary)

@@ -9,7 +9,6 @@ exchanges for the moments, one of a sample of rows that shows whether the kernel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
 
@@ -57,7 +56,12 @@ class SharedView(LocalView):
         guess = kernel.resolve(signs * ones)
         if guess == kernel.resolve(2.0 * signs * ones):
             return guess
-        _check_rules(parts)
+        rules = (part for part in parts if part.follows_data and not type(part).__module__.startswith("kernelfields."))
+        if ruled := next(rules, None):
+            raise ValueError(
+                f"{ruled!r} reads its parameters off the data by a rule that needs all of them, and the workers have "
+                "parts: give them as numbers"
+            )
         means, deviations = self._moments()
         return kernel.resolve(means + signs * deviations)
 
@@ -109,16 +113,6 @@ def agreed_subspace(group: Group, subspace: PivotSubspace) -> PivotSubspace:
     """Return the subspace of the first process where rounding has led others to other pivots."""
     mark = crc32(np.ascontiguousarray(np.diagonal(subspace.factor)).tobytes(), crc32(subspace.indices.tobytes()))
     return subspace if len(set(group.gathered(mark))) == 1 else group.gathered(subspace)[0]
-
-
-def _check_rules(parts: Sequence[Kernel]) -> None:
-    """Raise if a kernel that is not ours reads the data by a rule of its own."""
-    for part in parts:
-        if part.follows_data and not type(part).__module__.startswith("kernelfields."):
-            raise ValueError(
-                f"{part!r} reads its parameters off the data by a rule that needs all of them, and the workers have "
-                "parts: give them as numbers"
-            )
 
 
 def _squares(inputs: Matrix, weights: np.ndarray, means: np.ndarray) -> np.ndarray:

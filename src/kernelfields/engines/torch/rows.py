@@ -211,7 +211,7 @@ class SubspaceRows:
         return features.to(self._dtype)
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
+def is_out_of_memory(error: BaseException | None) -> bool:
     """Whether an error of PyTorch means that the device, or the processor, has no more memory."""
     words = ("can't allocate memory", "CUDA error: out of memory")
     return isinstance(error, torch.OutOfMemoryError) or any(each in str(error) for each in words)
