@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.kernels import RBF, Linear
 from kernelfields.models.pilot_fit import Pilot
+from kernelfields.models.position_loss import PositionLoss
 
 
 def words(n_sequences=8):
@@ -115,6 +116,26 @@ def test_the_last_round_decides_between_the_best_of_two_kinds_of_columns_that_ar
     assert best(losses, {**last, ("laplacian", False): 0.85}) == {"kernel": "laplacian", "scale": True}
     far = {**losses, ("laplacian", False): 1.3}
     assert best(far, last) == {"kernel": "laplacian", "scale": True}
+
+
+class JudgedAlongPaths(Pilot):
+    """Short fits on one fold, whose losses and best temperature are given, by kernel and prior variance."""
+
+    def __init__(self, losses, temperature):
+        super().__init__(None, (1, 0), print)
+        self.losses, self.temperature = losses, temperature
+
+    def _fit(self, settings, tried, number):
+        loss = self.losses[settings["kernel"]].get(settings["prior_variance"], 3.0)
+        tried.judged.append(PositionLoss(loss, self.temperature, 0.5))
+
+
+@pytest.mark.parametrize(("temperature", "chosen"), [(0.5, ("rbf", 100.0)), (2.0, ("linear", 1.0))])
+def test_a_kernel_that_needs_a_large_variance_is_followed_unless_it_is_too_certain(temperature, chosen):
+    """As on handwritten letters, where the RBF kernel is far behind the linear one at small variances."""
+    losses = {"linear": {0.1: 0.9, 1.0: 0.74}, "rbf": {0.1: 2.1, 1.0: 1.0, 10.0: 0.49, 100.0: 0.41}}
+    found = JudgedAlongPaths(losses, temperature).best([{"kernel": "rbf"}], ["linear", "rbf"], True)
+    assert (found["kernel"], found["prior_variance"]) == chosen
 
 
 @pytest.mark.parametrize("rounding", [-1e-3, -1e-13, 0.0, 1e-13])

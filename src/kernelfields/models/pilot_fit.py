@@ -66,7 +66,7 @@ _SMALLEST, _LARGEST = 1e-3, 1e5
 # Of so many candidates the path of variances is followed. On other columns than those of the best, a loss of so many
 # times the least is near enough to be compared with it in the last round.
 _FOLLOWED, _NEAR = 3, 1.1
-# Candidates whose loss is so many times the least at the smaller variance are not compared at the usual one.
+# Candidates whose loss is so many times the least at the smaller variance may not be compared at the usual one.
 _LOST = 1.5
 # Other settings have to bring so many nats a position, or this share of the loss if it is less.
 _TIE, _TIE_SHARE = 5e-3, 1e-2
@@ -419,7 +419,9 @@ class Pilot:
         small, usual = ([{**own, "prior_variance": at} for own in candidates] for at in (SMALL, FALLBACK))
         self.race(small)
         most = _LOST * min(map(self.loss, small))
-        near = [later for first, later in zip(small, usual, strict=True) if self.loss(first) <= most]
+        # One that is far behind because it is too certain does not get better by a larger variance.
+        lost = (self.loss(own) > most and self._trials[self._last][_key(own)].temperature > 1.0 for own in small)
+        near = [own for own, is_lost in zip(usual, lost, strict=True) if not is_lost]
         self.race(near)
         pairs = zip(small, usual, strict=True)
         return [later if later in near and self.gains(first, later) else first for first, later in pairs]
