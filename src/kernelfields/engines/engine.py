@@ -94,7 +94,9 @@ class Sample(Protocol):
     def shared(self, design: Any, term: Term) -> Any:
         """Return the features of a design for another term, which sees the same rows."""
 
-    def part(self, designs: Sequence[Design], items: Items, times: int = 1) -> tuple[Any, list[Any]] | None:
+    def part(
+        self, designs: Sequence[Design], items: Items, times: int = 1, dtype: np.dtype | None = None
+    ) -> tuple[Any, list[Any]] | None:
         """Return some items, of so many times the weight, and designs of features that are there; None if not."""
 
     def single_labels(self) -> Any | None:

@@ -124,9 +124,9 @@ class LocalSample:
         return Datafit(likelihood, local, self.settings.group)
 
     def part(
-        self, designs: Sequence[Design], items: Items, times: int = 1
+        self, designs: Sequence[Design], items: Items, times: int = 1, dtype: np.dtype | None = None
     ) -> tuple[LocalSample, list[LocalDesign]] | None:
-        """Return some sequences, of so many times the weight, with features that are there already.
+        """Return some sequences, of so many times the weight, with features that are there already, as ``dtype``.
 
         None unless the data are chains whose features are in memory, dense, or those of plain transitions.
         """
@@ -141,7 +141,8 @@ class LocalSample:
             if not design.term.tied_everywhere and design.term.clique.sees_data:
                 if design.positions is not None or not isinstance(design.features, np.ndarray):
                     return None
-                design = LocalDesign.of_features(design.term, design.features[rows], design.n_labels, positions=None)
+                features = design.features[rows].astype(dtype or design.features.dtype, copy=False)
+                design = LocalDesign.of_features(design.term, features, design.n_labels, positions=None)
             chosen.append(replace(design, positions=design.term.clique.positions(data)))
         return LocalSample(replace(data, weights=times * data.weights), self.spec, self.settings), chosen
 

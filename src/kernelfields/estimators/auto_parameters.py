@@ -354,9 +354,7 @@ def _choose_by_pilot_fits(
         if settings.get("kernel") == "forest":
             piloted.kernel = Forest(n_trees=_PILOT_TREES)
         has_edges = scene.has_edges and settings.get(EDGES, True)
-        # Rounding of features is far below what these fits are to find.
-        in_short = replace(training.settings, dtype=training.settings.dtype or np.dtype(np.float32))
-        own = replace(scene.training, announce=NoProgress().announce, development=None, spec=spec, settings=in_short)
+        own = replace(scene.training, announce=NoProgress().announce, development=None, spec=spec)
         own.categories = settings.get("categories")
         own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
         by_position = scene.has_edges and not has_edges

@@ -189,7 +189,7 @@ class TorchSample(LocalSample):
         placed = any(isinstance(each.table, DeviceTable) for each in hosted)
         return TorchDatafit(datafit.likelihood, hosted, self.device, self.settings.group) if placed else datafit
 
-    def part(self, designs: Sequence[Design], items: Items, times: int = 1) -> None:
+    def part(self, designs: Sequence[Design], items: Items, times: int = 1, dtype: object = None) -> None:
         """There is none: on an H200 a second metric cost more than the passes that it saved."""
 
     def on_host(self) -> LocalSample:
