@@ -162,6 +162,15 @@ def test_an_interrupted_fit_keeps_its_estimate_and_its_file(client, tmp_path):
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, also where this program runs in the background of a shell."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("presses", [1, 2])
 def test_ctrl_c_while_the_client_waits_ends_the_fit(client, monkeypatch, presses):
     """Pressed once, the fit keeps its estimate; pressed again, it is left at once, also by the workers."""
