@@ -392,7 +392,9 @@ class Pilot:
                 candidates += self._at_first([{**own, "kernel": DISTANCES} for own in nearest], path)
             best = self._first_best(candidates)
         if len(kernels) > 1:
-            named = self._at_first([{**best, "kernel": kernel} for kernel in kernels], path)
+            on_best = [{**best, "kernel": kernel} for kernel in kernels]
+            self._n_kinds = len(self._kinds | {_kind(own) for own in on_best})
+            named = self._at_first(on_best, path)
             candidates = named + [own for own in candidates if own not in named]
         if path:
             ranked = sorted(candidates, key=self.loss) if len(candidates) > 1 else candidates
