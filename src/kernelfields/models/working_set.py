@@ -36,8 +36,8 @@ from kernelfields.solvers.loop import Iteration, Solution, counted_on, ending_ga
 # From so many coefficients on, rounds are worth their bookkeeping.
 _MANY = 100_000
 # Rounds are solved to so many times the tolerance: the first, each one beside the one before, and the finest. The first
-# only tells which weights there are: a finer one is spent on a set that lacks some of them. A fit that starts elsewhere
-# than at zero, as from that of another prior variance, knows most of them, and begins with the second.
+# only finds which weights there are: a finer one is spent on a set that lacks some of them. A fit that starts elsewhere
+# than at zero, as from that of another prior variance, has most of them, and begins with the second.
 _FIRST, _FINER, _FINEST = 300.0, 0.5, 0.03
 
 
