@@ -259,7 +259,7 @@ def _solve(
 
     keeper = None if keep is None else keep_present
     alone = monitor is None and keeper is None
-    if alone and posterior.has_l1:
+    if alone and not posterior.penalty.smooth:
         from kernelfields.models.working_set import has_working_sets, minimize_in_working_sets
 
         if has_working_sets(posterior):
@@ -283,7 +283,7 @@ def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions
     """Return a solution from the one on every fourth sequence, and the steps there; None where that saves little."""
     rank = max(block.shape[0] for block in posterior.blocks)
     small = sample.n_positions < max(_LEAST_POSITIONS, _POSITIONS_PER_FEATURE * rank)
-    if small or not posterior.has_squares_only:
+    if small or not posterior.penalty.quadratic:
         return None
     every = slice(None, None, _SHARE)
     share = sample.part(posterior.datafit.designs, every, _SHARE) if choose(posterior) == "lbfgs" else None
