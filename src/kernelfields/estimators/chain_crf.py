@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.build import NamedCliques
     from kernelfields.models.field import Field
-    from kernelfields.models.fit import FittedField
     from kernelfields.models.model_file import Document
     from kernelfields.models.pilot_fit import Choices, Settings
+    from kernelfields.models.placed import FittedField
     from kernelfields.models.stream import LabelStream
     from kernelfields.models.structure import StructurePath, StructureSearch
 
@@ -439,9 +439,9 @@ class ChainCRF(SequenceField):
             self.cliques,
             described,
             training.data,
-            self._held_out_data(training),
+            training.held_out,
             place_chains=training.place,
-            options=replace(training.options, watch=None, criteria=None),
+            options=replace(training.options, watch=None),
             announce=training.announce,
         )
         return chosen

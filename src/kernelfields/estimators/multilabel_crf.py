@@ -32,11 +32,11 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
 from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
-from kernelfields.models.fit import FittedField
 from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.label_graph import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.models.model_file import Document
 from kernelfields.models.pilot_fit import Choices
+from kernelfields.models.placed import FittedField
 from kernelfields.models.stored import Functions
 from kernelfields.models.stored_values import share
 from kernelfields.models.structure import StructurePath, StructureSearch
@@ -270,7 +270,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
             names,
             terms_on=terms_on,
             inference=self.inference,
-            options=replace(training.options, watch=None, criteria=None),
+            options=replace(training.options, watch=None),
             workers=training.settings.workers,
             announce=training.announce,
         )
@@ -294,13 +294,13 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     def _designs(self, training: InstanceTraining, sample: Sample) -> Start:
         if not self._continues:
             designs: list[Design] = list(self._terms(sample, training).designs(list(training.spec.pairs.values())))
-            return self._optimized(training, sample, designs, None)
+            return designs, None
         terms = self.field_.terms
         designs = [
             sample.design(term.with_clique(copy.copy(term.clique).set_params(prior_variance=variance)))
             for term, variance in zip(terms, self.term_variances(training), strict=True)
         ]
-        return self._optimized(training, sample, designs, [term.known for term in terms])
+        return designs, [term.known for term in terms]
 
     def set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
         super().set_fitted(training, fitted)

@@ -39,7 +39,8 @@ import numpy as np
 
 from kernelfields.data.partial_labels import log_weights
 from kernelfields.engines.engine import PackedData, Sample
-from kernelfields.models.fit import FittedField, fit_field, predicted_marginals
+from kernelfields.models.fit import fit_field, predicted_marginals
+from kernelfields.models.placed import FittedField
 from kernelfields.models.position_loss import PositionLoss, position_loss
 from kernelfields.models.stored_values import record
 from kernelfields.objective.datafit import Datafit

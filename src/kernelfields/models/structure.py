@@ -31,7 +31,8 @@ from kernelfields.engines.engine import Sample
 from kernelfields.inference.choice import FamilySpec, refuse_approximate
 from kernelfields.models.build import NamedCliques, build_designs, name_cliques
 from kernelfields.models.field import Field
-from kernelfields.models.fit import FittedField, fit_field
+from kernelfields.models.fit import fit_field
+from kernelfields.models.placed import FittedField
 from kernelfields.numerics.parameters import check_count, check_declared, declares_parameters, or_none, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers

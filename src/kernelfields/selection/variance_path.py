@@ -37,8 +37,9 @@ from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.inference.choice import refuse_approximate
-from kernelfields.models.fit import FittedField, data_value, fit_field
+from kernelfields.models.fit import data_value, fit_field
 from kernelfields.models.pilot_fit import with_variances
+from kernelfields.models.placed import FittedField
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
@@ -131,7 +132,7 @@ def _fits_along(
                 sample, designs = _designs(estimator, training, test.n_positions)
             designs = with_variances(designs, estimator.term_variances(training))
             start = None if anew else extrapolated(trail, candidate)
-            fitted = fit_field(designs, sample, training.options, start=start)
+            fitted = fit_field(designs, sample, training.options, start=start, steps=training.steps)
             estimator.set_fitted(training, fitted)
         _check_interrupt(estimator)
         if anew or not trail:

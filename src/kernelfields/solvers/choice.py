@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -44,27 +44,12 @@ def needs_hessian(solver: object) -> bool:
     return kind is not None and issubclass(kind, HessianRule)
 
 
-class Completion(Protocol):
-    """A way to complete labels that are partly known by fits of its own, instead of at each step of a solver."""
-
-    def minimize(
-        self,
-        posterior: LogPosterior,
-        options: FitOptions,
-        start: np.ndarray | None,
-        monitor: Monitor | None = None,
-        keep: Keeper | None = None,
-    ) -> Solution:
-        """Return the field of the completed labels."""
-
-
 @dataclass
 class FitOptions:
     """How a field is fitted; ``watch`` is called after each iteration, ``random`` is for solvers and bases that draw.
 
     A fit ends at the relative gap ``tol``, or at the gap ``enough`` if that comes first: the value is then so near to
-    the least one, in nats. ``announce`` takes lines about the progress of a fit. ``criteria`` are those for data
-    without labels; ``completion`` completes partial labels, None for the solver.
+    the least one, in nats. ``announce`` takes lines about the progress of a fit.
     """
 
     solver: object
@@ -73,8 +58,6 @@ class FitOptions:
     watch: Watcher | None = None
     random: np.random.Generator = field(default_factory=np.random.default_rng)
     announce: Callable[[str], None] | None = None
-    criteria: Any = None
-    completion: Completion | None = None
     enough: float = 0.0
 
     def tightened(self, factor: float, **others: Any) -> FitOptions:
