@@ -86,14 +86,14 @@ def test_an_interrupt_before_the_first_estimate_is_passed_on():
 
 def test_an_interrupt_after_the_last_step_keeps_the_estimate(monkeypatch):
     interrupts = iter([KeyboardInterrupt])
-    assess = fitting._assess
+    assess = fitting.assess
 
     def interrupted_once(*arguments):
         for interrupt in interrupts:
             raise interrupt
         return assess(*arguments)
 
-    monkeypatch.setattr(fitting, "_assess", interrupted_once)
+    monkeypatch.setattr(fitting, "assess", interrupted_once)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         crf = ChainCRF(random_state=0, rank=30).fit(X, y)
     assert crf.solution_.reason == "interrupted"

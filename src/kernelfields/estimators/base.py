@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.partial_labels import label_shares
+from kernelfields.data.given_labels import given_labels
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
@@ -186,7 +186,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             warn_of_uneven_columns(self, data)
         options, partial = self._fit_options(data, progress, random), self._partial_settings()
         steps: list[FitStep] = []
-        if partial is not None or (data.lie_with is None and data.partial is not None):
+        if partial is not None or (data.lie_with is None and not data.given.complete):
             from kernelfields.models.partial import PartialLabels
 
             partial = PartialLabels() if partial is None else partial
@@ -219,9 +219,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         # A part of the data may hold one class only.
         labels, partial, classes = read_labels(y, self._declared_classes, lengths, self.item_names, fewest=1)
         rows = np.repeat(weights, lengths)
-        if partial is not None:
-            return classes, rows @ label_shares(partial)
-        return classes, np.bincount(labels, rows, minlength=len(classes))
+        return classes, given_labels(labels, partial).totals(rows, len(classes))
 
     def _reading(self, reader: Reader, classes: np.ndarray, spec: FamilySpec) -> Self:
         """Return a copy that reads data as those of a fit that is not over yet."""
@@ -260,10 +258,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     def item_labels(self, training: FitState[Data, Reader], y: object) -> list[np.ndarray]:
         """Return the numbers of the labels that are known of each sequence, graph or instance, to spread over folds."""
         data = training.data
-        labels = data.split(data.required_labels)
-        if not isinstance(data.partial, np.ndarray):  # every label is known, or is the most probable one of its target
-            return labels
-        decided = data.split((data.partial > -np.inf).sum(axis=1) == 1)
+        labels, decided = data.split(data.required_labels), data.split(data.given.learnable())
         return [own[known] for own, known in zip(labels, decided, strict=True)]
 
     def approximate_method(self, training: FitState[Data, Reader]) -> str | None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from kernelfields.basis.selection import resolve_basis
 from kernelfields.engines.engine import Sample
-from kernelfields.models.fit import rkhs_bound
+from kernelfields.models.assessment import rkhs_bound
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior

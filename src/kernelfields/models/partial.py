@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.data.partial_labels import informative
 from kernelfields.engines.engine import PackedData
 from kernelfields.models.expectations import LabelShares, check_expectations
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
@@ -66,7 +65,7 @@ class PartialLabels(BaseEstimator):
         """Return the expectations of data, None for none; ValueError if labels could be anything."""
         if data.lie_with is not None:
             return CriteriaOfParts(self, classes) if self.expects_shares else None
-        known = data.partial is None or bool(informative(data.partial).any())
+        known = bool(data.given.informative().any())
         if not known and not self.expectations:
             raise ValueError(
                 "nothing is known of any label in y, so that all labels fit equally well: label some positions, or say "

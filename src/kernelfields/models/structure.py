@@ -129,7 +129,7 @@ class StructureSearch(BaseEstimator):
 
     def refuse_partial(self, data: Chains | LabelledInstances) -> None:
         """Raise ValueError if labels are partly known: the bounds of candidates hold for a convex objective."""
-        if data.partial is not None:
+        if not data.given.complete:
             raise ValueError(
                 "a search for structure needs labels that are all known: learn on data of which they are, then name "
                 "what was chosen"

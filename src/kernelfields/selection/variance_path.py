@@ -30,7 +30,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from kernelfields.data.partial_labels import informative
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import FieldEstimator
@@ -162,8 +161,8 @@ def _held_out(
         terms = estimator.field_.terms
         cliques = [(term.name, term.clique) for term in terms]
         sample = training.place(data, cliques, training.data.n_positions, solved=False)
-        known = np.ones(data.n_positions) if data.partial is None else informative(data.partial)
-        return sample.datafit([sample.design(term) for term in terms]), float(data.position_weights @ known)
+        known = float(data.position_weights @ data.given.informative())
+        return sample.datafit([sample.design(term) for term in terms]), known
 
 
 def _log_likelihood(fitted: FittedField, held_out: Callable[[], tuple[Datafit, float]]) -> float:
