@@ -106,8 +106,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         optimize: object = None,
         held_out: tuple[object, object] = (None, None),
         groups: ArrayLike | None = None,
+        in_batches: bool = False,
     ) -> Self:
-        """Fit the field; the frame that every ``fit`` shares."""
+        """Fit the field; the frame that every ``fit`` shares. Further batches go on from one that is ``in_batches``."""
         from kernelfields.estimators.auto_parameters import with_chosen_parameters
         from kernelfields.inference.family import warn_of_inference
         from kernelfields.models.fit import fit_field, warn_of_fit
@@ -120,7 +121,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                 raise ValueError("optimize moves kernels and pivots of labels that share no weights: leave out ties")
             self._refuse_expectations("optimize", "choose prior variances by cross-validation")
         with self._checkpoints() as checkpoints, self._progress() as progress:
-            training = self.fit_state(X, y, sample_weight, progress)
+            training = self.fit_state(X, y, sample_weight, progress, in_batches=in_batches)
             training.optimize = search
 
             def keep(present: Callable[[], FittedField]) -> None:
@@ -129,7 +130,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
             keeper: FieldKeeper | None = keep if checkpoints else None
             with blas_threads(self.blas_limit(training.data.n_positions)):
-                training.held_out, training.groups = held_out, self._checked_groups(groups, training.data)
+                training.held_out, training.groups = held_out, self._checked_groups(groups, training)
                 progress.choosing()
                 chosen = with_chosen_parameters(self, training)
                 progress.fitting()
@@ -137,6 +138,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                 beside = self._place_development(training)
                 sample = training.place(training.data, training.cliques, beside)
                 designs, start = chosen._designs(training, sample)
+                if in_batches:
+                    from kernelfields.models.continuation import check_continues
+
+                    check_continues([design.term for design in designs])
                 options = self._final_options(training, designs)
                 fitted = fit_field(designs, sample, options, start=start, development=training.development, keep=keeper)
             self.set_fitted(training, fitted)
@@ -144,15 +149,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         warn_of_inference(fitted.warnings, stacklevel=5)
         return self
 
-    def _checked_groups(self, groups: ArrayLike | None, data: Data) -> np.ndarray | None:
-        """Return the group of each item as an array; ValueError unless there is one for each."""
+    def _checked_groups(self, groups: ArrayLike | None, training: FitState[Data, Reader]) -> np.ndarray | None:
+        """Return the group of each item of the fit as an array; ValueError unless there is one for each given."""
         if groups is None:
             return None
-        listed = np.asarray(groups)
-        if listed.shape != (len(data.weights),):
-            noun = self.place_headings[0]
-            raise ValueError(f"groups must hold one value for each {noun}: {len(data.weights)}, got {listed.shape}")
-        return listed
+        listed, noun = np.asarray(groups), self.place_headings[0]
+        if training.weighs is None:
+            raise ValueError(f"groups are for {noun}s of this process, and X is a Dask collection: leave them out")
+        if listed.shape != training.weighs.shape:
+            raise ValueError(f"groups must hold one value for each {noun}: {len(training.weighs)}, got {listed.shape}")
+        return listed[training.weighs]
 
     @contextmanager
     def _checkpoints(self) -> Iterator[list[Checkpoint]]:
@@ -173,8 +179,15 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         sample_weight: object,
         progress: FitProgress | NoProgress,
         part_of: tuple[Reader, np.ndarray] | None = None,
+        *,
+        in_batches: bool = False,
+        every_item: bool = False,
     ) -> FitState[Data, Reader]:
-        """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted."""
+        """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted.
+
+        Items of weight zero are none: they lend a basis no pivot and a weight no support. ``every_item`` keeps them,
+        for those who number the items.
+        """
         from kernelfields.estimators.auto_parameters import warn_of_uneven_columns
         from kernelfields.estimators.fit_state import FitState
 
@@ -184,7 +197,14 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
             if is_auto(self.kernel) and not self._continues and not self._names_cliques():
-                data = self._in_own_kind(reader, data)
+                # Categories have explicit features, and further batches do not go on from these.
+                data = reader.in_own_kind(data) if in_batches else self._in_own_kind(reader, data)
+        partial = self._partial_settings()
+        # Completed labels are numbered as those of the items that were given.
+        every_item = every_item or (partial is not None and partial.completion is not None)
+        weighs = None if data.lie_with is not None else (data.weights > 0) | every_item
+        if weighs is not None and not weighs.all():
+            data = data.subset(weighs)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
         scaling: Reader | None = None
@@ -196,14 +216,15 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                     scaling = scaling.scaling_alike(self.ties)
         else:
             warn_of_uneven_columns(self, data)
-        options, partial = self._fit_options(data, progress, random), self._partial_settings()
+        options = self._fit_options(data, progress, random)
         if partial is not None or (data.lie_with is None and data.partial is not None):
             from kernelfields.models.partial import PartialLabels
 
             partial = PartialLabels() if partial is None else partial
             options.criteria, options.completion = partial.criteria(data, classes), partial.completion
         settings = self._sample_settings()
-        training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, scaling=scaling)
+        training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, weighs)
+        training.scaling, training.in_batches = scaling, in_batches
         if self.scale is True:
             training.scale_columns(True)
         return training

@@ -36,6 +36,10 @@ class FitState(Generic[Data, Reader]):
     options: FitOptions
     announce: Callable[[str], None]
     settings: SampleSettings
+    #: Which of the items that were given have a weight, (S,); None where these are elsewhere.
+    weighs: np.ndarray | None = None
+    #: Whether further batches are to go on from the fit.
+    in_batches: bool = False
     #: Inputs and labels of a development set, as they were given.
     held_out: tuple[object, object] = (None, None)
     #: The group of each item, which folds keep together; None where each is its own.
