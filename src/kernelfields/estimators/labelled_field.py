@@ -202,14 +202,14 @@ class LabelledField(FieldEstimator[Data, Reader]):
         _refuse_unknown(data)
         terms = with_pivots(self.field_.terms, data)
         assert self.continuation_ is not None, "a batch was fitted before"
-        known = self.continuation_.grown(terms)
+        known, spec = self.continuation_.grown(terms), self._field().spec
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
-        sample = self._engine(data).place(data, self.field_.spec, settings)
+        sample = self._engine(data).place(data, spec, settings)
         random = random_generator(self.random_state)
         with self._progress() as progress:
             options = self._fit_options(data, progress, random)
             terms, solution, datafit = fit_continued(terms, known, sample, options)
-        self.field_, self.solution_ = Field(terms, self.field_.spec), solution
+        self.field_, self.solution_ = Field(terms, spec), solution
         # Graphs of a batch, and more labels, may be inferred in another way than those before.
         self.inference_ = FittedBy.of(datafit.family)
         # The bound holds for this batch after the posterior before it; of the rest of the RKHS nothing is known.
