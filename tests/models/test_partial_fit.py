@@ -277,3 +277,29 @@ def test_numbers_of_pivots_below_those_of_later_inputs_are_refused():
     described["indices"] = described["indices"] - 2
     with pytest.raises(ValueError, match="the numbers of the pivots must be from -1 to any number"):
         rebuild_subspace(described, {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"classes": [[1, 2]]}, r"classes must be a list of labels, got \[\[1, 2\]\]"),
+        ({"classes": [None]}, "classes must be a list of labels"),
+        ({"classes": [float("nan")]}, "classes must be a list of labels"),
+        ({"classes": "ab"}, "classes must be a list of labels, got 'ab'"),
+        ({"classes": ["a"]}, "labels of another type than those of the first batch, 0: pass the same type"),
+        ({"y": None}, "the target y is None"),
+        ({"y": [1] * 20}, "sequence 0 of y is 1"),
+        ({"y": [[[1, 2], 3]] * 20}, "sequence 0 of y is not a flat list of labels"),
+        ({"y": [[[1, 2]]] * 20}, r"sequence 0 of y has shape \(1, 2\)"),
+    ],
+)
+def test_what_is_no_labels_is_refused_in_a_line(first, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        copied(first).partial_fit(**{"X": X[20:], "y": y[20:], **arguments})
+
+
+def test_a_batch_of_targets_of_a_regression_is_refused():
+    rows, labels = labelled_instances(30)
+    classifier = KernelClassifier(RBF(0.3), prior_variance=1.0, random_state=0).partial_fit(rows, labels[:, 0])
+    with pytest.raises(ValueError, match="continuous"):
+        classifier.partial_fit(rows, rows[:, 0])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.data.chains import Packed
+from kernelfields.data.chains import Packed, drop_weightless
 from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.partial_labels import label_shares
 from kernelfields.data.readers import read_labels
@@ -203,8 +203,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         # Completed labels are numbered as those of the items that were given.
         every_item = every_item or (partial is not None and partial.completion is not None)
         weighs = None if data.lie_with is not None else (data.weights > 0) | every_item
-        if weighs is not None and not weighs.all():
-            data = data.subset(weighs)
+        if weighs is not None and not every_item:
+            data = drop_weightless(data)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
         scaling: Reader | None = None

@@ -175,6 +175,8 @@ class KernelClassifier(TableField[Graphs]):
         return weigh_samples(super()._read_fitted(X, y, sample_weight), self.classes_, self.class_weight)
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
+        if not tells_partly(y):
+            check_classification_targets(y)
         return super()._all_classes([y], classes)
 
     def clique_sets(self, training: FitState[Graphs, TableReader]) -> NamedCliques:

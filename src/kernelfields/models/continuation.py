@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.basis.subspace import LATER_INPUT, PivotSubspace, Subspace
 from kernelfields.data.partial_labels import SoftTargets
-from kernelfields.data.reading import Matrix, is_partial
+from kernelfields.data.reading import Matrix, is_partial, is_sequence
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.models.field import Field
 from kernelfields.models.label_growth import separates_labellings
@@ -260,12 +260,20 @@ def fit_continued(
 
 def all_classes(known: np.ndarray, y: Any, classes: ArrayLike | None) -> np.ndarray:
     """Return the classes so far, those of new labels and those that are named."""
-    items = [y.classes] if isinstance(y, SoftTargets) else list(y)
+    if y is None:
+        raise ValueError("partial_fit requires y to be passed, but the target y is None: give the labels of each item")
+    # What is no list of labels is left to the reader, whose errors say where.
+    items = [y.classes] if isinstance(y, SoftTargets) else list(y) if is_sequence(y) else []
     if any(map(is_partial, items)):
         raise ValueError("partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones")
-    parts = [np.asarray(list(labels)) for labels in items if len(labels)]
+    flat = [each for each in items if is_sequence(each) and len(each) and not any(map(is_sequence, each))]
+    parts = [np.asarray(list(labels)) for labels in flat]
     if classes is not None:
+        if not is_sequence(classes) or any(label is None or is_sequence(label) or label != label for label in classes):
+            raise ValueError(f"classes must be a list of labels, got {classes!r:.60}")
         parts.append(np.asarray(classes))
     if any((part.dtype.kind in "US") != (known.dtype.kind in "US") for part in parts):
-        raise ValueError(f"labels of another type than those of the first batch, {known[0]!r}: pass the same type")
+        raise ValueError(
+            f"labels of another type than those of the first batch, {known[0].item()!r}: pass the same type"
+        )
     return np.unique(np.concatenate([known, *parts]))
