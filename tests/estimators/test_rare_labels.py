@@ -89,8 +89,8 @@ def test_the_largest_factor_above_a_threshold_wins():
 
 def test_thresholds_go_with_their_labels_when_a_batch_brings_another():
     """The label that is added sorts first: its threshold is one, which nothing exceeds, and the others keep theirs."""
-    X, y = rare_events(2, n_sequences=40, share=0.04)
-    crf = ChainCRF("rbf", rank=20, prior_variance=1.0, scale=False, decode="f1", random_state=0, tol=1e-2)
+    X, y = rare_events(2, n_sequences=25, share=0.04)
+    crf = ChainCRF("rbf", rank=10, prior_variance=1.0, scale=False, decode="f1", random_state=0, tol=1e-2)
     crf.partial_fit(X, y)
     thresholds = crf.thresholds_
     assert list(thresholds) == ["event"]

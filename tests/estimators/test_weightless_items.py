@@ -92,6 +92,16 @@ def test_a_batch_takes_no_pivots_from_items_of_weight_zero(name):
     np.testing.assert_allclose(answers(weighed, inputs), answers(left_out, inputs), atol=1e-7)
 
 
+def test_an_item_of_weight_zero_teaches_a_posterior_nothing():
+    field, inputs, labels = FIELDS["chain"]
+    weighed = clone(field).fit(inputs, labels, sample_weight=WEIGHTS)
+    weighed.laplace(inputs, labels, sample_weight=WEIGHTS, n_samples=5)
+    left_out = clone(field).fit(picked(inputs, KEPT), picked(labels, KEPT))
+    left_out.laplace(picked(inputs, KEPT), picked(labels, KEPT), n_samples=5)
+    found, expected = (np.concatenate(each.predict_variances(inputs)) for each in (weighed, left_out))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def named(sequences):
     """Features of words whose names are those of signs of columns."""
     return [[{f"{column}{value > 0}": 1.0 for column, value in enumerate(row)} for row in x] for x in sequences]
