@@ -234,6 +234,8 @@ class TestBatches:
         X, y = self.batch([1, 2, 1, 3, 2, 3], [0, 1, 0, 1, 1, 0])
         X_dev, y_dev = self.batch([1, 2, 3], [1, 0, 1], seed=1)
         crf = self.unfitted(kind).fit(X, y, X_dev=X_dev, y_dev=y_dev)
+        # With scores of zero all labellings are alike: two labels at each position, those that stand there among them.
+        assert crf.dev_log_likelihoods_[0] == pytest.approx(-3 * np.log(2))
         assert np.isfinite(crf.dev_log_likelihoods_).all()
 
     def test_a_new_class_is_admitted(self, kind):
