@@ -395,7 +395,8 @@ class ChainCRF(SequenceField):
     ) -> tuple[InputReader, Chains, np.ndarray]:
         from kernelfields.models.build import name_cliques
 
-        y, reader = self.training_labels(y, warn=part_of is None), self._reader_for(X)
+        y = self.training_labels(y, warn=part_of is None)
+        reader = self._reader_for(X)
         seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
         known = self._declared_classes if part_of is None else part_of[1]
         chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
