@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.chains import drop_weightless
 from kernelfields.data.ragged import Ragged
 from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import (
@@ -450,7 +451,7 @@ class AnsweringField(KeptField[Data, Reader]):
             check_count(number, name)
         terms = self._field().terms
         self.refuse_expectations("laplace", "fit without them for a posterior")
-        data = self._read_fitted(X, y, sample_weight)
+        data = drop_weightless(self._read_fitted(X, y, sample_weight))
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)
         with self._progress() as progress:

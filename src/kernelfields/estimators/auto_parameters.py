@@ -51,7 +51,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.kernel import Columns, Kernel
-from kernelfields.kernels.registry import has_one_scale
+from kernelfields.kernels.registry import has_one_scale, resolve_kernel
 from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.field import Field
 from kernelfields.models.pilot_fit import (
@@ -140,6 +140,19 @@ def kernel_candidates(training: FitState, tied: bool = False, by_node: bool = Fa
     return [*simple, "laplacian", *(["forest"] if labels_known and not tied else [])]
 
 
+def _that_go_on(kernels: list[str], training: FitState) -> list[str]:
+    """Return the kernels that further batches can go on from, where there are to be any: those without features."""
+    if not training.in_batches:
+        return kernels
+    left = [kernel for kernel in kernels if not resolve_kernel(kernel).has_feature_map]
+    if not left:
+        raise ValueError(
+            f"kernel='auto' is {kernels[0]!r} for such inputs, and partial_fit does not keep the curvature of its "
+            "explicit features: use a kernel without, such as 'rbf', or fit all sequences at once"
+        )
+    return left
+
+
 def kernel_of_windows(reader: InputReader) -> tuple[str, Kernel]:
     """Return the kernel that statistics of windows are first tried with, of own columns and of all, and its name."""
     n_own = reader.n_features - reader.categories
@@ -216,11 +229,12 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     path, kernel_left = described and "prior_variance" in left, "kernel" in left and described
     columns, usual = scale_candidates(training), {}
     if "kernel" in left:
-        usual = {"kernel": suitable_kernels(training.reader, scaled=False)[0]}
+        usual = {"kernel": _that_go_on(suitable_kernels(training.reader, scaled=False), training)[0]}
     chosen._set_chosen({name: fallbacks[name] for name in left if name in fallbacks} | usual)
     usual = usual if kernel_left else {}
     choices = Choices(columns[0] | usual | ({"prior_variance": FALLBACK} if path else {}))
-    kernels = kernel_candidates(training, estimator.ties is not None) if kernel_left else []
+    tied = estimator.ties is not None
+    kernels = _that_go_on(kernel_candidates(training, tied), training) if kernel_left else []
     wanted = path or max(len(kernels), len(columns)) > 1 or (described and estimator._learns_in_pilot)
     if wanted and (scenes := _scenes(estimator, training, described)):
         if len(scenes) > 1:
@@ -231,7 +245,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
             if own.get("window") == STATISTICS:
                 own["kernel"] = kernel_of_windows(training.reader)[0]
         if kernel_left and not scenes[0].has_edges:
-            kernels = kernel_candidates(training, estimator.ties is not None, by_node=True)
+            kernels = _that_go_on(kernel_candidates(training, tied, by_node=True), training)
         with blas_threads(1):
             choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
         for name, with_columns in ((("neighbours", True), with_neighbours), (("window", STATISTICS), with_windows)):

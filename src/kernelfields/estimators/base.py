@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.data.chains import Packed
+from kernelfields.data.chains import Packed, drop_weightless
 from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.given_labels import given_labels
 from kernelfields.data.readers import read_labels
@@ -103,8 +103,12 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         *,
         steps: Sequence[FitStep] = (),
         groups: ArrayLike | None = None,
+        in_batches: bool = False,
     ) -> Self:
-        """Fit the field; the frame that every ``fit`` shares. ``steps`` are what happens around the solve."""
+        """Fit the field; the frame that every ``fit`` shares.
+
+        ``steps`` are what happens around the solve; further batches go on from a fit that is ``in_batches``.
+        """
         from kernelfields.estimators.auto_parameters import with_chosen_parameters
         from kernelfields.inference.family import warn_of_inference
         from kernelfields.models.fit import fit_field, warn_of_fit
@@ -114,10 +118,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         for step in steps:
             step.check(self)
         with self._progress() as progress:
-            training = self.fit_state(X, y, sample_weight, progress)
+            training = self.fit_state(X, y, sample_weight, progress, in_batches=in_batches)
             training.steps = [*steps, *training.steps]
             with blas_threads(self.blas_limit(training.data.n_positions)):
-                training.groups = self._checked_groups(groups, training.data)
+                training.groups = self._checked_groups(groups, training)
                 progress.choosing()
                 chosen = with_chosen_parameters(self, training)
                 progress.fitting()
@@ -126,6 +130,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                 training.cliques = chosen.clique_sets(training)
                 sample = training.place(training.data, training.cliques)
                 designs, start = chosen._designs(training, sample)
+                if in_batches:
+                    from kernelfields.models.continuation import check_continues
+
+                    check_continues([design.term for design in designs])
                 options = self._final_options(training, designs)
                 fitted = fit_field(designs, sample, options, start=start, steps=training.steps)
             self.set_fitted(training, fitted)
@@ -144,15 +152,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
         return checkpoint_steps(callbacks)
 
-    def _checked_groups(self, groups: ArrayLike | None, data: Data) -> np.ndarray | None:
-        """Return the group of each item as an array; ValueError unless there is one for each."""
+    def _checked_groups(self, groups: ArrayLike | None, training: FitState[Data, Reader]) -> np.ndarray | None:
+        """Return the group of each item of the fit as an array; ValueError unless there is one for each given."""
         if groups is None:
             return None
-        listed = np.asarray(groups)
-        if listed.shape != (len(data.weights),):
-            noun = self.place_headings[0]
-            raise ValueError(f"groups must hold one value for each {noun}: {len(data.weights)}, got {listed.shape}")
-        return listed
+        listed, noun = np.asarray(groups), self.place_headings[0]
+        if training.weighs is None:
+            raise ValueError(f"groups are for {noun}s of this process, and X is a Dask collection: leave them out")
+        if listed.shape != training.weighs.shape:
+            raise ValueError(f"groups must hold one value for each {noun}: {len(training.weighs)}, got {listed.shape}")
+        return listed[training.weighs]
 
     def fit_state(
         self,
@@ -161,8 +170,15 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         sample_weight: object,
         progress: FitProgress | NoProgress,
         part_of: tuple[Reader, np.ndarray] | None = None,
+        *,
+        in_batches: bool = False,
+        every_item: bool = False,
     ) -> FitState[Data, Reader]:
-        """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted."""
+        """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted.
+
+        Items of weight zero are none: they lend a basis no pivot and a weight no support. ``every_item`` keeps them,
+        for those who number the items.
+        """
         from kernelfields.estimators.auto_parameters import warn_of_uneven_columns
         from kernelfields.estimators.fit_state import FitState
 
@@ -172,7 +188,14 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
             if is_auto(self.kernel) and not self._continues and not self._names_cliques():
-                data = self._in_own_kind(reader, data)
+                # Categories have explicit features, and further batches do not go on from these.
+                data = reader.in_own_kind(data) if in_batches else self._in_own_kind(reader, data)
+        partial = self._partial_settings()
+        # Completed labels are numbered as those of the items that were given.
+        every_item = every_item or (partial is not None and partial.completion is not None)
+        weighs = None if data.lie_with is not None else (data.weights > 0) | every_item
+        if weighs is not None and not every_item:
+            data = drop_weightless(data)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
         scaling: Reader | None = None
@@ -184,7 +207,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                     scaling = scaling.scaling_alike(self.ties)
         else:
             warn_of_uneven_columns(self, data)
-        options, partial = self._fit_options(data, progress, random), self._partial_settings()
+        options = self._fit_options(data, progress, random)
         steps: list[FitStep] = []
         if partial is not None or (data.lie_with is None and not data.given.complete):
             from kernelfields.models.partial import PartialLabels
@@ -192,9 +215,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             partial = PartialLabels() if partial is None else partial
             steps = partial.steps(data, classes)
         settings = self._sample_settings()
-        training = FitState(
-            reader, data, classes, spec, engine, options, progress.announce, settings, steps=steps, scaling=scaling
-        )
+        training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, weighs)
+        training.scaling, training.in_batches, training.steps = scaling, in_batches, steps
         if self.scale is True:
             training.scale_columns(True)
         return training

@@ -21,7 +21,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.cliques import USUAL_RANK
-from kernelfields.data.constraints import ConstraintMasks
+from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.data.fingerprints import Fingerprint
 from kernelfields.data.readers import InputReader
 from kernelfields.data.ties import LabelSymmetry, read_ties
@@ -155,6 +155,8 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     ties: TiesLike | None = attribute(None)
     #: What makes inputs of what users pass.
     features: Any = attribute(None)
+    #: What is forbidden of labels.
+    constraints: object = attribute(None)
     #: Scores of neighbouring labels that do not depend on inputs, (L, L).
     transitions_: np.ndarray | None = attribute(None)
 
@@ -203,6 +205,10 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         """All labels there are, where ``partial_labels`` names them."""
         partial = self._partial_settings()
         return None if partial is None else partial.classes
+
+    def _masks(self, classes: np.ndarray) -> ConstraintMasks | None:
+        """Return the penalties of what the constraints forbid; None without constraints."""
+        return None if self.constraints is None else resolve_constraints(self.constraints, classes)
 
     def refuse_expectations(self, method: str, advice: str) -> None:
         """Raise if a fit has expectations, which a method does not support."""

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace, Subspace
+from kernelfields.basis.subspace import LATER_INPUT, ConstantSubspace, ExplicitSubspace, PivotSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.choice import check_engine
@@ -369,7 +369,7 @@ def rebuild_subspace(description: Document, functions: Functions) -> PivotSubspa
     factor = finite_array(description["factor"], "the factor of the pivots", (n_pivots, n_pivots))
     if not (np.diagonal(factor) > 0).all():
         raise ValueError("the factor of the pivots must have a positive diagonal")
-    indices = whole_array(description["indices"], "the numbers of the pivots", (n_pivots,))
+    indices = whole_array(description["indices"], "the numbers of the pivots", (n_pivots,), least=LATER_INPUT)
     return PivotSubspace(kernel, pivots, factor, indices)
 
 

@@ -165,7 +165,7 @@ class FieldSearchCV(WrappedField):
                 f"a search deals {noun}s out to folds in this process: collect them in a list first, X.compute()"
             )
         X, y = (list(values) if isinstance(values, Iterator) else values for values in (X, y))
-        training = estimator.fit_state(X, y, sample_weight, NoProgress())
+        training = estimator.fit_state(X, y, sample_weight, NoProgress(), every_item=True)
         y = estimator.training_labels(y)
         kernels = self._settle(estimator, training)
         items = Items(estimator, training, X, y, sample_weight)
