@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.label_dictionary import LabelDictionary
 from kernelfields.data.partial_labels import SoftRows, share_right
 from kernelfields.data.reading import random_generator
@@ -233,7 +232,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         self._certificates = None if self._certificates is None else (span, rkhs)
         self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
         if self._fitted_items is not None:
-            self._fitted_items = self._fitted_items.joined(fingerprint(data))
+            self._fitted_items = self._fitted_items.with_items(data)
         self._set_views()
         warn_of_solution(solution, self.relative_tolerance, stacklevel=4)
 
