@@ -4,7 +4,6 @@ import ast
 import inspect
 from pathlib import Path
 
-import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
@@ -40,6 +39,7 @@ from kernelfields.models.wrapped_field import (
     opened,
 )
 from kernelfields.uncertainty import CalibratedField, calibrate
+from tests.uncertainty.two_labels import HELD, LABELS, LINEAR, NEW, X, Y, frame_of, same
 
 KINDS = (ChainCRF, RingCRF, SegmentCRF, GraphCRF, MultiLabelCRF, KernelClassifier, SequenceClassifier)
 WRAPPERS = (FrameCRF, CalibratedField, ConformalField, AnnotatedCRF, FieldSearchCV, ChainCRFCV, CRF)
@@ -53,18 +53,6 @@ HOOKS = {
 }
 #: What every estimator of the package defines for itself.
 OWN = {"fit", "save", "load", "placed", "kind", "from_document", "to_document", "behind"}
-LINEAR = {"kernel": "linear", "prior_variance": 1.0, "scale": False, "random_state": 0}
-
-
-def draw(count, seed, length=4):
-    random = np.random.default_rng(seed)
-    X = [random.normal(size=(length, 2)) for _ in range(count)]
-    return X, [np.where(x[:, 0] + random.normal(size=length) > 0, "a", "b").tolist() for x in X]
-
-
-X, Y = draw(30, 0)
-HELD, LABELS = draw(30, 1)
-NEW = HELD[:5]
 
 
 @pytest.fixture(scope="module")
@@ -86,21 +74,6 @@ def around(chain):
         "annotated": annotated,
         "search": search_of(ChainCRF(**LINEAR)).fit(X, Y),
     }
-
-
-def frame_of(X, y=None):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(np.concatenate(X), columns=["f0", "f1"])
-    frame.insert(0, "sequence", np.repeat(np.arange(len(X)), [len(x) for x in X]))
-    return frame if y is None else frame.assign(label=np.concatenate(y))
-
-
-def same(one, other):
-    if isinstance(one, list | tuple) and not hasattr(one, "_fields"):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, np.ndarray):
-        return np.array_equal(one, other)
-    return one == other
 
 
 # ---- what is declared

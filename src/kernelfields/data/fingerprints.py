@@ -104,7 +104,9 @@ def _row_marks(inputs: Any, rows: np.ndarray, bits: int) -> np.ndarray:
     if not scipy.sparse.issparse(inputs):
         width = inputs.shape[1]
         columns = np.arange(min(width, COLUMNS)) * width // COLUMNS if width > COLUMNS else np.arange(width)
-        return (_mixed(_first_bits(inputs[np.ix_(rows, columns)], bits)) * _factors(columns)).sum(axis=1, dtype=np.uint64)
+        return (_mixed(_first_bits(inputs[np.ix_(rows, columns)], bits)) * _factors(columns)).sum(
+            axis=1, dtype=np.uint64
+        )
     chosen = scipy.sparse.csr_array(inputs[rows])
     chosen.sum_duplicates()
     products = _mixed(_first_bits(chosen.data, bits)) * _factors(chosen.indices)
