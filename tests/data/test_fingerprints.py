@@ -144,7 +144,5 @@ def test_files_keep_them(tmp_path):
 def test_what_is_no_fingerprint_is_refused(change):
     described = {"marks": np.array([1, 2], dtype=np.uint64), "n_items": 2, "twins": 0.0}
     assert Fingerprint.rebuild(described).n_items == 2
-    with pytest.raises(
-        ValueError, match="the marks of (the items that it was fitted to are none|items count bits from 1 to 52)"
-    ):
+    with pytest.raises(ValueError, match=r"the marks of (the items that it was fitted to are none|items count bits)"):
         Fingerprint.rebuild(described | change)

@@ -125,7 +125,7 @@ def test_collections_are_labelled(fitted):
 @pytest.mark.parametrize("repeats", [False, True])
 @pytest.mark.parametrize("decode", ["auto", "viterbi", "posterior"])
 def test_entities_are_those_of_the_labels_that_are_predicted(decode, repeats):
-    """A position is inside an entity of a type exactly if that is its predicted label; chances are those of segments."""
+    """A position is inside an entity of a type exactly if that is its predicted label."""
     random = np.random.default_rng(3)
     X = [random.normal(size=(6, 1)) for _ in range(60)]
     y = [np.where(x[:, 0] + 0.8 * random.normal(size=6) > 0, "X", "O").tolist() for x in X]

@@ -13,9 +13,7 @@ RANDOM = np.random.default_rng(0)
 X = [RANDOM.normal(size=(4, 2)) for _ in range(24)]
 Y = [(x[:, 0] + 0.3 * RANDOM.normal(size=4) > 0).astype(int) for x in X]
 LINEAR = {"kernel": "linear", "prior_variance": 1.0, "scale": False, "random_state": 0}
-WORDS = (
-    r"predictions are a list with the labels of each item, and metrics of scikit-learn count single labels: use score"
-)
+WORDS = r"predictions are a list with the labels of each item, and metrics of scikit-learn count single labels"
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "jaccard_micro"])
