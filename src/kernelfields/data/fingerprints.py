@@ -5,8 +5,9 @@ Each item has a mark, a hash of 64 bits of its length and of up to four of its r
     h(x) = sum_j mix(bits of x_j) c_j        mark = mix(length) + sum_r mix(h(x_r) + r c)        (modulo 2^64)
 
 with mix(0) = 0, so that zeros that sparse rows store do not count. Of the fraction of a number the first 12 bits count,
-rounded: inputs that were cast, as to float32, are the same items. The smallest ``MOST`` marks are kept: an item whose mark lies below the largest of these was in the fit exactly if its mark is among them. Where items are
-often equal, equal marks mean little, so the share of training items with a twin is kept as well:
+rounded: inputs that were cast, as to float32, are the same items. The smallest ``MOST`` marks are kept: an item whose
+mark lies below the largest of these was in the fit exactly if its mark is among them. Where items are often equal,
+equal marks mean little, so the share of training items with a twin is kept as well:
 
     share = (share of items whose mark is kept - twins) / (1 - twins)
 
