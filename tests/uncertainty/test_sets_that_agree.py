@@ -8,6 +8,7 @@ from kernelfields.kernels import RBF
 from tests.uncertainty.two_labels import HELD, LABELS, LINEAR, NEW, X, Y, draw, frame_of
 
 TARGETS = ("positions", "labellings", "entities")
+GROUPED = [*[(target, None) for target in TARGETS], ("positions", "label"), ("entities", "label")]
 
 
 def coarse(count, seed):
@@ -17,9 +18,7 @@ def coarse(count, seed):
     return X, [np.where(x[:, 0] + random.normal(size=len(x)) > 0, "a", "b").tolist() for x in X]
 
 
-@pytest.mark.parametrize(
-    ("target", "groups"), [*[(target, None) for target in TARGETS], ("positions", "label"), ("entities", "label")]
-)
+@pytest.mark.parametrize(("target", "groups"), GROUPED)
 def test_sets_one_by_one_are_those_of_a_batch(target, groups):
     field = ChainCRF(RBF(0.5), rank=8, prior_variance=1.0, scale=False, random_state=0).fit(*coarse(40, 0))
     held, (new, _) = coarse(60, 1), coarse(40, 2)
@@ -40,8 +39,7 @@ def test_sets_one_by_one_are_those_of_a_batch(target, groups):
             assert one.everything == other.everything
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("groups", [None, "label"])
+@pytest.mark.parametrize(("target", "groups"), GROUPED)
 def test_a_score_at_the_threshold_is_in_the_set_whatever_its_last_digit(target, groups):
     """Kernels of one row and of many differ in the last digit, and a score of the calibration is the threshold."""
     field = ChainCRF(**LINEAR).fit(X, Y)
@@ -91,6 +89,8 @@ def test_a_batch_reaches_tables_and_begins_a_fit():
     sets.partial_fit(frame_of(more, labels))
     assert frame.predict_marginals(frame_of(NEW)).equals(before)
     assert not sets.predict_marginals(frame_of(NEW)).equals(before)
+    passed = ConformalField(frame).partial_fit(frame_of(more, labels))
+    assert passed.predict_marginals(frame_of(NEW)).equals(sets.predict_marginals(frame_of(NEW)))
     fresh = ConformalField(ChainCRF(RBF(0.5), rank=8, prior_variance=1.0, scale=False, random_state=0))
     assert fresh.partial_fit(X, Y).conformalize(HELD, LABELS).predict_set(NEW)
 

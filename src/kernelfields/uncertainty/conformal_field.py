@@ -226,8 +226,8 @@ class ConformalField(WrappedField, StoredEstimator):
         ``estimator`` stays as it is. Sets hold everything, with a warning, until :meth:`conformalize` is called again.
         """
         self._check()
-        fitted = self.__sklearn_is_fitted__()
-        own = with_copies_inside(self.estimator_) if fitted else clone(self.estimator)
+        present = self._fitted_estimator()
+        own = clone(self.estimator) if present is None else with_copies_inside(present)
         self.estimator_ = own.partial_fit(X, y, **settings)
         if "thresholds_" in vars(self):
             self.thresholds_, self.n_items_ = {}, {}
@@ -240,16 +240,24 @@ class ConformalField(WrappedField, StoredEstimator):
         them. Of a table y may be None, which means its column of labels. Labels that the fit never saw count as missed.
         """
         self._check()
-        if not hasattr(self, "estimator_"):
-            try:
-                check_is_fitted(self.estimator)
-            except NotFittedError:
-                raise NotFittedError(
-                    "the estimator is not fitted: call fit(X_train, y_train) before conformalize, or pass a fitted one"
-                ) from None
-            self.estimator_ = self.estimator
+        present = self._fitted_estimator()
+        if present is None:
+            raise NotFittedError(
+                "the estimator is not fitted: call fit(X_train, y_train) before conformalize, or pass a fitted one"
+            )
+        self.estimator_ = present
         refuse_items_of_fit(self.estimator_, X, _OF_THE_FIT)
         return self._calibrate(*find_events(self.estimator_, X, y, self.target, self.scheme))
+
+    def _fitted_estimator(self) -> Any:
+        """Return the fitted estimator, which is the one that was passed if that is; None where there is none."""
+        if self.__sklearn_is_fitted__():
+            return self.estimator_
+        try:
+            check_is_fitted(self.estimator)
+        except NotFittedError:
+            return None
+        return self.estimator
 
     def _check(self) -> None:
         check_declared(self)
