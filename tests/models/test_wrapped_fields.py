@@ -49,7 +49,8 @@ HOOKS = {
     *("answers", "approximate_method", "arranged", "arranged_draws", "blas_limit", "check_parameters", "clique_sets"),
     *("decoded", "decodes_labellings", "fit_state", "for_pilot", "item_labels", "known_log_weights", "label_names"),
     *("labelled_spans", "labelling_of", "place_of", "predicted_spans", "read_data", "relative_tolerance", "set_fitted"),
-    *("share_of_fit", "span_rules", "term_variances", "training_labels"),
+    *("share_of_fit", "span_rules", "term_variances", "training_labels", "fit_in_steps", "refuse_expectations"),
+    *("expects_shares", "read_beside_fit"),
 }
 #: What every estimator of the package defines for itself.
 OWN = {"fit", "save", "load", "placed", "kind", "from_document", "to_document", "behind"}
@@ -89,7 +90,8 @@ def test_every_public_name_of_a_field_is_in_one_of_the_lists():
     declared = {*QUESTIONS, *FITTED, "estimator_"}
     # Parameters of some fields are attributes of others.
     parameters = {name for kind in KINDS for name in kind._get_param_names()}
-    assert not {name for kind in KINDS for name in public(kind)} - declared - HOOKS - OWN - parameters
+    undecided = {name for kind in KINDS for name in public(kind)} - declared - HOOKS - OWN - parameters
+    assert not undecided, f"put {undecided} into a list of models/wrapped_field.py, or into HOOKS above"
     fitted = {name for name in declared if name.endswith("_")}
     assert len(set(QUESTIONS)) == len(QUESTIONS)
     assert not fitted & set(QUESTIONS)
