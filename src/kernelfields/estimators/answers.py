@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import drop_weightless
-from kernelfields.data.ragged import Ragged
+from kernelfields.data.ragged import LabelLists, Ragged
 from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import (
     holds_words,
@@ -112,9 +112,10 @@ class AnsweringField(KeptField[Data, Reader]):
         """
         self.decodes_labellings(decode)
         labels = self.label_names()
-        return self.arranged(
+        found = self.arranged(
             (answers.asked, labels[self.decoded(answers, decode)]) for answers in self.answers(X, known=known)
         )
+        return LabelLists(found) if isinstance(found, Ragged) else found
 
     def decodes_labellings(self, decode: str | None) -> bool:
         """Whether ``decode``, None for that of the estimator, means the best labelling as a whole."""

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import drop_weightless
-from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.label_dictionary import LabelDictionary, readable_again
 from kernelfields.data.partial_labels import SoftRows, share_right
 from kernelfields.data.reading import random_generator
@@ -236,7 +235,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         self._certificates = (span, rkhs) if datafit.family.exact else None
         self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
         if self._fitted_items is not None:
-            self._fitted_items = self._fitted_items.joined(fingerprint(data))
+            self._fitted_items = self._fitted_items.with_items(data)
         self._set_views()
         warn_of_solution(solution, self.relative_tolerance, stacklevel=4)
         warn_of_inference(datafit.warnings, stacklevel=5)

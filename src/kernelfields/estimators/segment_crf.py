@@ -206,7 +206,11 @@ class SegmentCRF(SequenceField):
         return _entities(begins, ends, labels[begins], rules)
 
     def predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
+        if self.decodes_labellings(None):
+            labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
+        else:  # labels one by one, which are cut as labels without segments are in a fit
+            labels, spec = self.decoded(answers), self.field_.spec
+            mask = begins_of(labels, answers.family.offsets, spec.max_duration if spec.repeats else None)
         begins, ends = bounds_of(mask)
         return _entities(begins, ends, labels[begins], rules)
 
