@@ -196,6 +196,13 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         check_labels(data, self.field_.spec, self.classes_)
         return data
 
+    def _learn_again(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
+    ) -> tuple[InputReader, Chains, np.ndarray]:
+        X, y, model = readable_again(X), readable_again(self.training_labels(y, warn=True)), self._as_it_goes_on()
+        model._reader = self._reader.with_rule(self.allowed, X, self._position_labels(y), self.classes_)
+        return model._reader, model._read_fitted(X, y, sample_weight), self.classes_
+
     def _set_views(self) -> None:
         super()._set_views()
         spec, terms = self.field_.spec, self.field_.terms
@@ -284,8 +291,9 @@ class ChainCRF(SequenceField):
     callbacks : callables that see each Iteration; returning True stops the fit. A ``Checkpoint`` among them
         writes the model to a file from time to time.
     warm_start : bool, default False
-        Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
-        solver settings may change from fit to fit, the clique sets may not.
+        Start the next fit from the present coefficients, in the present basis. Sequences, prior variances, l1,
+        constraints, allowed, decode and solver settings may change from fit to fit; another parameter that has
+        changed is an error that names it. Thresholds of decode="f1" stay those of the fit that learnt them.
     partial_labels : PartialLabels or None
         How to fit where labels in y are partly known: None for unknown, a set of possible ones, a dict of weights.
     allowed : LabelDictionary or None
@@ -362,26 +370,16 @@ class ChainCRF(SequenceField):
         chosen = self.allowed is None and not self._learns_cliques
         return chosen and not any(clique.needs_threads for clique in self._described_cliques())
 
-    def _learn_again(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
-    ) -> tuple[InputReader, Chains, np.ndarray]:
-        return self._learn(X, y, sample_weight)
-
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
     ) -> tuple[InputReader, Chains, np.ndarray]:
         from kernelfields.models.build import name_cliques
 
         y = self.training_labels(y, warn=part_of is None)
-        if self._continues:
-            X, y, classes = readable_again(X), readable_again(y), self.classes_
-            reader = self._reader.with_rule(self.allowed, X, y, classes)
-            chains = reader.read(X, y, sample_weight, classes).for_fit()
-        else:
-            reader = self._reader_for(X)
-            seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
-            known = self._declared_classes if part_of is None else part_of[1]
-            chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
+        reader = self._reader_for(X)
+        seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
+        known = self._declared_classes if part_of is None else part_of[1]
+        chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
         spec = self._family_spec(classes, chains)
         if spec.base_measure(chains).forbids:
             from kernelfields.inference.checks import check_labels
@@ -516,6 +514,11 @@ class ChainCRF(SequenceField):
 
     def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
         if decode is None and self.decode == BY_THRESHOLDS:
+            if not self._has_learnt_to_decide:
+                raise ValueError(
+                    "decode='f1' takes thresholds that a fit with decode='f1' learns, and this field was fitted with "
+                    "another one: fit again, with warm_start=True from here, or set decode='posterior'"
+                )
             return above_thresholds(answers.marginals, self._thresholds())
         return super().decoded(answers, decode)
 
