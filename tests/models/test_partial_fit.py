@@ -151,7 +151,7 @@ def test_errors_keep_what_was_there(first):
 
 def test_parameters_that_are_no_longer_there_do_not_stop_the_next_batch(first):
     older = copied(first)
-    older.continuation_.settings["edge_kernel"] = "None"
+    older._fitted_with = {**older._fitted_with, "edge_kernel": "None"}
     after, expected = older.partial_fit(X[20:], y[20:]), copied(first).partial_fit(X[20:], y[20:])
     assert np.array_equal(after.coef_["node"], expected.coef_["node"])
 

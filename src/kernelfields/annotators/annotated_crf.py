@@ -182,6 +182,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         finally:
             for name, value in given.items():
                 setattr(field, name, value)
+        # Whoever goes on from the field has the parameters that are there now.
+        field.note_parameters()
         counts = np.sum(annotations.codes != UNSAID, axis=0)
         shares = weights @ rounds.marginals / weights.sum()
         self._set_fitted(field, annotations.annotators, confusions.matrices, counts, shares)

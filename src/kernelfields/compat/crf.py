@@ -225,6 +225,7 @@ class CRF(WrappedField):
     def save(self, path: str | os.PathLike) -> None:
         """Write the trained model to one file of data (safetensors), atomically."""
         field, parameters = self.fitted_inside(), self.get_params(deep=False)
+        del parameters["n_jobs"]  # files of the same fit are the same
         if not is_whole(parameters["random_state"]):
             parameters["random_state"] = None
         document = {

@@ -396,6 +396,10 @@ class InputReader:
         assert self.encoder is not None
         return replace(self, n_features=int(np.count_nonzero(kept)), encoder=self.encoder.keep(kept))
 
+    def with_names(self, names: Sequence[str]) -> Self:
+        """Return a copy that reads features of these names, the columns in their order."""
+        return replace(self, n_features=len(names), encoder=FeatureDictEncoder.from_spec(names))
+
     def width(self, clique: CliqueSet) -> int | None:
         """Return how many columns the cliques of a set see; None for factors without features."""
         return clique.width(self.n_columns)

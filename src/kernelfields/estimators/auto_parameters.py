@@ -81,6 +81,8 @@ from kernelfields.objective.term import Term
 #: A FieldEstimator, whose module imports this one, and the reader of its data.
 Estimator: TypeAlias = Any
 Reader: TypeAlias = Any
+#: What a pilot fit may learn about decisions, beside parameters.
+LEARNT_DECISIONS = ("thresholds", "threshold")
 # Statistics of windows are tried in sequences of so many positions.
 _LONG = 20
 # A forest of so few trees is nearly as good, at a fraction of the cost.
@@ -223,6 +225,8 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         chosen._set_chosen({name: clique.get_params(deep=False)[name] for name in left})
         training.choices = estimator.choices_
         training.categories = estimator.choices_.chosen.get("categories")
+        if not estimator._has_learnt_to_decide:
+            training.choices = _with_learnt_decisions(chosen, training)
         return chosen
     chosen_later = any(step.chooses_parameters for step in training.steps)
     described = not estimator._names_cliques() and not chosen_later
@@ -263,6 +267,18 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     training.repeated = _find_repeated_labels(training)
     training.scale_columns(bool(choices.chosen.get("scale")))
     return chosen
+
+
+def _with_learnt_decisions(chosen: Estimator, training: FitState) -> Choices:
+    """Return the choices of a fit that goes on, with what a pilot fit of its field learns about decisions."""
+    before, piloted = training.choices, copy.copy(chosen)
+    piloted.warm_start = False
+    learnt: dict[str, Any] = {}
+    if scenes := _scenes(piloted, training, described=False):
+        with blas_threads(1):
+            learnt = _choose_by_pilot_fits(piloted, training, scenes, [{}], [], False, [], False).chosen
+    kept = {name: value for name, value in before.chosen.items() if name not in LEARNT_DECISIONS}
+    return Choices(kept | learnt, before.trials)
 
 
 def _parts(training: FitState) -> dict[str, tuple[int, int]]:

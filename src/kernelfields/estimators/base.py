@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -24,6 +25,7 @@ from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.answers import AnsweringField
+from kernelfields.estimators.going_on import changes_of_cliques, decides_as_fitted, described_parameters, refuse_changes
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
@@ -65,7 +67,13 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         self, X: object, y: object, sample_weight: object, part_of: tuple[Reader, np.ndarray] | None = None
     ) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does for a fit that goes on: data as the present reader reads them."""
-        return self._reader, self._read_fitted(X, y, sample_weight), self.classes_
+        return self._reader, self._as_it_goes_on()._read_fitted(X, y, sample_weight), self.classes_
+
+    def _as_it_goes_on(self) -> Self:
+        """Return a copy that reads data of a fit that goes on: labels are to be what the present parameters allow."""
+        model = copy.copy(self)
+        model.field_ = replace(self.field_, spec=self._family_spec(self.classes_, None))  # type: ignore[arg-type]
+        return model
 
     def _family_spec(self, classes: np.ndarray, data: Data) -> FamilySpec:
         """Return what decides the family of labellings: which labels meet, and what they may be."""
@@ -85,7 +93,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             columns = training.reader.tied_columns
             training.cliques = tied_cliques(training.cliques, self.ties, training.classes, columns)
         if self._continues:
-            designs = continued_designs(training.cliques, self.field_.terms, sample)
+            designs = continued_designs(training.cliques, self.field_.terms, sample, changes_of_cliques(self))
             return designs, [term.known for term in self.field_.terms]
         designs = build_designs(training.cliques, sample, training.options.random, training.announce)
         return designs, training.start_for(designs)
@@ -114,6 +122,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         from kernelfields.models.fit import fit_field, warn_of_fit
 
         self.check_parameters()
+        if self._continues:
+            self._check_goes_on()
         steps = [*self._steps_of_callbacks(), *steps]
         for step in steps:
             step.check(self)
@@ -299,9 +309,24 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return False
 
     @property
+    def _has_learnt_to_decide(self) -> bool:
+        """Whether the last fit has learnt what the present way to decide labels needs."""
+        return not self._learns_in_pilot or decides_as_fitted(self)
+
+    @property
     def _continues(self) -> bool:
         """Whether a fit goes on from the present coefficients."""
         return False
+
+    def _check_goes_on(self) -> None:
+        """Raise unless a fit may go on from the present coefficients with the present parameters."""
+        refuse_changes(self, batch=False)
+        declared = self._declared_classes
+        if declared is not None and (other := set(np.asarray(declared).tolist()) ^ set(self.label_names().tolist())):
+            raise ValueError(
+                f"warm_start=True keeps the labels of the fit, and those of partial_labels differ by "
+                f"{min(other, key=str)!r}: set warm_start=False to start afresh"
+            )
 
     @property
     def _first_variance(self) -> float:
@@ -369,6 +394,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Return labelled data beside those of a fit that is not over yet."""
         return self._reading(training.reader, training.classes, training.spec).read_data(X, y)
 
+    def note_parameters(self) -> None:
+        """Note the present parameters as those of the fit, which one that goes on is compared with."""
+        self._fitted_with = described_parameters(self)
+
     def set_fitted(self, training: FitState[Data, Reader], fitted: FittedField) -> Self:
         """Take what a fit has found for the fitted attributes."""
         from kernelfields.models.field import Field
@@ -380,4 +409,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         self._repeated = training.repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
         self.laplace_ = self.continuation_ = None
+        self._lacks_features = False
+        self.note_parameters()
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)

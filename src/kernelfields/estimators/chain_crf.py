@@ -312,8 +312,9 @@ class ChainCRF(SequenceField):
     callbacks : callables that see each Iteration; returning True stops the fit. A ``Checkpoint`` among them
         writes the model to a file from time to time.
     warm_start : bool, default False
-        Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
-        solver settings may change from fit to fit, the clique sets may not.
+        Start the next fit from the present coefficients, in the present basis. Sequences, prior variances, l1,
+        constraints, allowed, decode and solver settings may change from fit to fit; another parameter that has
+        changed is an error that names it. Thresholds of decode="f1" stay those of the fit that learnt them.
     partial_labels : PartialLabels or None
         How to fit where labels in y are partly known: None for unknown, a set of possible ones, a dict of weights.
     allowed : LabelDictionary or None
@@ -515,6 +516,11 @@ class ChainCRF(SequenceField):
 
     def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
         if decode is None and self.decode == BY_THRESHOLDS:
+            if not self._has_learnt_to_decide:
+                raise ValueError(
+                    "decode='f1' takes thresholds that a fit with decode='f1' learns, and this field was fitted with "
+                    "another one: fit again, with warm_start=True from here, or set decode='posterior'"
+                )
             return above_thresholds(answers.marginals, self._thresholds())
         return super().decoded(answers, decode)
 

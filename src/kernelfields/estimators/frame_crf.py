@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.frames import NUMBER, TEXT, FrameReader, FrameSequences, in_library
@@ -96,13 +97,19 @@ class FrameCRF(WrappedField, StoredEstimator):
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
-        if getattr(estimator, "warm_start", False) and self.__sklearn_is_fitted__():
-            estimator = self.estimator_.set_params(**estimator.get_params(deep=False))
+        after = None
+        if self.__sklearn_is_fitted__() and _goes_on(estimator):
+            if type(self.estimator_) is not type(estimator) or isinstance(estimator, Pipeline):
+                raise ValueError(
+                    f"warm_start=True goes on from a fitted {type(self.estimator_).__name__}, and a FrameCRF can with "
+                    f"a field of the same class, got {estimator!r:.100}: set warm_start=False to start afresh"
+                )
+            estimator, after = self.estimator_.set_params(**estimator.get_params(deep=False)), self._reader
         if isinstance(y, SoftTargets):
             # One table of targets for each sequence, in the order of their first rows.
-            sequences = replace(reader.learn(X, [""] * len(X)), y=y)  # type: ignore[arg-type]  # a table has a length
+            sequences = replace(reader.learn(X, [""] * len(X), after=after), y=y)  # type: ignore[arg-type]
         else:
-            sequences = reader.learn(X, y, partly=_fits_gaps(estimator))
+            sequences = reader.learn(X, y, partly=_fits_gaps(estimator), after=after)
         if settings.get("X_dev") is not None:
             beside = reader.read(settings["X_dev"], settings.get("y_dev"), labelled=True, partly=_fits_gaps(estimator))
             settings |= {"X_dev": beside.X, "y_dev": beside.y}
@@ -254,6 +261,12 @@ class FrameCRF(WrappedField, StoredEstimator):
         """Return the field, with X and y as it takes them: what evaluations ask."""
         sequences = self.sequences(X, y, labelled=labelled)
         return self.fitted_inside(), sequences.X, sequences.y
+
+
+def _goes_on(estimator: BaseEstimator) -> bool:
+    """Whether an estimator, or the last step of a pipeline, is to go on from its last fit."""
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    return bool(last.get_params(deep=False).get("warm_start", False))
 
 
 def _fits_gaps(estimator: BaseEstimator) -> bool:

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import drop_weightless
-from kernelfields.data.label_dictionary import LabelDictionary, readable_again
+from kernelfields.data.label_dictionary import readable_again
 from kernelfields.data.partial_labels import SoftRows, share_right
 from kernelfields.data.reading import random_generator
 from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.going_on import refuse_changes
 from kernelfields.estimators.kept_field import EngineLike
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.workers import runs_on_workers
@@ -30,12 +31,6 @@ if TYPE_CHECKING:
     from kernelfields.engines.engine import PackedData
     from kernelfields.models.partial import PartialLabels
     from kernelfields.models.placed import FitStep
-
-# Parameters that may be others in the next batch of partial_fit: they do not describe the field.
-_MAY_CHANGE = (
-    *("solver", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose", "callbacks"),
-    *("class_weight", "warm_start", "partial_labels", "decode", "decision", "inference"),
-)
 
 
 def _check_solver(solver: object, name: str) -> None:
@@ -148,11 +143,6 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
         return all_classes(self.classes_, self._position_labels(self.training_labels(y)), classes)
 
-    def _described(self) -> dict[str, str]:
-        """Return what must not change from batch to batch."""
-        own = self.get_params(deep=False)
-        return {name: _described_value(value) for name, value in own.items() if name not in _MAY_CHANGE}
-
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
         from kernelfields.models.continuation import Continuation
 
@@ -168,7 +158,6 @@ class LabelledField(FieldEstimator[Data, Reader]):
         data = drop_weightless(self._read_fitted(X, y, sample_weight))
         _refuse_unknown(data)
         self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
-        self.continuation_.settings = self._described()
 
     def _check_continues(self) -> None:
         if self.continuation_ is None:
@@ -176,13 +165,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
                 "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
                 "clone(estimator), instead of fit"
             )
-        present = self._described()
-        for name, before in self.continuation_.settings.items():
-            if present.get(name, before) != before:
-                raise ValueError(
-                    f"{name} was {before:.200} in the first batch and is {present[name]:.200}: set it back, or fit "
-                    "afresh"
-                )
+        refuse_changes(self, batch=True)
 
     def _admit(self, classes: np.ndarray) -> None:
         """Let the field have these classes, the old ones among them: all that depends on labels follows here."""
@@ -239,13 +222,6 @@ class LabelledField(FieldEstimator[Data, Reader]):
         self._set_views()
         warn_of_solution(solution, self.relative_tolerance, stacklevel=4)
         warn_of_inference(datafit.warnings, stacklevel=5)
-
-
-def _described_value(value: Any) -> str:
-    if not isinstance(value, LabelDictionary):
-        return repr(value)
-    # scikit-learn shortens the representation of a dictionary of many words.
-    return f"{type(value).__name__}({value.get_params(deep=False)})"
 
 
 def _refuse_unknown(data: PackedData) -> None:

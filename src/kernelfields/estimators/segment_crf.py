@@ -177,10 +177,10 @@ class SegmentCRF(SequenceField):
         # What is known are labels of positions, however these are cut.
         super()._check_known(data, labels, as_log_weights(labels, partial, len(self.classes_)))
 
-    def _family_spec(self, classes: np.ndarray, data: Chains) -> FamilySpec:
-        if self._continues:
-            return self.field_.spec
+    def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
         longest = self.max_duration
+        if longest is None and self._continues:
+            longest = self.max_duration_
         if longest is None:
             if not isinstance(data, SegmentedChains):
                 raise ValueError("max_duration is read off segments of this process: give it for Dask collections")

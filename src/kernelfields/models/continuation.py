@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -61,8 +61,6 @@ class Continuation:
     """The precision of the posterior so far: (r, r) for terms with pivots, (q,) or (q, q) for constant ones."""
 
     precisions: list[np.ndarray]
-    #: What the parameters of the estimator were in the first batch.
-    settings: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, terms: Sequence[Term]) -> Continuation:
@@ -71,7 +69,7 @@ class Continuation:
 
     def describe(self) -> Document:
         """Return arrays for a model file."""
-        return {"precisions": list(self.precisions), "settings": self.settings}
+        return {"precisions": list(self.precisions)}
 
     @classmethod
     def rebuild(cls, described: Document, terms: Sequence[Term]) -> Continuation:
@@ -86,7 +84,7 @@ class Continuation:
         shapes = [first.shape for first in firsts]
         if [each.shape for each in precisions] != shapes or not all(np.isfinite(each).all() for each in precisions):
             raise ValueError("the precisions of partial_fit do not fit the terms")
-        return cls(precisions, {str(name): str(value) for name, value in described["settings"].items()})
+        return cls(precisions)
 
     def grown(self, terms: Sequence[Term]) -> Continuation:
         """Return precisions with room for pivots that were added; theirs is that of the prior."""
