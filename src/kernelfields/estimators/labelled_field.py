@@ -15,6 +15,7 @@ from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.label_dictionary import LabelDictionary
 from kernelfields.data.partial_labels import SoftRows, share_right
 from kernelfields.data.reading import random_generator
+from kernelfields.data.whole_numbers import places_in
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.kept_field import EngineLike
 from kernelfields.estimators.questions import Data, Reader
@@ -173,7 +174,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
         if len(classes) == len(self.classes_):
             return
-        places, terms = np.searchsorted(classes, self.classes_), self.field_.terms
+        places, terms = places_in(classes, self.classes_), self.field_.terms
         grown = with_labels(terms, places, len(classes))
         assert self.continuation_ is not None, "a batch was fitted before"
         self.continuation_ = self.continuation_.with_labels(grown, places, len(classes))

@@ -38,6 +38,7 @@ from numpy.typing import ArrayLike
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.reading import Matrix, is_partial
+from kernelfields.data.whole_numbers import joined_labels, labels_as_array
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.models.field import Field
 from kernelfields.models.model_file import Document
@@ -267,9 +268,9 @@ def all_classes(known: np.ndarray, y: Any, classes: ArrayLike | None) -> np.ndar
     items = [y.classes] if isinstance(y, SoftTargets) else list(y)
     if any(map(is_partial, items)):
         raise ValueError("partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones")
-    parts = [np.asarray(list(labels)) for labels in items if len(labels)]
+    parts = [labels_as_array(list(labels)) for labels in items if len(labels)]
     if classes is not None:
-        parts.append(np.asarray(classes))
+        parts.append(labels_as_array(classes))
     if any((part.dtype.kind in "US") != (known.dtype.kind in "US") for part in parts):
         raise ValueError(f"labels of another type than those of the first batch, {known[0]!r}: pass the same type")
-    return np.unique(np.concatenate([known, *parts]))
+    return np.unique(joined_labels([known, *parts]))

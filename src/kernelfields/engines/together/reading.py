@@ -27,6 +27,7 @@ from sklearn.utils import get_tags
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.readers import GraphReader, InputReader, TableReader
 from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_weight
+from kernelfields.data.whole_numbers import joined_labels
 from kernelfields.engines.choice import Partitions
 from kernelfields.engines.engine import PackedData
 from kernelfields.engines.together.placing import DataInParts
@@ -257,7 +258,7 @@ def _joined_classes(found: list[Summary]) -> tuple[np.ndarray, np.ndarray]:
     counted = [(summary.classes, summary.totals) for summary in found]
     if any(totals is None for _, totals in counted):
         return counted[0][0], np.empty(0)
-    classes, places = np.unique(np.concatenate([classes for classes, _ in counted]), return_inverse=True)
+    classes, places = np.unique(joined_labels([classes for classes, _ in counted]), return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y holds one class only, {classes[0].item()!r}: fitting needs at least two labels")
     return classes, np.bincount(places, weights=np.concatenate([totals for _, totals in counted if totals is not None]))
