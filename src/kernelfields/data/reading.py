@@ -629,8 +629,8 @@ def check_whole(flat: np.ndarray, where: Callable[[int], str], nouns: ItemNames)
         return
     if (large := np.flatnonzero(np.isfinite(flat) & (np.abs(flat) > MOST_EXACT))).size:
         raise ValueError(
-            f"label {flat[large[0]]:.0f} at {where(int(large[0]))} is a float beyond 2**53, where floats do not tell whole "
-            "numbers apart: pass whole numbers, or strings"
+            f"label {flat[large[0]]:.0f} at {where(int(large[0]))} is a float beyond 2**53, where floats do not tell "
+            "whole numbers apart: pass whole numbers, or strings"
         )
     if (bad := np.flatnonzero(~np.isfinite(flat) | (flat != np.floor(flat)))).size:
         place = f"label {flat[bad[0]]} at {where(int(bad[0]))}"
