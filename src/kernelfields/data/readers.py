@@ -129,6 +129,8 @@ class InputReader:
     features: Transformer | None = None
     #: How many columns, the last ones, are categories that are there or not, beside columns of numbers.
     categories: int = 0
+    #: Whether numbers and categories with names come apart when they are learnt, or which names are numbers.
+    apart: bool | Sequence[str] = False
 
     #: What items are packed as, and what messages call them.
     packs: ClassVar[type[Any]] = Chains
@@ -220,7 +222,8 @@ class InputReader:
         if self.features is not None:
             y = readable_again(y)
             X = self.features.fit_transform(readable_again(X), y)
-        items = self.joined(self.learn_items(X, keep_zeros=keep_zeros))
+        items: Any = self.learn_items(X, keep_zeros=keep_zeros)
+        items = self.joined(self.with_categories(items) if self.apart else items)
         data, known = self._labelled(items, y, sample_weight, classes)
         if allowed is None:
             return data, known
@@ -321,16 +324,23 @@ class InputReader:
         For few columns some of which hold other numbers than 0 and 1; others stay as they are.
         """
         inputs: Any = data.inputs  # sparse, where features have names
-        if self.encoder is None or self.windows or inputs.shape[1] > FEW_COLUMNS:
+        if self.encoder is None or inputs.shape[1] > FEW_COLUMNS:
             return data
         is_number = np.zeros(inputs.shape[1], dtype=bool)
         is_number[inputs.indices[(inputs.data != 0.0) & (inputs.data != 1.0)]] = True
+        if not isinstance(self.apart, bool):
+            is_number = np.isin(self.encoder.feature_names_, self.apart)
         if not is_number.any() or is_number.all():
             return data
         order = np.argsort(~is_number, kind="stable")
         self.categories, self.sparse = int(np.count_nonzero(~is_number)), False
         self.encoder = FeatureDictEncoder.from_spec([self.encoder.feature_names_[column] for column in order])
         return replace(data, inputs=inputs.toarray()[:, order])
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of the columns of numbers, beside which there are categories."""
+        return (self.names or [])[: self.n_features - self.categories]
 
     def _encoded(self, sequences: object) -> tuple[Matrix, np.ndarray]:
         """Return new sequences of named features as rows and offsets; warn where none of them is known."""

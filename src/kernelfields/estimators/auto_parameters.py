@@ -50,7 +50,7 @@ from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.forest import Forest
-from kernelfields.kernels.kernel import Columns, Kernel
+from kernelfields.kernels.kernel import CATEGORIES, NUMBERS, Columns, Kernel
 from kernelfields.kernels.registry import has_one_scale
 from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.field import Field
@@ -146,6 +146,12 @@ def kernel_of_windows(reader: InputReader) -> tuple[str, Kernel]:
     return f"Columns(RBF(), 0, {n_own}) + Laplacian()", Columns(RBF(), 0, n_own) + Laplacian()
 
 
+def beside_categories(kernel: Kernel, training: FitState) -> Kernel:
+    """Return a kernel on the columns of numbers and, where they were found to tell, a linear one on categories."""
+    numbers = Columns(kernel, NUMBERS)
+    return numbers if training.categories == 0.0 else numbers + Columns(Linear(), CATEGORIES)
+
+
 def _set_chosen(estimator: Estimator, settings: Settings, training: FitState) -> None:
     """Give an estimator the values of settings, and the kernel that a name of theirs stands for."""
     estimator._set_chosen(settings)
@@ -154,19 +160,31 @@ def _set_chosen(estimator: Estimator, settings: Settings, training: FitState) ->
         estimator.kernel = kernel if estimator.kernel == name else estimator.kernel
 
 
+def neighbours_open(estimator: Estimator, training: FitState) -> bool:
+    """Whether nodes of graphs may have the columns of neighbours, which is left to the data."""
+    if training.spec.kind != "graph" or not is_auto(estimator.neighbours):
+        return False
+    edges = any(factors.n_factors for factors in training.data.factors)
+    return edges and _few_columns_left(estimator, training)
+
+
+def windows_open(estimator: Estimator, training: FitState) -> bool:
+    """Whether positions of long sequences may have statistics of windows, which is left to the data."""
+    if training.spec.kind not in ("chain", "segments") or not is_auto(getattr(estimator, "window", 1)):
+        return False
+    return training.data.lengths.mean() >= _LONG and _few_columns_left(estimator, training)
+
+
 def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None:
     """Return the state of a fit to graphs whose nodes have the columns of neighbours; None where these are not open."""
-    edges = any(factors.n_factors for factors in training.data.factors)
-    if not edges or not is_auto(estimator.neighbours) or not _few_columns_left(estimator, training):
+    if not neighbours_open(estimator, training):
         return None
     return _joined(estimator, training, replace(training.reader, neighbours=True, scaling=None))
 
 
 def with_windows(estimator: Estimator, training: FitState) -> FitState | None:
     """Return the state of a fit to sequences with statistics of windows; None where these are not open, or for few."""
-    if training.spec.kind not in ("chain", "segments") or not is_auto(getattr(estimator, "window", 1)):
-        return None
-    if training.data.lengths.mean() < _LONG or not _few_columns_left(estimator, training):
+    if not windows_open(estimator, training):
         return None
     return _joined(estimator, training, replace(training.reader, windows=True, scaling=None), always=True)
 
@@ -196,6 +214,11 @@ def _joined(estimator: Estimator, training: FitState, own: Reader, always: bool 
 def _ways(reader: Reader) -> dict[str, bool]:
     """Return which further columns a reader joins."""
     return {name: getattr(reader, name) for name in ("neighbours", "windows") if hasattr(reader, name)}
+
+
+def columns_of_reader(reader: Reader) -> dict[str, object]:
+    """Return the values of parameters that say which further columns a reader joins."""
+    return {"window": STATISTICS if reader.windows else 1, "neighbours": bool(_ways(reader).get("neighbours", False))}
 
 
 def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimator:

@@ -23,6 +23,7 @@ from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.rare_labels import above_thresholds, judged_labels, rare_thresholds
 from kernelfields.estimators.span_questions import SpanQuestions
+from kernelfields.kernels.kernel import Columns, names_kinds, with_places
 from kernelfields.numerics.parameters import (
     attribute,
     check_penalty,
@@ -96,9 +97,13 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     ties: TiesLike | None = parameter(None)
     features: Any = parameter("auto", check_features)
 
-    def _reader_for(self, X: object) -> InputReader:
-        """Return the reader of a fit that begins."""
-        return self._reads(features=features_for(self.features, X), windows=self.window == STATISTICS)
+    def _reader_for(self, X: object, part_of: tuple[InputReader, np.ndarray] | None = None) -> InputReader:
+        """Return the reader of a fit that begins, on data ``part_of`` which others have read."""
+        apart: bool | Sequence[str] = names_kinds(self.kernel)
+        if apart and part_of is not None:
+            apart = part_of[0].numbers
+        features = features_for(self.features, X)
+        return self._reads(features=features, windows=self.window == STATISTICS, apart=apart)
 
     def behind(self, transformer: Any) -> Self:
         field = super().behind(transformer)
@@ -141,10 +146,11 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         if not training.reader.categories:
             return list(cliques)
         from kernelfields.kernels.dot_product import Linear
-        from kernelfields.kernels.kernel import Columns
         from kernelfields.kernels.registry import resolve_kernel
 
         nodes, *others = cliques
+        if names_kinds(nodes.kernel):
+            return [clone(nodes).set_params(kernel=with_places(nodes.kernel, n_numbers)), *others]
         own = nodes.prior_variance if training.categories is None else training.categories
         kernel = resolve_kernel(nodes.kernel)
         if not isinstance(kernel, Columns):  # that of a field whose fit goes on
@@ -378,7 +384,7 @@ class ChainCRF(SequenceField):
             reader = self._reader.with_rule(self.allowed, X, y, classes)
             chains = reader.read(X, y, sample_weight, classes).for_fit()
         else:
-            reader = self._reader_for(X)
+            reader = self._reader_for(X, part_of)
             seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
             known = self._declared_classes if part_of is None else part_of[1]
             chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
