@@ -55,7 +55,7 @@ from kernelfields.data.reading import (
     listed,
     pack_inputs,
 )
-from kernelfields.data.scaling import FEW_COLUMNS, Scaling, learn_scaling
+from kernelfields.data.scaling import FEW_COLUMNS, Processes, Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
 from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
 from kernelfields.numerics.sparse_rows import offsets_of
@@ -302,23 +302,25 @@ class InputReader:
         """Learn the width of inputs and whether they are sparse."""
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
 
-    def in_own_kind(self, data: Data) -> Data:
+    def in_own_kind(self, data: Data, among: Processes | None = None) -> Data:
         """Return data dense or sparse by their numbers, whatever they came in, and read others alike.
 
-        Wide inputs that are mostly zero become sparse, all others dense.
+        Wide inputs that are mostly zero become sparse, all others dense. The numbers may be ``among`` those of others.
         """
         inputs = data.inputs
         if self.encoder is not None or inputs is None or not inputs.shape[0]:
             return data
         size = inputs.shape[0] * inputs.shape[1]
         n_values = np.count_nonzero(inputs) if isinstance(inputs, np.ndarray) else inputs.count_nonzero()
+        if among is not None:
+            n_values, size = among.total(np.array([n_values, size]))
         sparse = inputs.shape[1] >= _WIDE and n_values < _MOSTLY_ZERO * size
         if sparse == self.sparse or (self.sparse and size > _MOST_VALUES):
             return data
         self.sparse = sparse
         return replace(data, inputs=same_kind(inputs, sparse))
 
-    def with_categories(self, data: Data) -> Data:
+    def with_categories(self, data: Data, among: Processes | None = None) -> Data:
         """Return named features, numbers and categories, as columns of numbers and columns of categories after them.
 
         For few columns some of which hold other numbers than 0 and 1; others stay as they are.
@@ -328,6 +330,8 @@ class InputReader:
             return data
         is_number = np.zeros(inputs.shape[1], dtype=bool)
         is_number[inputs.indices[(inputs.data != 0.0) & (inputs.data != 1.0)]] = True
+        if among is not None:
+            is_number = among.total(is_number.astype(np.float64)) > 0.0
         if not isinstance(self.apart, bool):
             is_number = np.isin(self.encoder.feature_names_, self.apart)
         if not is_number.any() or is_number.all():
@@ -365,10 +369,13 @@ class InputReader:
                 f"{self.n_features}; pass the same features in the same order"
             )
 
-    def scaling_columns(self, data: Packed, always: bool) -> Self | None:
-        """Return a copy that brings the columns to one scale, learnt from data; None where none needs it."""
+    def scaling_columns(self, data: Packed, always: bool, among: Processes | None = None) -> Self | None:
+        """Return a copy that brings the columns to one scale, learnt from data; None where none needs it.
+
+        The data may be those of this process ``among`` others.
+        """
         weights = data.position_weights if not isinstance(data, LabelledInstances) else data.weights
-        scaling = learn_scaling(data.inputs, weights, always=always, categories=self.categories)
+        scaling = learn_scaling(data.inputs, weights, always=always, categories=self.categories, among=among)
         return None if scaling is None else replace(self, scaling=scaling)
 
     def tied_columns(self, group: str | None = None) -> TiedColumns:
@@ -539,12 +546,15 @@ class GraphReader(InputReader):
         """Return graphs whose nodes have the columns of their neighbours, too, if this reader joins them."""
         return replace(graphs, inputs=with_neighbour_columns(graphs)) if self.neighbours else graphs
 
-    def scaling_columns(self, data: Graphs, always: bool) -> Self | None:  # type: ignore[override]  # graphs alone
+    def scaling_columns(  # type: ignore[override]  # graphs alone
+        self, data: Graphs, always: bool, among: Processes | None = None
+    ) -> Self | None:
         """Return a copy that brings columns of nodes and of factors to one scale; None where none needs it."""
-        scaling, readers = super().scaling_columns(data, always), dict(self.factors)
-        for factors in data.factors:
+        scaling, readers = super().scaling_columns(data, always, among), dict(self.factors)
+        for factors in sorted(data.factors, key=lambda factors: factors.name):  # in all processes alike
             if factors.inputs is not None:
-                own = learn_scaling(factors.inputs, data.factor_weights(factors.name), always=always)
+                weights = data.factor_weights(factors.name)
+                own = learn_scaling(factors.inputs, weights, always=always, among=among)
                 readers[factors.name] = replace(readers[factors.name], scaling=own)
         reader = replace(self if scaling is None else scaling, factors=readers)
         return reader if reader.is_scaled else None

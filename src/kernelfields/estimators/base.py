@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kernelfields.models.fit import FieldKeeper, FittedField
     from kernelfields.models.pilot_fit import Choices, Settings
     from kernelfields.objective.designs.design import Design
+    from kernelfields.objective.group import Group
     from kernelfields.reports.progress import FitProgress
     from kernelfields.solvers.choice import FitOptions
     from kernelfields.solvers.loop import Iteration
@@ -148,6 +149,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Return the group of each item as an array; ValueError unless there is one for each."""
         if groups is None:
             return None
+        if data.lie_with is not None:
+            raise ValueError("groups are for data of this process, and X is a Dask collection: leave them out")
         listed = np.asarray(groups)
         if listed.shape != (len(data.weights),):
             noun = self.place_headings[0]
@@ -176,22 +179,23 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     ) -> FitState[Data, Reader]:
         """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted."""
         from kernelfields.estimators.auto_parameters import warn_of_uneven_columns
-        from kernelfields.estimators.fit_state import FitState
+        from kernelfields.estimators.fit_state import FitState, among, changed
+        from kernelfields.estimators.fit_state import part_of as own_part
 
         if is_collection(X) or is_collection(y):
             reader, data, classes = self._learn_collection(X, y, sample_weight)
         else:
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
-            if is_auto(self.kernel) and not self._continues and not self._names_cliques():
-                data = self._in_own_kind(reader, data)
+        if is_auto(self.kernel) and not self._continues and not self._names_cliques():
+            data = changed(data, lambda own: self._in_own_kind(reader, own, among(data)))
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
         scaling: Reader | None = None
         if self._scales(data):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
             if not self._continues:
-                scaling = reader.scaling_columns(data, self.scale is True)
+                scaling = reader.scaling_columns(own_part(data), self.scale is True, among(data))
                 if scaling is not None and self.ties is not None:
                     scaling = scaling.scaling_alike(self.ties)
         else:
@@ -208,9 +212,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             training.scale_columns(True)
         return training
 
-    def _in_own_kind(self, reader: Reader, data: Data) -> Data:
-        """Return data dense or sparse by their numbers, where the kernel is left to these."""
-        return reader.in_own_kind(data)
+    def _in_own_kind(self, reader: Reader, data: Data, among: Group | None) -> Data:
+        """Return data dense or sparse by their numbers, those ``among`` others included, which the kernel follows."""
+        return reader.in_own_kind(data, among)
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does, of the partitions of a collection that this process has in a fit of all."""
@@ -304,13 +308,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return variances[0] if isinstance(variances, list | tuple) else variances
 
     def _scales(self, data: Data) -> bool:
-        """Whether columns are brought to one scale, always or where they need it; not where data lie on a cluster."""
+        """Whether columns are brought to one scale, always or where they need it."""
         from kernelfields.kernels.registry import has_no_scale
 
-        if data.lie_with is not None:
-            if self.scale is True:
-                raise ValueError("scale=True is for data of this process: scale the partitions of a collection before")
-            return False
         return has_no_scale(self.kernel) if is_auto(self.scale) else bool(self.scale)
 
     def _set_chosen(self, settings: Settings) -> None:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from kernelfields.models.pilot_fit import Choices, Settings
     from kernelfields.models.stream import LabelStream
     from kernelfields.models.structure import StructurePath, StructureSearch
+    from kernelfields.objective.group import Group
 
 
 ChainTraining: TypeAlias = "FitState[Chains, InputReader]"
@@ -131,14 +132,14 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
             self._edges.filled(prior_variance=self._first_variance, **shared),
         ]
 
-    def _in_own_kind(self, reader: InputReader, data: Chains) -> Chains:
+    def _in_own_kind(self, reader: InputReader, data: Chains, among: Group | None) -> Chains:
         """Return data dense or sparse by their numbers; of named ones, numbers and categories apart where few."""
         given = self.get_params(deep=False)
         free = all(is_auto(given.get(name, "auto")) for name in ("support", "l1"))
         alone = check_window(self._seen_around) == (0, 0)
         if reader.encoder is not None and free and alone and self.ties is None and self.allowed is None:
-            return reader.with_categories(data)
-        return reader.in_own_kind(data)
+            return reader.with_categories(data, among)
+        return reader.in_own_kind(data, among)
 
     def _beside_categories(self, cliques: Sequence[CliqueSet], training: ChainTraining) -> list[CliqueSet]:
         """Return clique sets in which that of positions sees columns of numbers, and another one categories."""
