@@ -43,6 +43,7 @@ from kernelfields.data.reading import (
 )
 from kernelfields.data.whole_numbers import labels_as_array
 from kernelfields.numerics.containers import entries_listed
+from kernelfields.numerics.memory import check_labels_fit
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import offsets_of
 
@@ -198,6 +199,7 @@ def read_partial_labels(
     """Return what :func:`kernelfields.data.readers.read_labels` does, of labels some of which are partly known."""
     entries = _Entries(list(y), lengths, nouns)
     known, places = entries.encode(classes, fewest=fewest)
+    check_labels_fit(len(known), entries.n_positions)
     partial = np.zeros((entries.n_positions, len(known)))
     partial[entries.rows] = -np.inf
     partial[entries.rows, places] = np.log(entries.weights)
