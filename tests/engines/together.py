@@ -23,6 +23,11 @@ class Together(Engine):
     def __init__(self, workers=None):
         self.workers = workers
 
+    @property
+    def on_threads(self):
+        """Whether the processes fit on their threads."""
+        return self.workers is None or self.workers.on_threads
+
     def same_random(self, random):
         """Return the generator of the first process."""
         return RUNNING.get().same_random(random)

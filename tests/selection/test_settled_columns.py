@@ -101,7 +101,7 @@ def test_a_search_has_the_columns_of_neighbours_that_a_fit_would_have():
     random = np.random.default_rng(0)
     labels = np.repeat([0, 1], 300)
     ends = np.array([(i, random.choice(np.flatnonzero(labels == labels[i]))) for i in range(600) for _ in range(6)])
-    graph = (labels[:, None] + 2.0 * random.normal(size=(600, 1)), ends[ends[:, 0] != ends[:, 1]].T)
+    graph = (labels[:, None] + 2.0 * random.normal(size=(600, 1)), ends[ends[:, 0] != ends[:, 1]])
     y = [label if number % 2 else None for number, label in enumerate(labels.tolist())]
     alone = GraphCRF(random_state=0).fit([graph], [y])
     assert alone.choices_.chosen["neighbours"]

@@ -57,6 +57,7 @@ from kernelfields.data.reading import (
 )
 from kernelfields.data.scaling import FEW_COLUMNS, Processes, Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
+from kernelfields.data.time_stamps import warn_of_time_stamps
 from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.window_statistics import window_names, with_window_columns
@@ -299,8 +300,10 @@ class InputReader:
         return inputs, offsets
 
     def _learn_kind(self, inputs: Matrix) -> None:
-        """Learn the width of inputs and whether they are sparse."""
+        """Learn the width of inputs and whether they are sparse; warn of columns that look like time stamps."""
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
+        if self.warns and (self.encoder is not None or self.columns is not None):
+            warn_of_time_stamps(inputs, self.names, named=self.encoder is not None)
 
     def in_own_kind(self, data: Data, among: Processes | None = None) -> Data:
         """Return data dense or sparse by their numbers, whatever they came in, and read others alike.
@@ -579,11 +582,10 @@ class GraphReader(InputReader):
 
     def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:
         """Learn the kind of inputs, and the types of nodes and factors; return graphs without labels."""
-        graphs = Graphs.from_graphs(X)
+        graphs, tables = Graphs.from_graphs(X), given_tables(X)
+        self.columns = shared_columns(tables.get(None, ()), "graph")
         self._learn_kind(graphs.inputs)
         self.node_types = None if graphs.node_types is None else graphs.node_types.names
-        tables = given_tables(X)
-        self.columns = shared_columns(tables.get(None, ()), "graph")
         self.factors = {kind.name: FactorReader.of(kind, tables.get(kind.name)) for kind in graphs.factors}
         return graphs
 
@@ -641,8 +643,8 @@ class TableReader(InputReader):
         ``estimator`` gets the attributes ``n_features_in_`` and, for data frames, ``feature_names_in_``.
         """
         inputs, targets = _validated(estimator, X, y, reset=True)
-        self._learn_kind(inputs)
         self.columns = column_names(X)
+        self._learn_kind(inputs)
         return inputs, targets
 
     def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:

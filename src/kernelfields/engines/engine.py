@@ -126,6 +126,11 @@ class Engine(BaseEstimator):
         # A device or a cluster is shared by the clones of an estimator.
         return self
 
+    @property
+    def on_threads(self) -> bool:
+        """Whether fits run on threads, of this process or of several, which skip the zeros of sparse features."""
+        return self.name == "threads"
+
     def check(self) -> None:
         """Raise, before any work starts, if fits cannot run here."""
 

@@ -23,7 +23,6 @@ from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.rare_labels import above_thresholds, judged_labels, rare_thresholds
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.kernels.kernel import Columns, names_kinds, with_places
 from kernelfields.numerics.parameters import (
     attribute,
     check_penalty,
@@ -100,6 +99,8 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
 
     def _reader_for(self, X: object, part_of: tuple[InputReader, np.ndarray] | None = None) -> InputReader:
         """Return the reader of a fit that begins, on data ``part_of`` which others have read."""
+        from kernelfields.kernels.kernel import names_kinds
+
         apart: bool | Sequence[str] = names_kinds(self.kernel)
         if apart and part_of is not None:
             apart = part_of[0].numbers
@@ -147,6 +148,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         if not training.reader.categories:
             return list(cliques)
         from kernelfields.kernels.dot_product import Linear
+        from kernelfields.kernels.kernel import Columns, names_kinds, with_places
         from kernelfields.kernels.registry import resolve_kernel
 
         nodes, *others = cliques
@@ -470,7 +472,7 @@ class ChainCRF(SequenceField):
         if self.ties is not None or not (training.reader.holds_features and training.data.partial is None and free):
             return []
         explicit = is_auto(self.kernel) or resolve_kernel(self.kernel).has_feature_map
-        if not explicit or training.engine.name != "threads":
+        if not explicit or not training.engine.on_threads:
             return []
         # Fits with the weights that were seen are the fastest: the path of variances is theirs.
         penalties = [_USUAL_L1, 0.0] if is_auto(self.l1) else [None]

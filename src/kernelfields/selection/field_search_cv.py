@@ -26,6 +26,7 @@ from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
 from kernelfields.engines.engine import Engine
 from kernelfields.estimators.auto_parameters import (
+    beside_categories,
     columns_of_reader,
     kernel_of_windows,
     neighbours_open,
@@ -248,7 +249,8 @@ class FieldSearchCV(WrappedField):
         if is_auto(estimator.kernel):
             suitable: list[Any] = [*suitable_kernels(training.reader, training.reader.is_scaled)]
             if training.reader.windows:
-                suitable.append(kernel_of_windows(training.reader)[1])
+                own = kernel_of_windows(training.reader)[1]
+                suitable.append(beside_categories(own, training) if training.reader.categories else own)
             estimator.kernel = suitable[0]
             kernels = suitable if kernels is None else kernels
         kernels = estimator.kernel if kernels is None else kernels

@@ -100,6 +100,11 @@ class Dask(Engine):
         # A client stays where it is; on the workers none is needed.
         return {"client": None, "workers": self.workers}
 
+    @property
+    def on_threads(self) -> bool:
+        """Whether the workers fit on their threads."""
+        return self.workers is None or self.workers.on_threads
+
     def check(self) -> None:
         """Raise unless there is a cluster with workers that have this version of the package, and their devices."""
         if self.workers is not None and not isinstance(self.workers, Threads | Torch):
