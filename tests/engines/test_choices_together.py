@@ -13,8 +13,10 @@ from together import Together
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF
 from kernelfields.data.scaling import spreads
+from kernelfields.kernels import RBF, Columns, Linear
 from kernelfields.objective.group import RUNNING
 
+KINDS = Columns(RBF(0.3), "numbers") + Columns(Linear(), "categories")
 FEW = {"max_iter": 30, "random_state": 0, "rank": 40, "dtype": "float64"}
 
 
@@ -71,6 +73,9 @@ CASES = {
     "scale and prior variance of rows": (KernelClassifier("rbf", **FEW), rows),
     "decision": (MultiLabelCRF("rbf", prior_variance=1.0, scale=True, label_graph="none", **FEW), tables),
     "scale of graphs": (GraphCRF("rbf", prior_variance=1.0, neighbours=False, **FEW), graphs),
+    "columns of neighbours": (GraphCRF("rbf", prior_variance=1.0, neighbours=True, **FEW), graphs),
+    "columns of windows": (ChainCRF("rbf", prior_variance=1.0, window="statistics", **FEW), numbers),
+    "kinds of columns": (ChainCRF(KINDS, prior_variance=1.0, **FEW), dicts),
     "support and l1": (ChainCRF("linear", **FEW), words),
 }
 SLOW = {

@@ -91,7 +91,7 @@ def test_a_search_has_numbers_and_categories_apart_as_a_fit_has():
     alone = ChainCRF(random_state=0).fit(X, y)
     search = FieldSearchCV(ChainCRF(), random_state=0).fit(X, y)
     assert "'numbers'" in repr(search.best_params_["kernel"])
-    assert search.log_likelihood(new, labels) > 1.1 * alone.log_likelihood(new, labels)
+    assert search.log_likelihood(new, labels) > 1.2 * alone.log_likelihood(new, labels)
     again = ChainCRF(**search.best_estimator_.get_params(deep=False)).fit(X, y)
     close(again, search.best_estimator_, X)
 
@@ -101,6 +101,7 @@ def test_a_search_has_the_columns_of_neighbours_that_a_fit_would_have():
     random = np.random.default_rng(0)
     labels = np.repeat([0, 1], 300)
     ends = np.array([(i, random.choice(np.flatnonzero(labels == labels[i]))) for i in range(600) for _ in range(6)])
+    ends = np.unique(np.sort(ends, axis=1), axis=0)
     graph = (labels[:, None] + 2.0 * random.normal(size=(600, 1)), ends[ends[:, 0] != ends[:, 1]])
     y = [label if number % 2 else None for number, label in enumerate(labels.tolist())]
     alone = GraphCRF(random_state=0).fit([graph], [y])

@@ -67,7 +67,7 @@ def _may_be_inexact(made: np.ndarray) -> bool:
 def _is_whole(label: object) -> bool:
     """Whether a label is a whole number that is not rounded."""
     if isinstance(label, float | np.floating):
-        return bool(abs(label) < MOST_EXACT and label == np.floor(label))
+        return abs(float(label)) < MOST_EXACT and float(label).is_integer()
     return isinstance(label, Integral | np.bool_)
 
 

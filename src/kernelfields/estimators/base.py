@@ -187,7 +187,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         else:
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
-        if is_auto(self.kernel) and not self._continues and not self._names_cliques():
+        kind_open = is_auto(self.kernel) or (data.lie_with is not None and reader.apart)
+        if kind_open and not self._continues and not self._names_cliques():
             data = changed(data, lambda own: self._in_own_kind(reader, own, among(data)))
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))

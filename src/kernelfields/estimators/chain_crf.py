@@ -138,7 +138,8 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         given = self.get_params(deep=False)
         free = all(is_auto(given.get(name, "auto")) for name in ("support", "l1"))
         alone = check_window(self._seen_around) == (0, 0)
-        if reader.encoder is not None and free and alone and self.ties is None and self.allowed is None:
+        few = free and alone and self.ties is None and self.allowed is None
+        if reader.apart or (reader.encoder is not None and few):
             return reader.with_categories(data, among)
         return reader.in_own_kind(data, among)
 
@@ -306,7 +307,8 @@ class ChainCRF(SequenceField):
         them; of texts of several words their words and pairs of words; arrays, tables, feature dicts and lists of
         feature strings as they come. A transformer is one of sequences, or of scikit-learn and of rows. The columns of
         several are joined; sparse ones have a prior variance of their own for each transformer, where that one is
-        "auto" and held-out positions are predicted better so. ``features_`` is the fitted one, and is kept in files.
+        "auto" and held-out positions are predicted better so. Transformers see all sequences alike: ``sample_weight``
+        does not reach them. ``features_`` is the fitted one, and is kept in files.
 
     Attributes
     ----------
