@@ -97,6 +97,7 @@ def test_a_search_has_numbers_and_categories_apart_as_a_fit_has():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_search_has_the_columns_of_neighbours_that_a_fit_would_have():
     random = np.random.default_rng(0)
     labels = np.repeat([0, 1], 300)
