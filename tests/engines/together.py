@@ -24,9 +24,9 @@ class Together(Engine):
         self.workers = workers
 
     @property
-    def on_threads(self):
-        """Whether the processes fit on their threads."""
-        return self.workers is None or self.workers.on_threads
+    def alone(self):
+        """The engine of a process by itself."""
+        return self.workers or Threads()
 
     def same_random(self, random):
         """Return the generator of the first process."""

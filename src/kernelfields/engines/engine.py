@@ -127,9 +127,9 @@ class Engine(BaseEstimator):
         return self
 
     @property
-    def on_threads(self) -> bool:
-        """Whether fits run on threads, of this process or of several, which skip the zeros of sparse features."""
-        return self.name == "threads"
+    def alone(self) -> Engine:
+        """The engine on which this process works by itself: this one, unless several processes fit together."""
+        return self
 
     def check(self) -> None:
         """Raise, before any work starts, if fits cannot run here."""

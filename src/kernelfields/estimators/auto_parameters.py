@@ -268,6 +268,9 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
                 )
                 choices = tried([name for name in kernels if name != "forest"], rank_left="rank" in left)
         training.piloted = seen.piloted
+        if (group := among(training.data)) is not None:
+            # What all have tried alike is the same to rounding: the first says what is taken.
+            choices, training.piloted = group.gathered((choices, training.piloted))[0]
         for name, with_columns in ((("neighbours", True), with_neighbours), (("window", STATISTICS), with_windows)):
             if name in choices.chosen.items():
                 joined = with_columns(estimator, training)

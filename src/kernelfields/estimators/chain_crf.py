@@ -474,7 +474,7 @@ class ChainCRF(SequenceField):
         if self.ties is not None or not (training.reader.holds_features and training.data.partial is None and free):
             return []
         explicit = is_auto(self.kernel) or resolve_kernel(self.kernel).has_feature_map
-        if not explicit or not training.engine.on_threads:
+        if not explicit or training.engine.alone.name != "threads":
             return []
         # Fits with the weights that were seen are the fastest: the path of variances is theirs.
         penalties = [_USUAL_L1, 0.0] if is_auto(self.l1) else [None]

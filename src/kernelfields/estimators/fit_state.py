@@ -88,7 +88,8 @@ class FitState(Generic[Data, Reader]):
     def with_some(self, most: int) -> FitState[Data, Reader]:
         """Return the state of a fit to some items of about so many positions, all of them in this process."""
         if self.data.lie_with is not None:
-            return replace(self, data=self.data.some(self.reader, most))  # type: ignore[attr-defined]
+            data = self.data.some(self.reader, most)  # type: ignore[attr-defined]
+            return replace(self, data=data, engine=self.engine.alone)
         if self.data.n_positions <= most:
             return self
         chosen = some_items(self.data.lengths, most)

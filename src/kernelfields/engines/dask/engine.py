@@ -101,9 +101,9 @@ class Dask(Engine):
         return {"client": None, "workers": self.workers}
 
     @property
-    def on_threads(self) -> bool:
-        """Whether the workers fit on their threads."""
-        return self.workers is None or self.workers.on_threads
+    def alone(self) -> Engine:
+        """The engine of a worker by itself."""
+        return self.workers or Threads()
 
     def check(self) -> None:
         """Raise unless there is a cluster with workers that have this version of the package, and their devices."""
