@@ -5,7 +5,7 @@
 
 The gradient is that of the likelihood in the coefficients of the candidate where they are zero; gap(theta) is what
 is left to gain without it, zero at the optimum. What several sets bring together is at most gap plus the sum of their
-bounds: their priors are independent. With an l1 penalty the second term is that of objective/posterior.py.
+bounds: their priors are independent. Other penalties: objective/penalty.py.
 
 The search adds the candidates of the largest bounds and fits again from where the last fit ended. A step adds twice
 as many sets as the last one that was kept, half as many as one that was not, so that M sets that are all worth having
@@ -31,12 +31,13 @@ from kernelfields.engines.engine import Sample
 from kernelfields.inference.choice import FamilySpec, refuse_approximate
 from kernelfields.models.build import NamedCliques, build_designs, name_cliques
 from kernelfields.models.field import Field
-from kernelfields.models.fit import FittedField, fit_field
+from kernelfields.models.fit import fit_field
+from kernelfields.models.placed import FittedField
 from kernelfields.numerics.parameters import check_count, check_declared, declares_parameters, or_none, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.posterior import penalty_gap
+from kernelfields.objective.penalty import term_gap
 from kernelfields.solvers.choice import FitOptions
 
 #: Whether some designs can be part of one field, or be judged by one pass of inference.
@@ -128,7 +129,7 @@ class StructureSearch(BaseEstimator):
 
     def refuse_partial(self, data: Chains | LabelledInstances) -> None:
         """Raise ValueError if labels are partly known: the bounds of candidates hold for a convex objective."""
-        if data.partial is not None:
+        if not data.given.complete:
             raise ValueError(
                 "a search for structure needs labels that are all known: learn on data of which they are, then name "
                 "what was chosen"
@@ -166,7 +167,7 @@ def improvement_bounds(
         for index, design in enumerate(batch, start=len(present)):
             (slope,) = datafit.pull_back(evaluation.residual, [index])
             term = design.term
-            bounds[design.name] = penalty_gap(term, np.zeros_like(slope), slope)
+            bounds[design.name] = term_gap(term, np.zeros_like(slope), slope)
     return {candidate.name: bounds[candidate.name] for candidate in candidates}
 
 
