@@ -29,6 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kernelfields.data.chunks import check_sequence, is_collection, is_feature_position
+from kernelfields.data.whole_numbers import MOST_EXACT, in_type_of, joined_labels, kept_whole
 from kernelfields.numerics.containers import (
     column_types,
     columns_of,
@@ -484,7 +485,7 @@ def encode_labels(
             f"labels mix strings and numbers: {nouns.name(filled[0])} has {names[0]}, {nouns.name(filled[other[0]])} "
             f"has {names[1]}. Use one kind throughout, for example str(label)."
         )
-    flat = np.concatenate([arrays[index] for index in filled])
+    flat = joined_labels([arrays[index] for index in filled])
     where = partial(nouns.place, offsets)
     check_whole(flat, where, nouns)
     if classes is None:
@@ -540,8 +541,9 @@ def places_among(
     """
     first_wrong = 0
     if (known.dtype.kind == "U") == (labels.dtype.kind == "U"):
-        places = np.minimum(np.searchsorted(known, labels), len(known) - 1)
-        unknown = np.flatnonzero(known[places] != labels)
+        own, fits = (labels, True) if known.dtype.kind == "U" else in_type_of(known, labels)
+        places = np.minimum(np.searchsorted(known, own), len(known) - 1)
+        unknown = np.flatnonzero(~((known[places] == own) & fits))
         if not unknown.size:
             return places
         if unknown_allowed:
@@ -604,6 +606,7 @@ def _label_array(item: object, where: str, nouns: ItemNames) -> np.ndarray:
         array = np.asarray(item)
     except ValueError as error:
         raise ValueError(f"{where} is not a flat list of labels: {error}") from error
+    array = kept_whole(array, item)
     if array.ndim != 1:
         raise ValueError(
             f"{where} has shape {array.shape}, expected one label per {nouns.part}. For one-hot rows use "
@@ -624,6 +627,11 @@ def check_whole(flat: np.ndarray, where: Callable[[int], str], nouns: ItemNames)
     """Raise ValueError unless labels (n,), where they are numbers, are whole; ``where`` names the place of each."""
     if flat.dtype.kind != "f":
         return
+    if (large := np.flatnonzero(np.isfinite(flat) & (np.abs(flat) > MOST_EXACT))).size:
+        raise ValueError(
+            f"label {flat[large[0]]:.0f} at {where(int(large[0]))} is a float beyond 2**53, where floats do not tell "
+            "whole numbers apart: pass whole numbers, or strings"
+        )
     if (bad := np.flatnonzero(~np.isfinite(flat) | (flat != np.floor(flat)))).size:
         place = f"label {flat[bad[0]]} at {where(int(bad[0]))}"
         if np.isnan(flat[bad[0]]):
