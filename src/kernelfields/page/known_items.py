@@ -132,6 +132,9 @@ class KnownItems:
         for action in [*self.journal.history, *self.journal.actions]:
             if not 0 <= action.item < len(self.lengths):
                 raise JournalError(f"the journal names item {action.item}, and there are {len(self.lengths)}")
+        for item in [item for item in self.journal.flags if item >= len(self.lengths)]:
+            left_out.append(f"the flag of item {item + 1}: there are {len(self.lengths)} items")
+            del self.journal.flags[item]
         for action in self.journal.actions:
             try:
                 self._apply(action.item, self._checked(action.item, action.changes))
