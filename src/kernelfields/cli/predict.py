@@ -37,7 +37,7 @@ def check_decoding(decode: str | None) -> None:
         raise ValueError(f"--decode must be viterbi or posterior, got {decode!r}")
 
 
-@command()
+@command(reads=("model", "file"), writes=("output",))
 def predict(
     console: Console,
     model: ModelFile,

@@ -44,7 +44,7 @@ _MARK = "journal"
 # How entries begin; inside of labels quotes are escaped, so that these never stand there.
 _BEGIN = re.compile(rb'\{"(?:item|saving|saved|flag)": ')
 # The first line, and how one begins that was cut off in it.
-_HEAD = re.compile(rb'\{"journal": 1, "of": "[0-9a-f]{64}"\}')
+_HEAD = re.compile(rb'\{"journal": 1, "of": "[^"\\]*"\}')
 _BEGINNING, _DIGEST = b'{"journal": 1, "of": "', re.compile(rb'[0-9a-f]{0,63}|[0-9a-f]{64}(?:"\}?)?')
 
 

@@ -1,4 +1,4 @@
-"""Files that the page itself keeps beside those of the user, its locks and journals: opened so that no other is touched.
+"""Files that the page itself keeps, its locks and journals: opened so that none of the user's is touched.
 
 Folders come from anywhere, and a name that the page would use may be there already. Nothing is followed, waited for or
 changed by opening it:
