@@ -85,6 +85,8 @@ def label(
     from kernelfields.page.server import Server, check_installed
     from kernelfields.page.session import LabellingSession
 
+    if not file:
+        raise ValueError("which file? FILE is empty")
     check_installed()  # before a journal is begun
     check_outputs([("--journal", journal)], [("FILE", file)])  # FILE may be where its labels are saved
     trained = None if model is None else load_model(model, n_jobs)

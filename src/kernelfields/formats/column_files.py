@@ -315,7 +315,7 @@ class _ColumnFormat:
                     raise SequenceFileError(self._ragged(number, line, cells))
             inside = True
             if len(line) > LONGEST_WORD:
-                check_word(max(map(len, cells)), f"{self.name}, line {number}")
+                check_word(max(map(len, cells)), f"{self.name}, line {number}", "cell")
             yield number, line, cells
 
     def _keeps(self, line: str, cells: list[str], inside: bool) -> bool:

@@ -37,10 +37,10 @@ _WORD = rf"[^\s{_PUNCTUATION}{_ALONE}]"
 TOKEN = re.compile(rf"\d+(?:[.,:]\d+)+|[{_ALONE}]|{_WORD}+(?:['’-]{_WORD}+)*|\S")
 
 
-def check_word(length: int, where: str) -> None:
+def check_word(length: int, where: str, noun: str = "word") -> None:
     """Raise SequenceFileError for a word with too many characters."""
     if length > LONGEST_WORD:
-        raise SequenceFileError(f"{where}: a word of {length:,} characters, expected at most {LONGEST_WORD:,}")
+        raise SequenceFileError(f"{where}: a {noun} of {length:,} characters, expected at most {LONGEST_WORD:,}")
 
 
 def check_words(text: str, tokens: Iterable[tuple[float, float]] | None, where: str) -> None:
