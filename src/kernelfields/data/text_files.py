@@ -23,6 +23,7 @@ import io
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
 import zlib
@@ -167,6 +168,20 @@ def write_whole(contents: Mapping[str, bytes]) -> None:
         for path, draft in made:
             with _naming(path):
                 draft.publish()
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Give a folder to write to; it gets the name of a new one when the block ends well, and else is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    draft.mkdir()
+    try:
+        yield draft
+        os.rename(draft, path)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
 
 
 #: Files by what messages call them; None are left out.
