@@ -1,4 +1,4 @@
-"""Files are written in one place: every other module hands over what is to be written, and a file is whole or not there."""
+"""Files are written in one place: other modules hand over what is to be written, and a file is whole or not there."""
 
 import ast
 from pathlib import Path
@@ -11,7 +11,7 @@ ALLOWED = {
     "data/text_files.py": "the place itself",
     "page/own_files.py": "locks and journals, to which lines are appended",
     "features/embeddings.py": "a cache: entries have a checksum, and are computed again where it is wrong",
-    "reports/figures.py": "figures are drawn into memory",
+    "reports/figures.py": "Picture.savefig is that of matplotlib",
     "cli/messages.py": "os.devnull, in the place of streams that were closed",
 }
 WRITING = {"write_text", "write_bytes", "tofile", "savefig", "mkstemp", "NamedTemporaryFile", "memmap"}
