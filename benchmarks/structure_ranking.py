@@ -53,7 +53,7 @@ def candidates(seed: int) -> list[CliqueSet]:
 
 
 def sequences(seed: int, sweeps: int = 50) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return inputs and labels, Gibbs draws from a field of linear scores and tables between labels some steps apart."""
+    """Return inputs and labels, Gibbs draws from a field of linear scores and tables of labels some steps apart."""
     random, lags = np.random.default_rng(seed), TRUTHS[seed % len(TRUTHS)]
     X = random.normal(size=(N_SEQUENCES, LENGTH, 3))
     scores = X @ random.normal(size=(3, N_LABELS))

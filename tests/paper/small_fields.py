@@ -83,6 +83,30 @@ class SmallField:
         labels = self.chains.labels[self.chains.offsets[i] : self.chains.offsets[i + 1]]
         return self.statistics[i][np.all(self.labellings(i) == labels, axis=1)][0]
 
+    def library_statistics(self, i):
+        """Phi(x^i, y) as the library sees it, a row per labelling: what each coordinate adds to the score of y."""
+        begin, end = self.chains.offsets[i], self.chains.offsets[i + 1]
+        labellings, at = self.labellings(i), np.arange(end - begin)
+        columns = []
+        for unit in np.eye(self.size):
+            potentials = self.posterior.potentials(unit)
+            node, edge = potentials.node[begin:end], potentials.edge
+            edge = edge[begin + 1 : end] if len(edge) > 1 else np.repeat(edge, end - begin - 1, axis=0)
+            scores = node[at, labellings].sum(axis=1)
+            columns.append(scores + edge[at[:-1], labellings[:, :-1], labellings[:, 1:]].sum(axis=1))
+        return np.stack(columns, axis=1)
+
+    def within_cliques(self, theta, index):
+        """Eq. 30 of one set: the covariances of each clique's statistics with themselves, and the prior."""
+        each, block = self.designs[index], self.posterior.blocks[index]
+        size = block.rows.stop - block.rows.start
+        total = np.eye(size) / block.prior_variance
+        for i, probabilities in enumerate(self.probabilities(theta)):
+            for statistic in self.clique_statistics(each, i):
+                centred = statistic - probabilities @ statistic
+                total += self.chains.weights[i] * (centred.T * probabilities) @ centred
+        return total
+
     def log_partition(self, theta):
         """g(theta; x^i) of every sequence."""
         return np.array([np.logaddexp.reduce(phi @ theta) for phi in self.statistics])

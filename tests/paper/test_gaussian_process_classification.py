@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.special import logit, softmax
+from scipy.special import expit, logit, softmax
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process import kernels as sklearn_kernels
 from small_fields import KERNEL, small_field
 
-from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques, KernelClassifier, NodeCliques
 from kernelfields.data import Chains
 from kernelfields.kernels import RBF
 from tests.samples import potentials_of, random_chains
@@ -73,6 +73,23 @@ def test_remark_7_binary_mode_is_that_of_a_gaussian_process_classifier():
     potentials = node_potentials(crf, new)
     np.testing.assert_allclose(potentials[:, 1] - potentials[:, 0], latent, atol=1e-6)
     np.testing.assert_array_equal(np.concatenate(crf.predict([row[None] for row in new])), peer.predict(new))
+
+
+def test_remark_7_is_a_kernel_classifier_without_bias():
+    """The recipe of docs/paper.md: s = 1/2 and bias=False. With a bias of its own the prior is another one."""
+    inputs, labels = single_nodes(30, 2)
+    peer = GaussianProcessClassifier(
+        sklearn_kernels.RBF(1 / np.sqrt(2 * GAMMA), length_scale_bounds="fixed"),
+        optimizer=None,
+        max_iter_predict=200,
+    ).fit(inputs, labels)
+    options = {"prior_variance": 0.5, "basis": "all", "rank": None, "tol": 1e-13, "max_iter": 1000}
+    new = np.random.default_rng(1).normal(size=(10, 2))
+    mode = expit(RBF(GAMMA)(new, inputs) @ (labels - peer.base_estimator_.pi_))
+    without = KernelClassifier(RBF(GAMMA), bias=False, **options).fit(inputs, labels)
+    np.testing.assert_allclose(without.predict_proba(new)[:, 1], mode, atol=1e-6)
+    with_it = KernelClassifier(RBF(GAMMA), **options).fit(inputs, labels)
+    assert np.abs(with_it.predict_proba(new)[:, 1] - mode).max() > 1e-3
 
 
 def softmax_mode(gram, labels, n_labels, variance):

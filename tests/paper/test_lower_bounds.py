@@ -7,6 +7,7 @@ from small_fields import KERNEL, small_field
 from kernelfields import EdgeCliques, NodeCliques
 from kernelfields.objective import LowerBound
 from kernelfields.objective.bounds import maximise_on_simplex
+from kernelfields.objective.posterior import penalty_gap
 from kernelfields.solvers import LBFGS, minimize
 from tests.samples import random_chains
 
@@ -30,16 +31,24 @@ def single_point_bound(field, theta):
 
 
 def test_lemma_9_holds_for_subgradients_of_a_maximum():
-    """Eq. 17 for C(theta) = max_k (a_k theta + b_k), which has kinks; the minimum is found on a fine grid."""
+    """Eq. 17 for C(theta) = max_k (a_k theta + b_k), which has kinks: value less ``penalty_gap`` is below the minimum.
+
+    The minimum is found on a fine grid. Where C is one line, the bound is its minimum exactly (eq. 18).
+    """
     random = np.random.default_rng(0)
     slopes, intercepts, precision = random.normal(size=5), random.normal(size=5), 0.7
-    grid = np.linspace(-10, 10, 200_001)
-    minimum = ((slopes * grid[:, None] + intercepts).max(axis=1) + 0.5 * precision * grid**2).min()
+    grid = np.linspace(-10, 10, 20_001)
+    term = small_field([NodeCliques(KERNEL, prior_variance=1 / precision), EdgeCliques()]).designs[0].term
+
+    def minimum_of(chosen):
+        return ((slopes[chosen] * grid[:, None] + intercepts[chosen]).max(axis=1) + 0.5 * precision * grid**2).min()
+
     for theta in np.linspace(-3, 3, 25):
         active = np.argmax(slopes * theta + intercepts)
         value = slopes[active] * theta + intercepts[active] + 0.5 * precision * theta**2
-        bound = value - (slopes[active] + precision * theta) ** 2 / (2 * precision)
-        assert bound <= minimum
+        bound = value - penalty_gap(term, np.array([theta]), slopes[[active]])
+        assert bound <= minimum_of(slice(None))
+        assert bound == pytest.approx(minimum_of([active]), abs=1e-6)
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.1, 1.0, 5.0])
@@ -71,15 +80,27 @@ def test_lemma_9_is_the_fenchel_duality_gap(field, scale):
     np.testing.assert_allclose(single_point_bound(field, theta), dual, rtol=1e-11)
 
 
-def test_dual_is_below_the_primal_for_any_distribution(field, minimum):
-    """Weak duality: D(p) <= min P whatever the distributions p_i."""
-    random = np.random.default_rng(0)
-    for _ in range(10):
-        probabilities = [random.dirichlet(np.ones(len(phi))) for phi in field.statistics]
-        entropy = -sum(p @ np.log(np.maximum(p, 1e-300)) for p in probabilities)
-        expected = np.array([p @ phi for p, phi in zip(probabilities, field.statistics, strict=True)])
-        difference = (field.observed - expected).sum(axis=0)
-        assert entropy - 0.5 * difference @ (difference / field.posterior.prior_precision) <= minimum
+def test_the_bundle_is_below_the_dual_of_a_mixture_which_is_below_the_primal(field, minimum):
+    """Weak duality, D(p) <= min P for any p_i: those of several points, mixed, are a dual point of the bundle.
+
+    Entropy is concave, so the bound that LowerBound gives for two cuts is at most the best D of their mixtures.
+    """
+    for seed in range(6):
+        side = field.random_theta(seed, 0.3)
+        points = [field.minimiser() + side, field.minimiser() - side]
+        bundle, found = LowerBound(), -np.inf
+        for theta in points:
+            bundle.add(field.posterior.at(theta))
+        one, other = (field.probabilities(theta) for theta in points)
+        for share in np.linspace(0, 1, 201):
+            mixed = [share * p + (1 - share) * q for p, q in zip(one, other, strict=True)]
+            entropy = -sum(p @ np.log(p) for p in mixed)
+            expected = np.array([p @ phi for p, phi in zip(mixed, field.statistics, strict=True)])
+            difference = (field.observed - expected).sum(axis=0)
+            found = max(found, entropy - 0.5 * difference @ (difference / field.posterior.prior_precision))
+        assert bundle.value <= found + 1e-3 <= minimum + 1e-3
+        assert bundle.value >= max(single_point_bound(field, theta) for theta in points) - 1e-12
+        assert bundle.value > max(single_point_bound(field, theta) for theta in points) + 1e-3
 
 
 @pytest.mark.parametrize("size", [1, 3, 10])
