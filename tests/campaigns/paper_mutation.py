@@ -4,9 +4,9 @@
         [--jobs 1] [--folder DIR]
 
 ``mutating/paper.json`` holds the wrong versions as data: the statements, what is wrong in words, a file, the text that
-is replaced and what replaces it, and the file of ``tests/paper`` that is run first. Every one is put into a copy of the
-checkout, and the tests of the paper run there, those of that file first, the quickest first, until one fails. Those that
-read docs/paper.md are left out: they would notice names, and no mathematics. A wrong version that survives shows a
+is replaced and what replaces it, and the file of ``tests/paper`` that is run first. Every one is put into a copy of
+the checkout, and the tests of the paper run there, those of that file first, the quickest first, until one fails. Those
+that read docs/paper.md are left out: they would notice names, and no mathematics. A wrong version that survives shows a
 statement that no test holds.
 
 The first run compiles nothing that the checkout has compiled. About 5 s each on an idle core, eight minutes in all.
@@ -77,7 +77,9 @@ def verdict(version: WrongVersion, copy: Copy, seconds: dict[str, float]) -> dic
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.campaigns.paper_mutation", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.campaigns.paper_mutation", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--statements", nargs="+", help='such as "Eq. 30"; all if left out')
     parser.add_argument("--jobs", type=int, default=1, help="copies of the checkout that work side by side")
     parser.add_argument("--limit-seconds", type=float, default=float("inf"), help="start nothing after so many seconds")

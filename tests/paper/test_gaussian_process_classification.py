@@ -41,12 +41,13 @@ def test_remark_7_prior_covariance_of_potentials():
     label_kernel = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 1.5]])
     centring = np.eye(3) - 1 / 3
     node = NodeCliques(KERNEL, basis="all", label_kernel=label_kernel, prior_variance=variance)
-    posterior = small_field([node, EdgeCliques(prior_variance=0.2)], chains).posterior
+    field = small_field([node, EdgeCliques(prior_variance=0.2)], chains)
+    posterior = field.posterior
     # Potentials are linear in theta: push a unit vector through for every coordinate.
     maps = [posterior.potentials(unit) for unit in np.eye(posterior.size)]
     nodes = np.array([each.node.ravel() for each in maps]).T
     edges = np.array([each.edge.ravel() for each in maps]).T
-    prior = np.diag(1 / posterior.prior_precision)
+    prior = np.diag(1 / field.precision)
     covariance = np.kron(KERNEL(chains.inputs), centring @ label_kernel @ centring)
     np.testing.assert_allclose(nodes @ prior @ nodes.T, variance * covariance, atol=1e-12)
     np.testing.assert_allclose(edges @ prior @ edges.T, 0.2 * np.eye(9), atol=1e-14)

@@ -192,7 +192,7 @@ def test_equation_30_dominates_the_hessian_up_to_the_number_of_cliques():
     length = 4
     field = tied_field(random_chains((length,) * 3, n_labels=2), 2)
     point = field.posterior.at(field.random_theta())
-    engine, precision = field.posterior.datafit, np.diag(field.posterior.prior_precision)
+    engine, precision = field.posterior.datafit, np.diag(field.precision)
     kept = scipy.linalg.block_diag(*(engine.curvature_block(point.evaluation, index) for index in range(2)))
     difference = (2 * length - 1) * kept - (full_hessian(point) - precision)
     assert np.linalg.eigvalsh(difference)[0] > -1e-11

@@ -76,7 +76,7 @@ def test_lemma_9_is_the_fenchel_duality_gap(field, scale):
     entropy = -sum(p @ np.log(p) for p in probabilities)
     expected = np.array([p @ phi for p, phi in zip(probabilities, field.statistics, strict=True)])
     difference = (field.observed - expected).sum(axis=0)
-    dual = entropy - 0.5 * difference @ (difference / field.posterior.prior_precision)
+    dual = entropy - 0.5 * difference @ (difference / field.precision)
     np.testing.assert_allclose(single_point_bound(field, theta), dual, rtol=1e-11)
 
 
@@ -97,7 +97,7 @@ def test_the_bundle_is_below_the_dual_of_a_mixture_which_is_below_the_primal(fie
             entropy = -sum(p @ np.log(p) for p in mixed)
             expected = np.array([p @ phi for p, phi in zip(mixed, field.statistics, strict=True)])
             difference = (field.observed - expected).sum(axis=0)
-            found = max(found, entropy - 0.5 * difference @ (difference / field.posterior.prior_precision))
+            found = max(found, entropy - 0.5 * difference @ (difference / field.precision))
         assert bundle.value <= found + 1e-3 <= minimum + 1e-3
         assert bundle.value >= max(single_point_bound(field, theta) for theta in points) - 1e-12
         assert bundle.value > max(single_point_bound(field, theta) for theta in points) + 1e-3
@@ -129,7 +129,7 @@ def test_bundle_cancels_gradients_that_oscillate(field, minimum):
     bundle = LowerBound()
     for theta in sides:
         bundle.add(field.posterior.at(theta))
-    precision = field.posterior.prior_precision
+    precision = field.precision
     change = field.hessian(minimiser) @ direction - precision * direction
     shared, cancelled = 0.5 * direction @ change, 0.5 * change @ (change / precision)
     for theta in sides:

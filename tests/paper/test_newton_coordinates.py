@@ -49,8 +49,8 @@ def test_equation_20_is_the_same_step_in_kernel_coefficients():
 
     point = plain.posterior.at(alpha)
     precision = prior_precision(gram)
-    gradient = point.gradient - plain.posterior.prior_precision * alpha + precision @ alpha
-    hessian = full_hessian(point) - np.diag(plain.posterior.prior_precision) + precision
+    gradient = point.gradient - plain.precision * alpha + precision @ alpha
+    hessian = full_hessian(point) - np.diag(plain.precision) + precision
     np.testing.assert_allclose(gradient, change.T @ whitened.gradient(theta), rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(hessian, change.T @ whitened.hessian(theta) @ change, rtol=1e-9, atol=1e-11)
 

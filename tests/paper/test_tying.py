@@ -86,14 +86,14 @@ def test_tied_likelihood_derivatives_sum_over_the_untied_ones(fields):
     matrix = replication(untied, tied)
     theta = tied.random_theta()
     point = untied.posterior.at(matrix @ theta)
-    likelihood = point.gradient - untied.posterior.prior_precision * point.theta
-    ours = tied.posterior.at(theta).gradient - tied.posterior.prior_precision * theta
+    likelihood = point.gradient - untied.precision * point.theta
+    ours = tied.posterior.at(theta).gradient - tied.precision * theta
     np.testing.assert_allclose(matrix.T @ likelihood, ours, rtol=1e-10, atol=1e-12)
     direction = tied.random_theta(2)
     product, _ = untied.posterior.hessian_product(point, matrix @ direction)
-    product -= untied.posterior.prior_precision * (matrix @ direction)
+    product -= untied.precision * (matrix @ direction)
     mine, _ = tied.posterior.hessian_product(tied.posterior.at(theta), direction)
-    mine -= tied.posterior.prior_precision * direction
+    mine -= tied.precision * direction
     np.testing.assert_allclose(matrix.T @ product, mine, rtol=1e-10, atol=1e-12)
 
 

@@ -130,6 +130,9 @@ def _check_validation(value: float, name: str) -> None:
 class StructureSearch(BaseEstimator):
     """What to choose from, and when to stop: ``cliques`` of a ChainCRF or ``label_graph`` of a MultiLabelCRF.
 
+    What one Newton step in a candidate promises decides which comes first, the bound on what it could bring when to
+    stop. Both are about the coefficients of the candidate: of a kernel, about the span of its pivots.
+
     Parameters
     ----------
     candidates : list of clique sets, or of pairs of labels; None for all pairs
