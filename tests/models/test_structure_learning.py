@@ -96,17 +96,23 @@ def test_a_wide_prior_of_little_use_does_not_come_first():
 
 
 def test_with_an_l1_penalty_only_what_leaves_zero_counts():
-    """The step is one of the coefficients whose gradient is beyond the penalty; with all of it within, it is none."""
+    """The step is one of the coefficients whose gradient is beyond the penalty; with all of it within, it is none.
+
+    Without a Gaussian prior the block is singular, all labels moving alike: no coefficient may follow it to infinity.
+    """
     X, y = sampled(1, lags=(2,), n_sequences=20)
     found = {}
-    for l1 in (0.0, 3.0, 1e4):
-        choice = [NodeCliques("linear", window=3, name="neighbours", l1=l1)]
+    for l1, variance in ((0.0, 1.0), (3.0, 1.0), (3.0, np.inf), (1e4, 1.0)):
+        choice = [NodeCliques("linear", window=3, name="neighbours", l1=l1, prior_variance=variance)]
         search = StructureSearch(choice, threshold=0.0, validation=0.0)
         crf = learnt(X, y, search, tol=1e-4)
         path = crf.structure_path_
-        estimates = path.steps[1].estimates if len(path.steps) > 1 else {"neighbours": 0.0}
-        found[l1] = estimates["neighbours"]
-    assert found[0.0] > found[3.0] > found[1e4] == 0.0
+        if len(path.steps) > 1:
+            step = path.steps[1]
+            found[l1, variance] = step.estimates["neighbours"]
+            assert 0.3 * step.gain < step.estimate < 2 * step.gain
+    assert list(found) == [(0.0, 1.0), (3.0, 1.0), (3.0, np.inf)], "nothing is promised, and nothing tried, at 1e4"
+    assert found[0.0, 1.0] > found[3.0, np.inf] >= found[3.0, 1.0] > 0.0
 
 
 def test_held_out_data_decide_how_many_are_kept():

@@ -55,6 +55,8 @@ _PATIENCE = 3
 # Coefficients of a candidate up to which the block of eq. 30 is spelled out; products for more of them, so many at
 # most: what conjugate gradients have found by then falls short of the whole step, never beyond it.
 _WIDEST_BLOCK, _MOST_PRODUCTS = 1024, 10
+# Steps with an l1 penalty: coefficients hold their signs for a few at most, and each begins anew.
+_MOST_WITH_L1 = 4
 # How far steps are solved, and curvature, of the largest, that may be rounding: without a prior a block is singular.
 _TOLERANCE, _FLAT = 1e-6, 1e-12
 
@@ -206,14 +208,13 @@ def judge_candidates(
 def step_gain(point: Point, index: int, widest: int = _WIDEST_BLOCK) -> float:
     """Return g^T (C + 1/s)^-1 g / 2 for one set: what a step of eq. 30 in it brings, were P the square that it sees.
 
-    With more than ``widest`` coefficients the Hessian of the set, long-range covariances included, stands for C.
+    With more than ``widest`` coefficients the Hessian of the set, long-range covariances included, stands for C. With
+    l1 the square holds until a coefficient changes its sign: conjugate gradients end before one would.
     """
     posterior = point.posterior
     rows = posterior.blocks[index].rows
     gradient = point.steepest[rows]
     free = gradient != 0.0
-    if not free.any():
-        return 0.0
     if len(gradient) <= widest:
         matrix, most = posterior.curvature_block(point, index), float(len(gradient))
 
@@ -226,8 +227,15 @@ def step_gain(point: Point, index: int, widest: int = _WIDEST_BLOCK) -> float:
             whole[rows] = vector
             return np.where(free, posterior.hessian_product(point, whole, [index])[0][rows], 0.0)
 
-    step, _ = conjugate_gradients(product, gradient, np.copy, _TOLERANCE, most, flat=_FLAT)
-    return 0.5 * dot(gradient, step)
+    if not posterior.blocks[index].design.term.l1:
+        return 0.5 * dot(gradient, conjugate_gradients(product, gradient, np.copy, _TOLERANCE, most, flat=_FLAT)[0])
+    gain = 0.0
+    for steps in range(1, _MOST_WITH_L1 + 1):
+        step, _ = conjugate_gradients(product, gradient, np.copy, _TOLERANCE, steps, flat=_FLAT)
+        if np.any(step * gradient < 0.0):
+            break
+        gain = 0.5 * dot(gradient, step)
+    return gain
 
 
 def share_factors(designs: Sequence[Design]) -> bool:
