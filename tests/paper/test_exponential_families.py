@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from small_fields import KERNEL, derivative_along, small_field
 
-from kernelfields import EdgeCliques, ExponentialFamilyDensity, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques, ExponentialFamilyDensity, NodeCliques
 from kernelfields.families import FiniteFamily
 from kernelfields.kernels import RBF
 from tests.arrays import infer_chains
-from tests.oracles.chains import enumerate_chain
 from tests.oracles.labellings import all_labellings
+from tests.samples import random_chains
 
 LENGTH, N_LABELS = 4, 3
 OFFSETS = np.array([0, LENGTH])
@@ -128,16 +128,21 @@ def test_proposition_2_conditional_log_partition_is_convex():
 
 
 def test_theorem_4_gibbs_chain_is_markov():
-    """With potentials on nodes and edges only, y_1 and y_3 are independent given y_2."""
-    random = np.random.default_rng(2)
-    node, edge = random.normal(size=(3, N_LABELS)), random.normal(size=(3, N_LABELS, N_LABELS))
-    sequence = enumerate_chain(node, edge, np.array([0, 3])).sequences[0]
-    joint = np.zeros((N_LABELS,) * 3)
-    joint[tuple(sequence.labellings.T)] = np.exp(sequence.logs)
-    middle = joint.sum(axis=(0, 2))
-    np.testing.assert_allclose(
-        joint * middle[None, :, None], joint.sum(axis=2)[:, :, None] * joint.sum(axis=0)[None], rtol=1e-12
-    )
+    """A fitted chain has potentials on nodes and edges only: y_1 and y_3 are independent given y_2, not otherwise."""
+    chains = random_chains((3, 4, 3, 5))
+    X, y = chains.split(chains.inputs), chains.split(chains.labels)
+    crf = ChainCRF(KERNEL, basis="all", edges=EdgeCliques(prior_variance=5.0), n_jobs=1).fit(X, y)
+    new = np.random.default_rng(2).normal(size=(3, 2))
+
+    def first(middle, last):
+        """p(y_1) given what is known of the other two."""
+        return crf.predict_marginals([new], known=[[None, middle, last]])[0][0]
+
+    for middle in range(N_LABELS):
+        given = np.array([first(middle, last) for last in (None, *range(N_LABELS))])
+        np.testing.assert_allclose(given, np.repeat(given[:1], len(given), axis=0), rtol=1e-10)
+    without = np.array([first(None, last) for last in range(N_LABELS)])
+    assert np.ptp(without, axis=0).max() > 1e-3
 
 
 def test_theorem_4_positive_markov_chain_is_gibbs():
