@@ -82,13 +82,19 @@ def test_proposition_1_derivatives_are_mean_and_variance():
     mean = probabilities @ statistics
     variance = ((statistics - mean).T * probabilities) @ (statistics - mean)
 
+    family, direction = FiniteFamily(statistics), random.normal(size=size)
+    np.testing.assert_allclose(family.mean(theta), mean, rtol=1e-12)
+    np.testing.assert_allclose(family.covariance(theta), variance, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(
+        family.covariance_product(theta, direction), variance @ direction, rtol=1e-10, atol=1e-12
+    )
+
     beliefs = infer_chains(*as_potentials(theta), OFFSETS)
     np.testing.assert_allclose(as_vector(*beliefs.gradient()), mean, rtol=1e-12, atol=1e-14)
     hessian = np.array([as_vector(*beliefs.hessian_product(*as_potentials(unit))) for unit in np.eye(size)])
     np.testing.assert_allclose(hessian, variance, rtol=1e-12, atol=1e-14)
     assert np.linalg.eigvalsh(hessian).min() > -1e-14
 
-    direction = random.normal(size=size)
     np.testing.assert_allclose(derivative_along(log_partition, theta, direction), mean @ direction, rtol=1e-9)
 
     def slope(at):

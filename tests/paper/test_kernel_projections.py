@@ -165,6 +165,16 @@ def test_equation_30_block_keeps_covariances_within_cliques():
                 np.testing.assert_allclose(projected, prior + covariance, atol=1e-11)
 
 
+def test_equation_30_weighs_the_cliques_of_a_sequence_by_its_weight():
+    """Weighted sequences count as often as their weights say, in sets with features and without."""
+    field = tied_field(random_chains((3, 1, 4), n_labels=2, weighted=True), 2, NODE_VARIANCE, EDGE_VARIANCE)
+    theta = field.random_theta()
+    point = field.posterior.at(theta)
+    for index in range(2):
+        block = field.posterior.curvature_block(point, index)
+        np.testing.assert_allclose(block, field.within_cliques(theta, index), atol=1e-11)
+
+
 def test_equation_30_leaves_out_the_long_range_part():
     """Hessian block minus block-Jacobi block = covariances between different cliques of the set, not small."""
     field = tied_field(random_chains((3, 1, 4)), 3, NODE_VARIANCE, EDGE_VARIANCE)

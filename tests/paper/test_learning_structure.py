@@ -70,6 +70,16 @@ def test_remark_11_bound_of_a_set_that_is_not_there_yet(neighbours, gradient, va
     assert 0 < gain < step.bound
 
 
+def test_remark_11_bound_of_a_step_has_the_gap_of_the_fit_before():
+    """Corollary 10 away from the optimum: what the present field could still gain is added."""
+    tol = 0.1
+    start = ChainCRF("linear", tol=tol, max_iter=2000, random_state=0, n_jobs=1).fit(X, Y).solution_
+    step = searched(SkipCliques(lag=2), tol=tol).structure_path_.steps[1]
+    gap = sum(start.gap_parts.values())
+    assert gap > 1e-3 * start.value
+    assert step.bound - step.bounds["lag2"] == pytest.approx(gap, rel=1e-9)
+
+
 @pytest.mark.parametrize("variance", [0.01, 0.1, 1.0, 10.0])
 def test_remark_11_estimate_is_what_a_step_of_equation_30_promises(gradient, covariance, variance):
     """g^T (C + 1/s)^-1 g / 2, which is near the gain for narrow and for wide priors."""

@@ -5,6 +5,7 @@ import pytest
 from small_fields import KERNEL, small_field
 
 from kernelfields import EdgeCliques, NodeCliques
+from kernelfields.families import FiniteFamily
 from kernelfields.objective import LowerBound
 from kernelfields.objective.bounds import maximise_on_simplex
 from kernelfields.objective.posterior import penalty_gap
@@ -61,6 +62,20 @@ def test_lemma_9_bounds_the_minimum_of_the_posterior(field, minimum, scale):
 def test_lemma_9_is_tight_at_the_minimiser(field, minimum):
     """At the minimiser the gradient and with it the gap vanish."""
     np.testing.assert_allclose(single_point_bound(field, field.minimiser()), minimum, rtol=1e-13)
+
+
+def test_lemma_9_certifies_the_estimates_of_families():
+    """g(theta) - <theta, m> + precision ||theta||^2 / 2 is within ||gradient||^2 / (2 precision) of its minimum."""
+    random, precision = np.random.default_rng(0), 0.3
+    family = FiniteFamily(random.normal(size=(30, 4)), random.uniform(0.1, 1.0, 30))
+    mean = family.statistics[3] * 0.8
+    minimum = family.estimate(mean, precision=precision, tol=1e-13).value
+    for tol in (10.0, 1.0, 0.1):
+        found = family.estimate(mean, precision=precision, tol=tol)
+        gradient = family.mean(found.theta) - mean + precision * found.theta
+        assert found.gap == pytest.approx(gradient @ gradient / (2 * precision), rel=1e-9)
+        assert found.value - found.gap <= minimum <= found.value
+    assert found.gap > 1e-6, "the last one was not the minimum itself"
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.3, 2.0])
