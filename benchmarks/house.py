@@ -2,11 +2,11 @@
 
     python -m benchmarks.house [CHECKOUT ...] [--list]
 
-One column for each checkout of the project, this one without arguments, so that two can be compared. A file is
-entered by a call when one of its functions runs, compiled ones included. Words are counted by the files of the package
-that have them. A private name of others is an attribute with an underscore of anything but self or cls whose room
-neither defines that name nor has it on self, or any such name that getattr and the like are given. ``--list`` names the
-files that a call enters.
+One column for each checkout of the project, this one without arguments, so that two can be compared. A branch on a
+feature is a condition whose text names it, in a file that is not its own room. A file is entered by a call when one of
+its functions runs, compiled ones included. Words are counted by the files of the package that have them. A private name
+of others is an attribute with an underscore of anything but self or cls whose room neither defines that name nor has it
+on self, or any such name that getattr and the like are given. ``--list`` names the files that a call enters.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import ast
 import collections
+import dataclasses
 import inspect
 import itertools
 import json
@@ -30,6 +31,34 @@ import numpy as np
 
 ROOMS = ("src", "tests", "tests/campaigns", "benchmarks", "experiments", "examples", "docs", "release")
 WORDS = ("evidence", "allowed", "l1", "ties", "on_host")
+#: Features: what a condition on one says, and the files that are its own room.
+BRANCHES = {
+    "partial labels": (
+        r"\b(partial\w*|certain|informative|complete|completed|completion|is_partial)\b",
+        r"data/partial_labels|data/given_labels|models/partial|likelihoods/|models/expectations",
+    ),
+    "auto": (r"\b(is_auto|auto)\b", r"auto_parameters|pilot_fit|pilot_folds"),
+    "l1": (r"\bl1\b", r"objective/penalty|solvers/orthant|models/working_set|objective/stochastic"),
+    "continuation": (r"\b(_?continues|continuation_?|Continu\w+)\b", r"models/continuation"),
+    "evidence": (r"\b(\w*evidence\w*|optimize)\b", r"posterior/evidence"),
+    "Dask": (
+        r"\b(lie_with|is_collection|dask|Dask|collections?|group|RUNNING)\b",
+        r"engines/dask|engines/together|objective/group",
+    ),
+    "support": (r"\b(\w*support\w*|observed_only)\b", r"designs/pairs"),
+    "allowed": (r"\ballowed\w*\b", r"data/allowed|label_dictionary|chain/lists|likelihoods/lists"),
+    "scale": (r"\b(scale|scaling|_?scales)\b", r"data/scaling"),
+    "device": (r"\b(device\w*|on_host|weighted_gram)\b", r"engines/torch"),
+    "ties": (r"\b(ties|tied_everywhere|shares_coefficients)\b", r"data/ties|tied_coefficients|basis/orbits"),
+}
+#: Files that may speak of a step of a fit: its own room, and where users ask for it or see what it found.
+STEPS = {
+    "annotators": r"annotators/",
+    "development": r"models/development",
+    "checkpoint": r"models/callbacks",
+    "growing": r"models/growing",
+    "evidence": r"posterior/evidence",
+}
 PROBES = (r"\bhasattr\(", r"\bgetattr\(", r"__dict__")
 LONGEST = "estimators/base.py"
 
@@ -65,6 +94,10 @@ def running(package: Path) -> dict:
     y = [np.repeat(random.integers(3, size=4), 3) for _ in range(40)]
     X = [np.eye(3)[labels] + random.normal(size=(12, 3)) for labels in y]
     crf = ChainCRF("rbf", rank=50, random_state=0)
+    crf.fit(X, y)
+    modules, lines = loaded(package)
+    from kernelfields.estimators.fit_state import FitState
+
     classes = [each for name in kernelfields.__all__ if inspect.isclass(each := getattr(kernelfields, name))]
     return {
         "calls": {
@@ -74,7 +107,105 @@ def running(package: Path) -> dict:
         },
         "names": len(kernelfields.__all__),
         "parameters": max(len(inspect.signature(each).parameters) for each in classes),
+        "modules": modules,
+        "lines": lines,
+        "state": len(dataclasses.fields(FitState)),
+        "inheritance": inheritance(),
     }
+
+
+def conditions(text: str) -> list[str]:
+    """Return the conditions of a file, as text: of if, while, conditional expressions and comprehensions."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.If | ast.IfExp | ast.While):
+            found.append(node.test)
+        elif isinstance(node, ast.comprehension):
+            found += node.ifs
+    return [ast.unparse(each) for each in found]
+
+
+def branches(texts: dict[str, str]) -> dict[str, str]:
+    """Return how many conditions ask for a feature outside of its room, and in how many files."""
+    asked = [(place, each) for place, text in texts.items() for each in conditions(text)]
+    counts = {}
+    for feature, (word, room) in BRANCHES.items():
+        places = [place for place, each in asked if re.search(word, each) and not re.search(room, place)]
+        counts[f"branches on {feature} / files"] = f"{len(places)} / {len(set(places))}"
+    return counts
+
+
+def words_in_code(text: str) -> set[str]:
+    """Return the words of all names in a file, comments and strings left out."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        fields = (getattr(node, field, None) for field in ("id", "attr", "name", "arg", "module"))
+        names |= {name for name in fields if isinstance(name, str)}
+    return {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
+
+
+def files_that_name_steps(texts: dict[str, str]) -> dict[str, str]:
+    """Return how many files name each step of a fit outside of its room."""
+    words = {place: words_in_code(text) for place, text in texts.items()}
+    return {
+        f"files that name {step}": str(
+            sum(bool({step, f"{step}s"} & own) and not re.search(room, place) for place, own in words.items())
+        )
+        for step, room in STEPS.items()
+    }
+
+
+def composition(texts: dict[str, str]) -> dict[str, str]:
+    """Return what composition is measured by: late imports, names for checkers of types, classes of any name."""
+    late = typed = wrappers = 0
+    for text in texts.values():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                own = [each for each in ast.walk(node) if isinstance(each, ast.ImportFrom)]
+                late += sum((each.module or "").startswith("kernelfields") for each in own)
+                wrappers += node.name == "__getattr__" and bool(node.args.args) and node.args.args[0].arg == "self"
+            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+                typed += sum(len(each.names) for each in ast.walk(node) if isinstance(each, ast.ImportFrom))
+    return {
+        "imports inside functions": str(late),
+        "names under TYPE_CHECKING": str(typed),
+        "classes that answer any name": str(wrappers),
+    }
+
+
+def inheritance() -> dict[str, int]:
+    """Return how many own classes estimators are made of, and how many names are overridden among them."""
+    import kernelfields
+
+    names = ("ChainCRF", "SegmentCRF", "RingCRF", "GraphCRF", "MultiLabelCRF", "KernelClassifier", "SequenceClassifier")
+
+    def own(kind: type) -> list[type]:
+        return [base for base in kind.__mro__ if base.__module__.startswith("kernelfields")]
+
+    overridden: set[str] = set()
+    kinds = [getattr(kernelfields, name) for name in names]
+    for kind in kinds:
+        defined = collections.Counter(
+            name
+            for base in own(kind)
+            for name, value in vars(base).items()
+            if (callable(value) or isinstance(value, property | classmethod | staticmethod)) and name[:2] != "__"
+        )
+        overridden |= {name for name, count in defined.items() if count > 1}
+    public = [name for name in dir(kernelfields.ChainCRF()) if name[0] != "_"]
+    return {
+        "own classes of ChainCRF": len(own(kernelfields.ChainCRF)),
+        "most own classes of an estimator": max(len(own(kind)) for kind in kinds),
+        "names overridden": len(overridden),
+        "public names of ChainCRF": len(public),
+    }
+
+
+def loaded(package: Path) -> tuple[int, int]:
+    """Return how many modules of the package are loaded in this process, and their lines."""
+    files = {module.__file__ for name, module in list(sys.modules.items()) if name.startswith("kernelfields")}
+    paths = [Path(file) for file in files if file and file.startswith(str(package))]
+    return len(paths), sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
 
 def private_names_of_others(texts: Iterable[str]) -> int:
@@ -130,6 +261,12 @@ def numbers(checkout: Path, listed: bool) -> dict[str, str]:
         **{f"files entered by {call}": str(len(files)) for call, files in found["calls"].items()},
         **{f"functions run by {call}": str(sum(files.values())) for call, files in found["calls"].items()},
         **{f"files that name {word}": str(count) for word, count in zip(WORDS, named, strict=True)},
+        "modules a plain fit loads / lines": f"{found['modules']} / {found['lines']:,}",
+        "fields of FitState": str(found["state"]),
+        **{what: str(count) for what, count in found["inheritance"].items()},
+        **composition(texts),
+        **branches(texts),
+        **files_that_name_steps(texts),
         "hasattr / getattr / __dict__": " / ".join(map(str, probes)),
         "private names of others": str(private),
         f"{LONGEST}, lines / methods": f"{len(texts.get(LONGEST, '').splitlines()):,} / {len(methods)}",

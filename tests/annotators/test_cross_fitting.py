@@ -114,9 +114,9 @@ def test_a_callback_ends_all_rounds():
 
 def test_groups_are_held_out_together(monkeypatch):
     seen = []
-    usual = completion.CrossFittedLabels.__init__
+    usual = completion.CrossFitting.__init__
     monkeypatch.setattr(
-        completion.CrossFittedLabels,
+        completion.CrossFitting,
         "__init__",
         lambda self, *given: (seen.append(given[2]), usual(self, *given))[1],
     )
@@ -128,9 +128,9 @@ def test_groups_are_held_out_together(monkeypatch):
 
 def test_much_data_have_two_folds_and_named_features_the_weights_that_were_seen(monkeypatch):
     folds = []
-    usual = completion.CrossFittedLabels.__init__
+    usual = completion.CrossFitting.__init__
     monkeypatch.setattr(
-        completion.CrossFittedLabels,
+        completion.CrossFitting,
         "__init__",
         lambda self, *given: (folds.append(given[2]), usual(self, *given))[1],
     )

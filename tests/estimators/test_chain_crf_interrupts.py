@@ -6,6 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.basis import Gradient
 from kernelfields.models import fit as fitting
+from kernelfields.models import growing
 from kernelfields.objective import Datafit
 from tests.samples import labelled_sequences
 
@@ -43,7 +44,7 @@ def test_an_interrupted_fit_keeps_its_best_estimate(number, basis):
     assert len(crf.predict(X)) == len(X)
 
 
-@pytest.mark.parametrize(("owner", "stage"), [(Datafit, "outside_gradient"), (fitting, "_grow")])
+@pytest.mark.parametrize(("owner", "stage"), [(Datafit, "outside_gradient"), (growing, "_grow")])
 def test_an_interrupt_between_the_rounds_of_a_growing_basis_keeps_the_last_round(monkeypatch, owner, stage):
     def interrupted(*arguments):
         raise KeyboardInterrupt
@@ -85,14 +86,14 @@ def test_an_interrupt_before_the_first_estimate_is_passed_on():
 
 def test_an_interrupt_after_the_last_step_keeps_the_estimate(monkeypatch):
     interrupts = iter([KeyboardInterrupt])
-    assess = fitting._assess
+    assess = fitting.assess
 
     def interrupted_once(*arguments):
         for interrupt in interrupts:
             raise interrupt
         return assess(*arguments)
 
-    monkeypatch.setattr(fitting, "_assess", interrupted_once)
+    monkeypatch.setattr(fitting, "assess", interrupted_once)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         crf = ChainCRF(random_state=0, rank=30).fit(X, y)
     assert crf.solution_.reason == "interrupted"

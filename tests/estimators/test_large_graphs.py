@@ -6,7 +6,7 @@ import pytest
 from kernelfields import GraphCRF
 from kernelfields.data import grid_edges
 from kernelfields.inference import EDGE, Potentials, plan_inference
-from kernelfields.models import fit
+from kernelfields.models import starts
 from kernelfields.numerics import Workers
 from kernelfields.objective import PartialLikelihood
 
@@ -44,7 +44,7 @@ def test_the_duration_is_estimated_before_the_fit(monkeypatch, capsys):
     graph, y, _ = labelled_grid()
     crf = GraphCRF(inference="trw", verbose=1, random_state=0)
     assert "the fit about" not in (crf.fit([graph], [y]), capsys.readouterr())[1].err, "it is over soon"
-    monkeypatch.setattr(fit, "_SOON", 0.0)
+    monkeypatch.setattr(starts, "_SOON", 0.0)
     shown = (crf.fit([graph], [y]), capsys.readouterr())[1].err
     assert shown.index("the fit about") < shown.index("iteration")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF
-from kernelfields.models import fit as module
+from kernelfields.models import starts as module
 
 
 @pytest.fixture

@@ -60,8 +60,10 @@ def minimum(posterior):
         up, down = parts[:size], parts[size:]
         theta = up - down
         point = posterior.at(theta)
-        value = point.value - posterior.l1 @ np.abs(theta) + posterior.l1 @ (up + down)
-        return value, np.concatenate([point.gradient + posterior.l1, posterior.l1 - point.gradient])
+        value = point.value - posterior.penalty.threshold @ np.abs(theta) + posterior.penalty.threshold @ (up + down)
+        return value, np.concatenate(
+            [point.gradient + posterior.penalty.threshold, posterior.penalty.threshold - point.gradient]
+        )
 
     found = scipy.optimize.minimize(
         value_and_gradient,
@@ -94,7 +96,7 @@ def random_walk(posterior, n_points, seed=0):
         point = posterior.at(theta)
         yield point
         moved = theta - step * point.gradient
-        theta = np.sign(moved) * np.maximum(np.abs(moved) - step * posterior.l1, 0.0)
+        theta = np.sign(moved) * np.maximum(np.abs(moved) - step * posterior.penalty.threshold, 0.0)
 
 
 @pytest.mark.slow
@@ -158,8 +160,8 @@ def test_a_bound_of_all_coefficients_is_one_of_some():
         theta = np.zeros(posterior.size)
         theta[kept] = parts[: kept.sum()] - parts[kept.sum() :]
         point = posterior.at(theta)
-        l1 = posterior.l1[kept]
-        value = point.value - posterior.l1 @ np.abs(theta) + np.tile(l1, 2) @ parts
+        l1 = posterior.penalty.threshold[kept]
+        value = point.value - posterior.penalty.threshold @ np.abs(theta) + np.tile(l1, 2) @ parts
         return value, np.concatenate([point.gradient[kept] + l1, l1 - point.gradient[kept]])
 
     begin = np.zeros(2 * kept.sum())
@@ -196,9 +198,9 @@ def test_a_single_cut_is_mixed_with_zero_as_well_as_can_be():
     for problem in ("elastic net", "lasso", "l1 on nodes alone", "lasso of nodes, squares of transitions"):
         posterior = small_posterior(2, **PROBLEMS[problem])
         point = posterior.at(np.random.default_rng(0).normal(scale=0.5, size=posterior.size))
-        precision, l1 = posterior.prior_precision, posterior.l1
+        precision, l1 = posterior.prior_precision, posterior.penalty.threshold
         slope = point.gradient - precision * point.theta
-        height = point.value - posterior.penalty(point.theta) - slope @ point.theta
+        height = point.value - posterior.penalty.value(point.theta) - slope @ point.theta
 
         def at(share, slope=slope, height=height, precision=precision, l1=l1):
             excess = np.maximum(np.abs(share * slope) - l1, 0.0)

@@ -8,7 +8,7 @@ from kernelfields import EdgeCliques, NodeCliques
 from kernelfields.families import FiniteFamily
 from kernelfields.objective import LowerBound
 from kernelfields.objective.bounds import maximise_on_simplex
-from kernelfields.objective.posterior import penalty_gap
+from kernelfields.objective.penalty import term_gap
 from kernelfields.solvers import LBFGS, minimize
 from tests.samples import random_chains
 
@@ -32,7 +32,7 @@ def single_point_bound(field, theta):
 
 
 def test_lemma_9_holds_for_subgradients_of_a_maximum():
-    """Eq. 17 for C(theta) = max_k (a_k theta + b_k), which has kinks: value less ``penalty_gap`` is below the minimum.
+    """Eq. 17 for C(theta) = max_k (a_k theta + b_k), which has kinks: value less ``term_gap`` is below the minimum.
 
     The minimum is found on a fine grid. Where C is one line, the bound is its minimum exactly (eq. 18).
     """
@@ -47,7 +47,7 @@ def test_lemma_9_holds_for_subgradients_of_a_maximum():
     for theta in np.linspace(-3, 3, 25):
         active = np.argmax(slopes * theta + intercepts)
         value = slopes[active] * theta + intercepts[active] + 0.5 * precision * theta**2
-        bound = value - penalty_gap(term, np.array([theta]), slopes[[active]])
+        bound = value - term_gap(term, np.array([theta]), slopes[[active]])
         assert bound <= minimum_of(slice(None))
         assert bound == pytest.approx(minimum_of([active]), abs=1e-6)
 

@@ -41,8 +41,10 @@ def by_scipy(posterior):
     def value_and_gradient(parts):
         theta = parts[:size] - parts[size:]
         point = posterior.at(theta)
-        value = point.value + posterior.l1 @ (parts.reshape(2, size).sum(axis=0) - np.abs(theta))
-        return value, np.concatenate([point.gradient + posterior.l1, posterior.l1 - point.gradient])
+        value = point.value + posterior.penalty.threshold @ (parts.reshape(2, size).sum(axis=0) - np.abs(theta))
+        return value, np.concatenate(
+            [point.gradient + posterior.penalty.threshold, posterior.penalty.threshold - point.gradient]
+        )
 
     found = scipy.optimize.minimize(
         value_and_gradient,
@@ -75,7 +77,7 @@ def test_the_optimum_is_scipys_and_satisfies_the_subgradient_conditions(problem)
     theirs = by_scipy(posterior)
     assert solution.value == pytest.approx(theirs.value, rel=1e-8)
     np.testing.assert_allclose(solution.theta, theirs.theta, atol=2e-3 * np.abs(theirs.theta).max())
-    gradient, l1 = posterior.at(solution.theta).gradient, posterior.l1
+    gradient, l1 = posterior.at(solution.theta).gradient, posterior.penalty.threshold
     at_zero = solution.theta == 0.0
     # 0 lies in grad + l1 d|theta|: within the interval at zero, on its end elsewhere.
     assert np.all(np.abs(gradient[at_zero]) <= l1[at_zero] + 2e-3)
@@ -96,7 +98,7 @@ def test_a_penalty_that_outweighs_the_first_gradient_leaves_nothing():
     assert minimize(below, OrthantLBFGS(), tol=1e-6).theta.any()
 
 
-def test_the_pseudo_gradient_holds_the_steepest_slopes():
+def test_the_steepest_direction_holds_the_steepest_slopes():
     """Along coordinate j the objective falls by |pseudo_gradient_j| a step, to the better side."""
     posterior = sparse_posterior()
     rng = np.random.default_rng(1)

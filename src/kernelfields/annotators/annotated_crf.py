@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.annotators.annotations import UNSAID, Annotations, Presumed, are_annotations, read_annotations
-from kernelfields.annotators.completion import CrossFittedLabels
+from kernelfields.annotators.completion import CrossFitting
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
 from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight, holds_words, is_feature_sequences
@@ -161,23 +161,23 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         start = confusions.log_consensus(weights)
         cv = self.cv if not is_auto(self.cv) else _FEW_FOLDS if len(start) >= _MANY_POSITIONS else _FOLDS
         folds = self._folds(cv, len(lengths), start.argmax(axis=1) if single else None, groups)
-        settings = CrossFittedLabels(confusions, self.max_steps, folds, self.tol)
-        field.partial_labels = settings
+        rounds = CrossFitting(confusions, self.max_steps, folds, self.tol)
+        field.partial_labels = PartialLabels(classes=annotations.classes.tolist())
         field.engine = "threads" if is_auto(field.engine) else field.engine
         named = is_feature_sequences(X) or (isinstance(field, ChainCRF) and is_auto(field.features) and holds_words(X))
         if isinstance(field, ChainCRF) and is_auto(field.support) and named:
             # Pairs that nobody said would be most of the weights, and completed labels hardly ever need them.
             field.support, field.l1 = "observed", 0.0 if is_auto(field.l1) else field.l1
         try:
-            field.fit(X, Presumed(annotations, start), sample_weight)
+            field.fit_in_steps(X, Presumed(annotations, start), sample_weight, steps=[rounds])
         finally:
             for name, value in given.items():
                 setattr(field, name, value)
         counts = np.sum(annotations.codes != UNSAID, axis=0)
-        shares = weights @ settings.marginals / weights.sum()
+        shares = weights @ rounds.marginals / weights.sum()
         self._set_fitted(field, annotations.annotators, confusions.matrices, counts, shares)
-        self.label_changes_ = np.array(settings.changes)
-        best = settings.best if field.decodes_labellings(None) else settings.marginals.argmax(axis=1)
+        self.label_changes_ = np.array(rounds.changes)
+        best = rounds.best if field.decodes_labellings(None) else rounds.marginals.argmax(axis=1)
         self.consensus_ = field.arranged([(annotations, self.classes_[best])])  # type: ignore[list-item]
         if len(self.label_changes_) == self.max_steps and self.label_changes_[-1] > self.tol:
             warnings.warn(

@@ -24,18 +24,18 @@ import numpy as np
 
 from kernelfields.annotators.confusions import Confusions
 from kernelfields.inference.family import Potentials
-from kernelfields.models.partial import PartialLabels
+from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import FitOptions
-from kernelfields.solvers.loop import Iteration, Keeper, Monitor, Solution
+from kernelfields.solvers.loop import Iteration, Solution
 
 # Fields that complete labels need not be finer than this.
 _FOLD_TOLERANCE = 0.3
 
 
-class CrossFittedLabels(PartialLabels):
-    """Settings of a fit in the place of :class:`PartialLabels`, which estimate confusions and complete labels by folds.
+class CrossFitting(FitStep):
+    """Completes labels by fields of other folds, round by round, and solves for the completed labels.
 
     ``folds`` (S,) are the numbers of the folds of items. Rounds end when at most a share ``tol`` of the positions has
     another most probable label than in the round before; ``changes`` has this share for each round. After a fit,
@@ -43,35 +43,33 @@ class CrossFittedLabels(PartialLabels):
     probable labelling as a whole.
     """
 
+    in_rounds = True
     marginals: np.ndarray
     best: np.ndarray
 
     def __init__(self, confusions: Confusions, max_steps: int, folds: np.ndarray, tol: float):
-        super().__init__(classes=confusions.annotations.classes.tolist())
         self.confusions = confusions
         self.max_steps = max_steps
         self.folds = folds
         self.tol = tol
         self.changes: list[float] = []
 
-    @property
-    def completion(self) -> CrossFittedLabels:
-        """These settings, which complete labels by fits of their own."""
-        return self
+    def around(self, solve: Solve) -> Solve:
+        """Return the solve of the labels that were completed; ``confusions`` are those of the last round then."""
 
-    def minimize(
-        self,
-        posterior: LogPosterior,
-        options: FitOptions,
-        start: np.ndarray | None,
-        monitor: Monitor | None = None,
-        keep: Keeper | None = None,
-    ) -> Solution:
-        """Return the field of the labels that were completed; ``confusions`` are those of the last round."""
-        if keep is not None:
-            raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
-        if posterior.datafit.n_positions != len(self.confusions.annotations.codes):
-            raise ValueError("annotators need every position in the fit: leave out weights of zero, StructureSearch")
+        def complete_first(placed: Placed) -> FittedField:
+            if placed.keep is not None:
+                raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
+            if placed.posterior.datafit.n_positions != len(self.confusions.annotations.codes):
+                raise ValueError(
+                    "annotators need every position in the fit: leave out weights of zero, StructureSearch"
+                )
+            return self._fit(solve, placed)
+
+        return complete_first
+
+    def _fit(self, solve: Solve, placed: Placed) -> FittedField:
+        posterior, options = placed.posterior, placed.options
         begin, passes_before = time.perf_counter(), posterior.passes
         datafit = posterior.datafit
         fields = [np.zeros(posterior.size)] * (int(self.folds.max()) + 1)
@@ -106,16 +104,19 @@ class CrossFittedLabels(PartialLabels):
         self._complete(posterior, fields)
         datafit.set_targets(targets)
         options.report("fitting the field to the completed labels")
-        objective = posterior.frozen(fields[0])
         last = options if reason is None else replace(options, max_iter=0)
-        solution = last.minimize(objective, np.mean(fields, axis=0), monitor)
+        start, objective = posterior.expanded(np.mean(fields, axis=0)), posterior.frozen(fields[0])
+        fitted = solve(replace(placed, objective=objective, options=last, start=start))
         posterior.datafit.passes = objective.passes
-        return replace(
-            solution,
-            reason=reason or solution.reason,
+        solution = replace(
+            fitted.solution,
+            reason=reason or fitted.solution.reason,
             seconds=time.perf_counter() - begin,
             passes=posterior.passes - passes_before,
         )
+        # The certificates are those of the labels as they were completed.
+        span, rkhs = (replace(each, completed=True) for each in (fitted.span, fitted.rkhs))
+        return replace(fitted, solution=solution, span=span, rkhs=rkhs, posterior=posterior)
 
     def _complete(self, posterior: LogPosterior, fields: Sequence[np.ndarray]) -> None:
         """Keep the labels of every fold as they are completed by a field of their own."""

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 
 from kernelfields.data.allowed import AllowedLabels
-from kernelfields.data.partial_labels import LabelWeights, certain, label_shares
+from kernelfields.data.given_labels import GivenLabels, given_labels
+from kernelfields.data.partial_labels import LabelWeights
 from kernelfields.data.reading import (
     Matrix,
     balanced_weights,
@@ -76,17 +78,20 @@ class Packed:
             raise ValueError("labels are needed, and these data have none")
         return self.labels
 
+    @cached_property
+    def given(self) -> GivenLabels:
+        """What is given of the labels of the rows; ValueError where these data have none."""
+        return given_labels(self.required_labels, self.partial)
+
     @property
     def certain_labels(self) -> np.ndarray | None:
         """Labels of the rows of the inputs where all of them are known; None elsewhere."""
-        return self.labels if self.partial is None else None
+        return self.labels if self.labels is not None and self.given.complete else None
 
     @property
     def known_labels(self) -> np.ndarray | None:
         """Labels of the rows of the inputs, -1 where several are possible; None where there are none."""
-        if self.labels is None or self.partial is None:
-            return self.labels
-        return np.where(certain(self.partial), self.labels, -1)
+        return None if self.labels is None else np.where(self.given.certain(), self.labels, -1)
 
     @property
     def n_positions(self) -> int:
@@ -187,9 +192,9 @@ class Chains(Packed):
         """
         if (empty := np.flatnonzero(self.lengths == 0)).size:
             raise ValueError(f"sequence {empty[0]} has no rows: remove empty sequences from X and y")
-        if self.allowed is None or self.labels is None or self.partial is not None:
+        if self.allowed is None or self.certain_labels is None:
             return self
-        return replace(self, allowed=self.allowed.admitting(self.labels))
+        return replace(self, allowed=self.allowed.admitting(self.certain_labels))
 
 
 PackedData = TypeVar("PackedData", bound=Packed)
@@ -202,7 +207,7 @@ def weigh_samples(samples: PackedData, classes: np.ndarray, class_weight: str | 
     """
     if class_weight is None:
         return samples
-    shares = np.eye(len(classes))[samples.required_labels] if samples.partial is None else label_shares(samples.partial)
+    shares = samples.given.shares(len(classes))
     if isinstance(class_weight, str):
         weights = balanced_weights(samples.weights @ shares)
     else:

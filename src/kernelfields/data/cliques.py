@@ -37,7 +37,6 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.graphs import Factors, Graphs, group_name
-from kernelfields.data.partial_labels import possible_labellings
 from kernelfields.data.reading import Matrix
 from kernelfields.data.ties import Permutations
 from kernelfields.numerics.parameters import check_count, check_window
@@ -188,10 +187,7 @@ class CliqueSet(BaseEstimator):
 
         One for each clique, in their order and without their numbers, where all labels are known.
         """
-        members = self.members(data)
-        if data.partial is not None:
-            return possible_labellings(data.partial, members)
-        return None, np.ravel_multi_index(tuple(data.required_labels[members].T), (n_labels,) * members.shape[1])
+        return data.given.labellings(self.members(data), n_labels)
 
     @property
     def lists_labellings(self) -> bool:

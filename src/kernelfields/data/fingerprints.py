@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from kernelfields.data.partial_labels import informative
 from kernelfields.numerics.parameters import is_whole
 
 #: How many marks are kept, and how many rows and dense columns of an item decide its mark.
@@ -65,10 +64,10 @@ class Fingerprint(NamedTuple):
 def fingerprint(data: Any) -> Fingerprint:
     """Return the fingerprint of the labelled items of packed data."""
     marks = marks_of(data)
-    if data.partial is not None:
-        # Labels of items of which nothing was known were not in the fit.
+    if data.labels is not None:
+        # Items of which no label was known were not in the fit.
         items = np.repeat(np.arange(len(data.offsets) - 1), np.diff(data.offsets))
-        known = np.bincount(items, informative(data.partial), minlength=len(data.offsets) - 1)
+        known = np.bincount(items, data.given.informative(), minlength=len(data.offsets) - 1)
         marks = marks[known[np.diff(data.offsets) > 0] > 0]
     kept, counts = np.unique(marks, return_counts=True)
     twins = float(counts[counts > 1].sum() / max(len(marks), 1))

@@ -20,7 +20,6 @@ import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.graph_reading import NodeTypes, read_graphs
-from kernelfields.data.partial_labels import certain
 from kernelfields.data.reading import Matrix, listed
 from kernelfields.numerics.sparse_rows import entries_of
 
@@ -111,7 +110,7 @@ class Graphs(Packed):
 
     def labelled_nodes(self) -> Graphs:
         """Return the nodes whose label is known, each as a graph of its own."""
-        nodes = np.arange(self.n_positions) if self.partial is None else np.flatnonzero(certain(self.partial))
+        nodes = np.flatnonzero(self.given.certain())
         kinds = None if self.node_types is None else self.node_types[nodes]
         labels, weights = self.required_labels[nodes], self.position_weights[nodes]
         return Graphs(self.inputs[nodes], np.arange(len(nodes) + 1), labels, weights, node_types=kinds)

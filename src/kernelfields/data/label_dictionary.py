@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.data.chains import Chains
 from kernelfields.data.chunks import number_word, word_at
-from kernelfields.data.partial_labels import label_shares, shown_labels
 from kernelfields.data.reading import listed, place_of, plain_label
 from kernelfields.numerics.containers import columns_of
 from kernelfields.numerics.parameters import check_count
@@ -218,13 +217,9 @@ def _positions(sequence: object, feature: str) -> Iterable[object]:
 def _seen_labels(which: np.ndarray, chains: Chains, n_words: int, n_labels: int) -> np.ndarray:
     """Return which labels each word was seen with, (W, L): where labels are partly known, all that are possible."""
     seen = np.zeros((n_words, n_labels), dtype=bool)
-    rows = np.flatnonzero(which >= 0)
-    if chains.partial is None:
-        seen[which[rows], chains.required_labels[rows]] = True
-        return seen
-    possible = shown_labels(chains.partial) & (label_shares(chains.partial) > 0)
-    row, label = np.nonzero(possible[rows])
-    seen[which[rows][row], label] = True
+    rows, labels = chains.given.seen()
+    words = which[rows]
+    seen[words[words >= 0], labels[words >= 0]] = True
     return seen
 
 

@@ -413,7 +413,7 @@ class AnsweringField(KeptField[Data, Reader]):
         It is proved by the gradient at the fitted field alone; ``certificate_`` combines points and may be tighter.
         """
         fitted = self._field()
-        self._refuse_expectations("certify", "certificate_ and stationarity_ show how near the fit is to a minimum")
+        self.refuse_expectations("certify", "certificate_ and stationarity_ show how near the fit is to a minimum")
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         data = self._read_fitted(X, y, sample_weight)
@@ -449,7 +449,7 @@ class AnsweringField(KeptField[Data, Reader]):
         for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
             check_count(number, name)
         terms = self._field().terms
-        self._refuse_expectations("laplace", "fit without them for a posterior")
+        self.refuse_expectations("laplace", "fit without them for a posterior")
         data = self._read_fitted(X, y, sample_weight)
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)

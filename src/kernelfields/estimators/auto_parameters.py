@@ -175,7 +175,7 @@ def _few_columns_left(estimator: Estimator, training: FitState) -> bool:
     """Whether inputs are a few columns of numbers, and what is made of them is left to the data."""
     few = isinstance(training.data.inputs, np.ndarray) and training.reader.n_features <= FEW_COLUMNS
     left = all(is_auto(getattr(estimator, name)) for name in ("kernel", "prior_variance"))
-    return few and left and estimator.ties is None and training.options.criteria is None
+    return few and left and estimator.ties is None and not estimator.expects_shares
 
 
 def _joined(estimator: Estimator, training: FitState, own: Reader, always: bool = False) -> FitState:
@@ -211,7 +211,8 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         training.choices = estimator.choices_
         training.categories = estimator.choices_.chosen.get("categories")
         return chosen
-    described = not estimator._names_cliques() and training.optimize is None
+    chosen_later = any(step.chooses_parameters for step in training.steps)
+    described = not estimator._names_cliques() and not chosen_later
     path, kernel_left = described and "prior_variance" in left, "kernel" in left and described
     columns, usual = scale_candidates(training), {}
     if "kernel" in left:
@@ -354,7 +355,7 @@ def _choose_by_pilot_fits(
         if settings.get("kernel") == "forest":
             piloted.kernel = Forest(n_trees=_PILOT_TREES)
         has_edges = scene.has_edges and settings.get(EDGES, True)
-        own = replace(scene.training, announce=NoProgress().announce, development=None, spec=spec)
+        own = replace(scene.training, announce=NoProgress().announce, spec=spec)
         own.categories = settings.get("categories")
         own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
         by_position = scene.has_edges and not has_edges

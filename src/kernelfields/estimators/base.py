@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.partial_labels import label_shares
+from kernelfields.data.given_labels import given_labels
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
@@ -38,10 +37,9 @@ if TYPE_CHECKING:
     from kernelfields.estimators.fit_state import FitState, NoProgress
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.build import NamedCliques
-    from kernelfields.models.callbacks import Checkpoint
     from kernelfields.models.field import Field
-    from kernelfields.models.fit import FieldKeeper, FittedField
     from kernelfields.models.pilot_fit import Choices, Settings
+    from kernelfields.models.placed import FitStep, FittedField
     from kernelfields.objective.designs.design import Design
     from kernelfields.reports.progress import FitProgress
     from kernelfields.solvers.choice import FitOptions
@@ -88,9 +86,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             training.cliques = tied_cliques(training.cliques, self.ties, training.classes, columns)
         if self._continues:
             designs = continued_designs(training.cliques, self.field_.terms, sample)
-            return self._optimized(training, sample, designs, [term.known for term in self.field_.terms])
+            return designs, [term.known for term in self.field_.terms]
         designs = build_designs(training.cliques, sample, training.options.random, training.announce)
-        return self._optimized(training, sample, designs, training.start_for(designs))
+        return designs, training.start_for(designs)
 
     def term_variances(self, training: FitState[Data, Reader]) -> list[float]:
         """Return the prior variance of each term, in the order of ``_designs``."""
@@ -103,46 +101,48 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         y: object,
         sample_weight: object = None,
         *,
-        optimize: object = None,
-        held_out: tuple[object, object] = (None, None),
+        steps: Sequence[FitStep] = (),
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Fit the field; the frame that every ``fit`` shares."""
+        """Fit the field; the frame that every ``fit`` shares. ``steps`` are what happens around the solve."""
         from kernelfields.estimators.auto_parameters import with_chosen_parameters
         from kernelfields.inference.family import warn_of_inference
         from kernelfields.models.fit import fit_field, warn_of_fit
-        from kernelfields.posterior.evidence.settings import resolve_search
 
         self.check_parameters()
-        search = None if optimize is None else resolve_search(optimize)
-        if search is not None:
-            if self.ties is not None:
-                raise ValueError("optimize moves kernels and pivots of labels that share no weights: leave out ties")
-            self._refuse_expectations("optimize", "choose prior variances by cross-validation")
-        with self._checkpoints() as checkpoints, self._progress() as progress:
+        steps = [*self._steps_of_callbacks(), *steps]
+        for step in steps:
+            step.check(self)
+        with self._progress() as progress:
             training = self.fit_state(X, y, sample_weight, progress)
-            training.optimize = search
-
-            def keep(present: Callable[[], FittedField]) -> None:
-                for checkpoint in checkpoints:
-                    checkpoint.keep(lambda: copy.copy(self).set_fitted(training, present()))
-
-            keeper: FieldKeeper | None = keep if checkpoints else None
+            training.steps = [*steps, *training.steps]
             with blas_threads(self.blas_limit(training.data.n_positions)):
-                training.held_out, training.groups = held_out, self._checked_groups(groups, training.data)
+                training.groups = self._checked_groups(groups, training.data)
                 progress.choosing()
                 chosen = with_chosen_parameters(self, training)
                 progress.fitting()
+                for step in training.steps:
+                    step.before(self, training)
                 training.cliques = chosen.clique_sets(training)
-                beside = self._place_development(training)
-                sample = training.place(training.data, training.cliques, beside)
+                sample = training.place(training.data, training.cliques)
                 designs, start = chosen._designs(training, sample)
                 options = self._final_options(training, designs)
-                fitted = fit_field(designs, sample, options, start=start, development=training.development, keep=keeper)
+                fitted = fit_field(designs, sample, options, start=start, steps=training.steps)
             self.set_fitted(training, fitted)
+        for step in training.steps:
+            step.after(self)
         warn_of_fit(fitted, self.relative_tolerance, stacklevel=4)
         warn_of_inference(fitted.warnings, stacklevel=5)
         return self
+
+    def _steps_of_callbacks(self) -> Sequence[FitStep]:
+        """Return the steps that write checkpoints; none without callbacks."""
+        callbacks = check_callbacks(self.callbacks)
+        if not callbacks:
+            return ()
+        from kernelfields.models.callbacks import checkpoint_steps
+
+        return checkpoint_steps(callbacks)
 
     def _checked_groups(self, groups: ArrayLike | None, data: Data) -> np.ndarray | None:
         """Return the group of each item as an array; ValueError unless there is one for each."""
@@ -153,18 +153,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             noun = self.place_headings[0]
             raise ValueError(f"groups must hold one value for each {noun}: {len(data.weights)}, got {listed.shape}")
         return listed
-
-    @contextmanager
-    def _checkpoints(self) -> Iterator[list[Checkpoint]]:
-        """Begin the checkpoints among the callbacks; each of them writes the model when a fit has ended."""
-        from kernelfields.models.callbacks import Checkpoint
-
-        checkpoints = [watcher for watcher in check_callbacks(self.callbacks) if isinstance(watcher, Checkpoint)]
-        for checkpoint in checkpoints:
-            checkpoint.begin()
-        yield checkpoints
-        for checkpoint in checkpoints:
-            checkpoint.end(self)
 
     def fit_state(
         self,
@@ -197,13 +185,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         else:
             warn_of_uneven_columns(self, data)
         options, partial = self._fit_options(data, progress, random), self._partial_settings()
-        if partial is not None or (data.lie_with is None and data.partial is not None):
+        steps: list[FitStep] = []
+        if partial is not None or (data.lie_with is None and not data.given.complete):
             from kernelfields.models.partial import PartialLabels
 
             partial = PartialLabels() if partial is None else partial
-            options.criteria, options.completion = partial.criteria(data, classes), partial.completion
+            steps = partial.steps(data, classes)
         settings = self._sample_settings()
-        training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, scaling=scaling)
+        training = FitState(
+            reader, data, classes, spec, engine, options, progress.announce, settings, steps=steps, scaling=scaling
+        )
         if self.scale is True:
             training.scale_columns(True)
         return training
@@ -228,9 +219,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         # A part of the data may hold one class only.
         labels, partial, classes = read_labels(y, self._declared_classes, lengths, self.item_names, fewest=1)
         rows = np.repeat(weights, lengths)
-        if partial is not None:
-            return classes, rows @ label_shares(partial)
-        return classes, np.bincount(labels, rows, minlength=len(classes))
+        return classes, given_labels(labels, partial).totals(rows, len(classes))
 
     def _reading(self, reader: Reader, classes: np.ndarray, spec: FamilySpec) -> Self:
         """Return a copy that reads data as those of a fit that is not over yet."""
@@ -269,10 +258,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     def item_labels(self, training: FitState[Data, Reader], y: object) -> list[np.ndarray]:
         """Return the numbers of the labels that are known of each sequence, graph or instance, to spread over folds."""
         data = training.data
-        labels = data.split(data.required_labels)
-        if not isinstance(data.partial, np.ndarray):  # every label is known, or is the most probable one of its target
-            return labels
-        decided = data.split((data.partial > -np.inf).sum(axis=1) == 1)
+        labels, decided = data.split(data.required_labels), data.split(data.given.learnable())
         return [own[known] for own, known in zip(labels, decided, strict=True)]
 
     def approximate_method(self, training: FitState[Data, Reader]) -> str | None:
@@ -345,13 +331,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Return the options of the fit once its terms are known."""
         return training.options
 
-    def _held_out_data(self, training: FitState[Data, Reader]) -> Data | None:
-        """Return the development set, read as the data of the fit were; None if there is none."""
-        X, y = training.held_out
-        if (X is None) != (y is None):
-            raise ValueError("a development set needs both X_dev and y_dev")
-        if X is None:
-            return None
+    def read_beside_fit(self, training: FitState[Data, Reader], X: object, y: object) -> Data:
+        """Return the data of a development set, read as those of a fit that is not over yet."""
         from kernelfields.inference.checks import check_labels
 
         try:
@@ -359,40 +340,12 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         except (TypeError, ValueError) as error:
             raise type(error)(f"development set: {error}") from error
         check_labels(data, training.spec, training.classes)
+        self._warn_of_repeated_labels(training.repeated, training.reader, data)
         return data
 
     def _read_beside(self, training: FitState[Data, Reader], X: object, y: object) -> Data:
         """Return labelled data beside those of a fit that is not over yet."""
         return self._reading(training.reader, training.classes, training.spec).read_data(X, y)
-
-    def _place_development(self, training: FitState[Data, Reader]) -> int:
-        """Put a development set beside the training data, if there is one; return its number of positions."""
-        from kernelfields.models.fit import DevelopmentSet
-
-        data = self._held_out_data(training)
-        if data is None:
-            return 0
-        self._warn_of_repeated_labels(training.repeated, training.reader, data)
-        sample = training.place(data, training.cliques, training.data.n_positions, solved=False)
-        training.development = DevelopmentSet(sample)
-        return data.n_positions
-
-    def _optimized(
-        self, training: FitState[Data, Reader], sample: Sample, designs: list[Design], start: list[np.ndarray] | None
-    ) -> Start:
-        """Return the designs of the largest evidence and where to start in them, if the fit optimizes it."""
-        if training.optimize is None:
-            return designs, start
-        if start is not None:
-            raise ValueError(
-                "optimize chooses a field afresh, and warm_start=True continues the fitted one; leave out one"
-            )
-        from kernelfields.posterior.evidence.search import maximise_evidence
-
-        random = training.options.random
-        chosen = maximise_evidence(training.optimize, designs, sample, random=random, announce=training.announce)
-        training.evidence_path = chosen.path
-        return list(chosen.designs), chosen.start
 
     def set_fitted(self, training: FitState[Data, Reader], fitted: FittedField) -> Self:
         """Take what a fit has found for the fitted attributes."""
@@ -401,10 +354,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
-        self.evidence_path_, self.choices_ = training.evidence_path, training.choices
+        self.evidence_path_, self.choices_, self.dev_log_likelihoods_ = None, training.choices, None
         self._repeated = training.repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
-        development = training.development
-        self.dev_log_likelihoods_ = None if development is None else np.array(development.scores)
         self.laplace_ = self.continuation_ = None
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)

@@ -14,7 +14,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.constraints import ConstraintMasks, Constraints, find_scheme, guess_scheme, resolve_constraints
 from kernelfields.data.label_dictionary import LabelDictionary, check_dictionary, readable_again
-from kernelfields.data.partial_labels import SoftTargets, informative
+from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import holds_words, is_sequence
 from kernelfields.estimators.answers import DECODINGS
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.build import NamedCliques
     from kernelfields.models.field import Field
-    from kernelfields.models.fit import FittedField
     from kernelfields.models.model_file import Document
     from kernelfields.models.pilot_fit import Choices, Settings
+    from kernelfields.models.placed import FittedField
     from kernelfields.models.stream import LabelStream
     from kernelfields.models.structure import StructurePath, StructureSearch
 
@@ -439,9 +439,9 @@ class ChainCRF(SequenceField):
             self.cliques,
             described,
             training.data,
-            self._held_out_data(training),
+            training.held_out,
             place_chains=training.place,
-            options=replace(training.options, watch=None, criteria=None),
+            options=replace(training.options, watch=None),
             announce=training.announce,
         )
         return chosen
@@ -460,7 +460,7 @@ class ChainCRF(SequenceField):
         if training.reader.categories:
             return super()._weight_candidates(training)
         free = self.solver in ("auto", "lbfgs", "sgd+lbfgs")
-        if self.ties is not None or not (training.reader.holds_features and training.data.partial is None and free):
+        if self.ties is not None or not (training.reader.holds_features and training.data.given.complete and free):
             return []
         explicit = is_auto(self.kernel) or resolve_kernel(self.kernel).has_feature_map
         if not explicit or training.engine.name != "threads":
@@ -480,9 +480,7 @@ class ChainCRF(SequenceField):
         from kernelfields.models.pilot_fit import Choices, Trial
 
         answers = field.answers(held_out, training.settings.workers, training.engine)
-        labels, weights = held_out.required_labels, held_out.position_weights
-        if held_out.partial is not None:
-            weights = weights * informative(held_out.partial)
+        labels, weights = held_out.required_labels, held_out.position_weights * held_out.given.informative()
         if not weights.any():
             return Choices()
         shares = np.bincount(training.data.required_labels, minlength=len(training.classes)) / training.data.n_positions

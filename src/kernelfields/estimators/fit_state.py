@@ -14,12 +14,11 @@ from kernelfields.estimators.questions import Data, Reader
 from kernelfields.features.leakage import RepeatedLabels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.models.build import NamedCliques
-from kernelfields.models.fit import DevelopmentSet
 from kernelfields.models.pilot_fit import Choices
+from kernelfields.models.placed import FitStep
 from kernelfields.models.structure import StructurePath
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
-from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearch
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration
 
@@ -36,15 +35,14 @@ class FitState(Generic[Data, Reader]):
     options: FitOptions
     announce: Callable[[str], None]
     settings: SampleSettings
-    #: Inputs and labels of a development set, as they were given.
-    held_out: tuple[object, object] = (None, None)
+    #: The data of a development set.
+    held_out: Data | None = None
     #: The group of each item, which folds keep together; None where each is its own.
     groups: np.ndarray | None = None
     cliques: NamedCliques = ()
-    optimize: EvidenceSearch | None = None
-    development: DevelopmentSet | None = None
+    #: What happens around the solve; nothing in a plain fit.
+    steps: list[FitStep] = field(default_factory=list)
     structure_path: StructurePath | None = None
-    evidence_path: EvidencePath | None = None
     #: How the reader would bring columns to one scale, while it is open whether it should.
     scaling: Reader | None = None
     #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
@@ -66,9 +64,10 @@ class FitState(Generic[Data, Reader]):
         )
         return [term.known for term in self.piloted] if alike else None
 
-    def place(self, data: PackedData, cliques: NamedCliques, beside: int = 0, solved: bool = True) -> Sample:
+    def place(self, data: PackedData, cliques: NamedCliques, beside: int | None = None, solved: bool = True) -> Sample:
         """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
         n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
+        beside = self.settings.beside if beside is None else beside
         settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
         return self.engine.place(data, self.spec, settings)
 

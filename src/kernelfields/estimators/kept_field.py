@@ -193,15 +193,20 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         return check_partial_labels(self.partial_labels)
 
     @property
+    def expects_shares(self) -> bool:
+        """Whether a fit has expected shares of labels beside labels."""
+        partial = self._partial_settings()
+        return partial is not None and partial.expects_shares
+
+    @property
     def _declared_classes(self) -> Any:
         """All labels there are, where ``partial_labels`` names them."""
         partial = self._partial_settings()
         return None if partial is None else partial.classes
 
-    def _refuse_expectations(self, method: str, advice: str) -> None:
+    def refuse_expectations(self, method: str, advice: str) -> None:
         """Raise if a fit has expectations, which a method does not support."""
-        partial = self._partial_settings()
-        if partial is not None and partial.expects_shares:
+        if self.expects_shares:
             raise ValueError(f"{method} takes labels only, and this field has expectations: {advice}")
 
     def __sklearn_tags__(self) -> Tags:
@@ -294,9 +299,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _engine(self, data: Data) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
-        partial = self._partial_settings()
-        local = partial is not None and partial.expects_shares
-        return resolve_engine(self.engine, n_values=0 if local else self._n_values(data), data=data)
+        return resolve_engine(self.engine, n_values=0 if self.expects_shares else self._n_values(data), data=data)
 
     def _travelling(self) -> Self:
         model = copy.copy(self)

@@ -37,7 +37,7 @@ from kernelfields.inference.single import softmax
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.fit import FittedField
+from kernelfields.models.placed import FittedField
 from kernelfields.numerics.containers import shape_of
 from kernelfields.numerics.parameters import check_tolerance, declares_parameters, is_auto, parameter, variances_or_auto
 from kernelfields.objective.designs.design import Design
@@ -158,7 +158,7 @@ class KernelClassifier(TableField[Graphs]):
         data = weigh_samples(data, classes, self.class_weight)
         # A sample of weight zero is none: it must not lend the basis a pivot either.
         data = data.subset(data.weights > 0)
-        if data.partial is None and len(np.unique(data.required_labels)) < 2:
+        if data.given.complete and len(np.unique(data.required_labels)) < 2:
             raise ValueError("samples of at least 2 classes must have a positive weight")
         return reader, data, classes
 

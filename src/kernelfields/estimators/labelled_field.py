@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kernelfields.engines.engine import PackedData
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.partial import PartialLabels
+    from kernelfields.models.placed import FitStep
 
 # Parameters that may be others in the next batch of partial_fit: they do not describe the field.
 _MAY_CHANGE = (
@@ -83,7 +84,20 @@ class LabelledField(FieldEstimator[Data, Reader]):
         groups : one value for each sequence, graph or single input, such as a person's name
             What is left to the data is judged on groups that were held out as a whole.
         """
-        return self._fit(X, y, sample_weight, optimize=optimize, held_out=(X_dev, y_dev), groups=groups)
+        steps: list[FitStep] = []
+        if optimize is not None:
+            from kernelfields.posterior.evidence.step import LargestEvidence
+
+            steps.append(LargestEvidence(optimize))
+        if X_dev is not None or y_dev is not None:
+            from kernelfields.models.development import DevelopmentSet
+
+            steps.append(DevelopmentSet(X_dev, y_dev))
+        return self._fit(X, y, sample_weight, steps=steps, groups=groups)
+
+    def fit_in_steps(self, X: object, y: object, sample_weight: object, steps: Sequence[FitStep]) -> Self:
+        """Fit with steps of a wrapper around the solve; see models/placed.py."""
+        return self._fit(X, y, sample_weight, steps=steps)
 
     @property
     def _continues(self) -> bool:
@@ -111,18 +125,21 @@ class LabelledField(FieldEstimator[Data, Reader]):
         An error leaves the estimator as it was. A Checkpoint among the callbacks is written after each batch, the
         curvature included.
         """
-        changed = copy.copy(self)
-        with self._checkpoints():
-            if not self.__sklearn_is_fitted__():
-                changed._fit_first_batch(X, y, sample_weight)
-                if classes is not None:
-                    changed._admit(changed._all_classes(y, classes))
-            else:
-                self._check_continues()
-                changed._admit(self._all_classes(y, classes))
-                changed._fit_next_batch(X, y, sample_weight)
-            self.__dict__.update(changed.__dict__)
-            self.laplace_ = None
+        changed, steps = copy.copy(self), self._steps_of_callbacks()
+        for step in steps:
+            step.check(self)
+        if not self.__sklearn_is_fitted__():
+            changed._fit_first_batch(X, y, sample_weight)
+            if classes is not None:
+                changed._admit(changed._all_classes(y, classes))
+        else:
+            self._check_continues()
+            changed._admit(self._all_classes(y, classes))
+            changed._fit_next_batch(X, y, sample_weight)
+        self.__dict__.update(changed.__dict__)
+        self.laplace_ = None
+        for step in steps:
+            step.after(self)
         return self
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:

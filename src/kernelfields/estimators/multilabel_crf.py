@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from kernelfields.data.cliques import EdgeCliques
+from kernelfields.data.given_labels import given_labels
 from kernelfields.data.indicators import INSTANCES, read_indicator
 from kernelfields.data.label_cliques import LabelCliques, LabelledInstances, LabelPairs
-from kernelfields.data.partial_labels import informative
 from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import check_sample_weight
 from kernelfields.engines.choice import answers_collections
@@ -32,11 +32,11 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
 from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
-from kernelfields.models.fit import FittedField
 from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.label_graph import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.models.model_file import Document
 from kernelfields.models.pilot_fit import Choices
+from kernelfields.models.placed import FittedField
 from kernelfields.models.stored import Functions
 from kernelfields.models.stored_values import share
 from kernelfields.models.structure import StructurePath, StructureSearch
@@ -230,16 +230,12 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
             return Choices()
         marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
         learn = half_largest_f1 if self.decision == "f1" else _lowest_without_loss
-        weights = held_out.position_weights
-        if held_out.partial is not None:
-            weights = weights * informative(held_out.partial)
+        weights = held_out.position_weights * held_out.given.informative()
         return Choices({"threshold": float(learn(marginals[:, 1], held_out.required_labels, weights))})
 
     def item_labels(self, training: InstanceTraining, y: object) -> list[np.ndarray]:
         data = training.data
-        table = data.required_labels.reshape(data.n_instances, -1)
-        if data.partial is not None:
-            table = table * informative(data.partial).reshape(table.shape)
+        table = (data.required_labels * data.given.informative()).reshape(data.n_instances, -1)
         # One more label for instances that have none, so that folds share them as well.
         return [np.flatnonzero(row) for row in np.column_stack([table, ~table.any(axis=1)])]
 
@@ -270,7 +266,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
             names,
             terms_on=terms_on,
             inference=self.inference,
-            options=replace(training.options, watch=None, criteria=None),
+            options=replace(training.options, watch=None),
             workers=training.settings.workers,
             announce=training.announce,
         )
@@ -294,13 +290,13 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     def _designs(self, training: InstanceTraining, sample: Sample) -> Start:
         if not self._continues:
             designs: list[Design] = list(self._terms(sample, training).designs(list(training.spec.pairs.values())))
-            return self._optimized(training, sample, designs, None)
+            return designs, None
         terms = self.field_.terms
         designs = [
             sample.design(term.with_clique(copy.copy(term.clique).set_params(prior_variance=variance)))
             for term, variance in zip(terms, self.term_variances(training), strict=True)
         ]
-        return self._optimized(training, sample, designs, [term.known for term in terms])
+        return designs, [term.known for term in terms]
 
     def set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
         super().set_fitted(training, fitted)
@@ -391,7 +387,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         """
         predicted = self.predict(X, decode)
         labels, partial, _ = read_indicator(y, len(predicted), self.label_names_.tolist())
-        known = np.ones(labels.shape, bool) if partial is None else informative(partial).reshape(labels.shape)
+        known = given_labels(labels.reshape(-1), partial).informative().reshape(labels.shape)
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES) * known.any(axis=1)
         if not weights.any():
             raise ValueError("no label of y is known: there is no instance to compare predictions with")

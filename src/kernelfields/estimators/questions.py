@@ -200,7 +200,7 @@ class LabelQuestions(ABC, Generic[Data]):
         parts = [np.empty(0)]
         for batch in self.answers(X, y, known):
             refuse_approximate(batch.family, "a log-likelihood")
-            if batch.data.partial is None:
+            if batch.data.given.complete:
                 values = batch.label_scores(batch.data.labelling) - batch.log_partition
             else:
                 log_weights = as_log_weights(batch.data.labels, batch.data.partial, batch.family.n_labels)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
 
-from kernelfields.data.partial_labels import SoftRows, certain
+from kernelfields.data.given_labels import given_labels
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, check_number
 from kernelfields.numerics.parameters import is_sequence, is_whole
@@ -60,8 +60,7 @@ def assign_folds(
 def known_labels(y: Any, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> tuple[np.ndarray, np.ndarray]:
     """Return a label for each row, (N,), and a mask of the rows whose label is known."""
     codes, partial, classes = read_labels(y, None, lengths, nouns)
-    every = np.ones(len(codes), dtype=bool)
-    return classes[codes], every if partial is None or isinstance(partial, SoftRows) else certain(partial)
+    return classes[codes], given_labels(codes, partial).learnable()
 
 
 def labels_by_position(y: Any, lengths: np.ndarray) -> Any:

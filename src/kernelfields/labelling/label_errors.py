@@ -152,7 +152,7 @@ def _findings(
         return []
     data, n_labels = answers.data, answers.family.n_labels
     labels, known = data.required_labels.reshape(-1), np.ones(data.n_positions, dtype=bool)
-    if data.partial is not None:
+    if not data.given.complete:
         log_weights = as_log_weights(labels, data.partial, n_labels)
         known = certain(log_weights)
         # The rest of the labels is the most probable one, given those that are known.

@@ -17,13 +17,16 @@ there. A checkpoint that cannot be written later warns and lets the fit go on.
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.numerics.parameters import is_real
 from kernelfields.solvers.loop import Iteration
 
@@ -75,3 +78,42 @@ class Checkpoint:
 
     def _start_clock(self) -> None:
         self._due = time.monotonic() + float(self.seconds)
+
+
+class Checkpointing(FitStep):
+    """Writes a checkpoint of what a fit has so far, and of its end."""
+
+    def __init__(self, checkpoint: Checkpoint):
+        self.checkpoint = checkpoint
+
+    def check(self, estimator: Any) -> None:
+        """Raise if no file can be written here."""
+        self.checkpoint.begin()
+
+    def before(self, estimator: Any, problem: Any) -> None:
+        """Note of what the checkpoint is."""
+        self._model_of = lambda fitted: copy.copy(estimator).set_fitted(problem, fitted)
+
+    def around(self, solve: Solve) -> Solve:
+        """Return the solve, which shows its present field."""
+
+        def kept(placed: Placed) -> FittedField:
+            before = placed.keep
+
+            def keep(present: Callable[[], FittedField]) -> None:
+                if before is not None:
+                    before(present)
+                self.checkpoint.keep(lambda: self._model_of(present()))
+
+            return solve(replace(placed, keep=keep))
+
+        return kept
+
+    def after(self, estimator: Any) -> None:
+        """Write the fitted estimator."""
+        self.checkpoint.end(estimator)
+
+
+def checkpoint_steps(callbacks: Sequence[object]) -> list[Checkpointing]:
+    """Return a step for each checkpoint among callbacks."""
+    return [Checkpointing(each) for each in callbacks if isinstance(each, Checkpoint)]

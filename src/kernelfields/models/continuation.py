@@ -14,9 +14,9 @@ is one, and its mean is mu = C^T M. Pivots are added, while the rank allows, whe
 the span is more than a share of k(x, x); their coefficients are zero and have the first prior. New labels have scores
 of zero and the first prior, too.
 
-    P(phi) = sum_i weight_i (log Z_i - score_i(y^i)) + 1/2 ||phi - mu||^2                 (:class:`ContinuedPosterior`)
+    P(phi) = sum_i weight_i (log Z_i - score_i(y^i)) + 1/2 ||phi - mu||^2                 (objective/penalty.py)
 
-The square of phi is the prior that solvers and bounds use; the rest, - mu . phi + ||mu||^2 / 2, is linear, so that the
+The square of phi is the prior that bounds use; the rest, - mu . phi + ||mu||^2 / 2, is linear, so that the
 likelihood with it is as convex as before: Lemma 9 and the bounds of several points hold as they stand.
 
 Cost of a batch of n: its fit, O(n r^2 + r^3) for the curvature, r^2 numbers for each term to keep.
@@ -42,10 +42,9 @@ from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.models.field import Field
 from kernelfields.models.model_file import Document
 from kernelfields.numerics.threads import Workers
-from kernelfields.numerics.vectors import dot
-from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
-from kernelfields.objective.posterior import Direction, Line, LogPosterior, Point, Trial
+from kernelfields.objective.penalty import Gauss
+from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Term, label_factor
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Solution
@@ -204,36 +203,6 @@ def _extended(term: Term, inputs: Matrix, chosen: list[int]) -> Term:
     return replace(term, subspace=subspace, coefficients=padded)
 
 
-class ContinuedPosterior(LogPosterior):
-    """P in the coordinates phi; the terms of the datafit have prior variances of one."""
-
-    def __init__(self, datafit: Datafit, mean: np.ndarray):
-        super().__init__(datafit)
-        self.mean = mean
-
-    def penalty(self, theta: np.ndarray) -> float:
-        """Return ||theta - mu||^2 / 2."""
-        return 0.5 * dot(theta - self.mean, theta - self.mean)
-
-    def complete(self, trial: Trial) -> Point:
-        """Return a trial with its gradient: half a pass."""
-        point = super().complete(trial)
-        point.gradient -= self.mean
-        return point
-
-    def along(self, point: Point, direction: Direction) -> Line:
-        """Return the objective on a line: half a pass unless the direction's potentials are known."""
-        return _ContinuedLine(self, point, direction)
-
-
-class _ContinuedLine(Line):
-    def __init__(self, posterior: ContinuedPosterior, point: Point, direction: Direction):
-        super().__init__(posterior, point, direction)
-        constant, linear, quadratic = self.prior
-        mean = posterior.mean
-        self.prior = constant + dot(mean, 0.5 * mean - point.theta), linear - dot(mean, direction.theta), quadratic
-
-
 def fit_continued(
     terms: Sequence[Term], known: Continuation, sample: Sample, options: FitOptions
 ) -> tuple[list[Term], Solution]:
@@ -253,8 +222,9 @@ def fit_continued(
             means.append(term.known * root)
         roots.append(root)
     datafit = sample.datafit([sample.design(term) for term in moved])
-    posterior = ContinuedPosterior(datafit, np.concatenate([mean.ravel() for mean in means]))
-    solution = options.minimize(posterior, posterior.mean)
+    mean = np.concatenate([own.ravel() for own in means])
+    posterior = LogPosterior(datafit, Gauss(np.ones_like(mean), mean))
+    solution = options.minimize(posterior, mean)
     fitted = []
     for term, root, part in zip(terms, roots, posterior.split(solution.theta), strict=True):
         solved = scipy.linalg.solve_triangular(root, part, lower=True, trans="T") if term.has_pivots else part / root

@@ -28,7 +28,7 @@ from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
-from kernelfields.objective.posterior import penalty, penalty_gap
+from kernelfields.objective.penalty import term_gap, term_penalty
 from kernelfields.objective.term import Expansions, Scorer, Term
 
 # Positions of sequences in a batch, and bytes of their scores of single labels and of steps.
@@ -199,9 +199,9 @@ class Field:
                 parts[term.name] = 0.5 * variance * max(gradient, 0.0)
             else:
                 slope = term.slope(data, residuals, likelihood.workers)
-                value += penalty(term, term.known)
+                value += term_penalty(term, term.known)
                 known, slope = term.free_coefficients(term.known), term.free_coefficients(slope)
-                parts[term.name] = penalty_gap(term, known, slope)
+                parts[term.name] = term_gap(term, known, slope)
         # The objective is never negative: all that is known where a prior is missing and the parts are infinite.
         return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts, completed)
 

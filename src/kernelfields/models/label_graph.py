@@ -23,7 +23,6 @@ import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.partial_labels import informative
 from kernelfields.inference.choice import FamilySpec, labels_fit
 from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.structure import StructurePath, StructureSearch, learn_structure, log_likelihood
@@ -57,7 +56,7 @@ def label_edges(label_graph: object, instances: LabelledInstances | None, names:
                 "this process: name the pairs for Dask collections, or use label_graph='full' or 'none'"
             )
         table = instances.required_labels.reshape(-1, n_labels)
-        known = None if instances.partial is None else informative(instances.partial).reshape(table.shape)
+        known = None if instances.given.complete else instances.given.informative().reshape(table.shape)
         return spanning_tree(mutual_information(table, instances.weights, known))
     return given_edges(label_graph, list(names))
 

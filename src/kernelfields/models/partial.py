@@ -13,18 +13,21 @@ Minima are local. What is certified is the convex objective of the labels as the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.data.partial_labels import informative
 from kernelfields.engines.engine import PackedData
 from kernelfields.models.expectations import LabelShares, check_expectations
+from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
+from kernelfields.models.starts import end_at_once
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.likelihoods.expectations import Criteria
-from kernelfields.solvers.choice import Completion
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.choice import needs_hessian
+from kernelfields.solvers.loop import Iteration
 
 
 @SETTINGS.register("partial labels")
@@ -43,10 +46,10 @@ class PartialLabels(BaseEstimator):
         self.classes = classes
         self.expectations = expectations
 
-    @property
-    def completion(self) -> Completion | None:
-        """How labels are completed in a fit, where the solver does not do it at each step; None by default."""
-        return None
+    def steps(self, data: PackedData, classes: np.ndarray) -> list[FitStep]:
+        """Return the steps of a fit to data."""
+        criteria = self.criteria(data, classes)
+        return [] if criteria is None else [ExpectedShares(criteria)]
 
     @property
     def expects_shares(self) -> bool:
@@ -62,7 +65,7 @@ class PartialLabels(BaseEstimator):
         """Return the expectations of data, None for none; ValueError if labels could be anything."""
         if data.lie_with is not None:
             return CriteriaOfParts(self, classes) if self.expects_shares else None
-        known = data.partial is None or bool(informative(data.partial).any())
+        known = bool(data.given.informative().any())
         if not known and not self.expectations:
             raise ValueError(
                 "nothing is known of any label in y, so that all labels fit equally well: label some positions, or say "
@@ -70,6 +73,41 @@ class PartialLabels(BaseEstimator):
             )
         expected = [part for shares in self.expectations for part in shares.on(data, classes)]
         return Criteria(expected, known) if expected else None
+
+
+class ExpectedShares(FitStep):
+    """Adds what is expected of data without labels to the objective, after a fit to the labels alone."""
+
+    in_rounds = True
+
+    def __init__(self, criteria: Criteria | CriteriaOfParts):
+        self.criteria = criteria
+
+    def around(self, solve: Solve) -> Solve:
+        """Return the solve of the whole objective."""
+
+        def with_shares(placed: Placed) -> FittedField:
+            options = placed.options
+            if needs_hessian(options.solver):
+                raise ValueError("expectations have no Hessian products, which this solver needs: use 'lbfgs'")
+            whole = LogPosterior(placed.posterior.datafit.with_criteria(self.criteria))
+            start = placed.start
+            if start is None and not self.criteria.labelled:
+                start = whole.expanded(np.zeros(whole.size))
+            elif start is None:
+                options.report("fitting to the labels alone, then to the expected shares as well")
+                supervised = solve(replace(placed, monitor=None, keep=None))
+                start = supervised.coefficients
+                ends_now = {"interrupted": end_at_once, "callback": _stop}
+                options = replace(options, watch=ends_now.get(supervised.solution.reason, options.watch))
+            return solve(replace(placed, objective=whole, start=start, options=options, rounds=1))
+
+        return with_shares
+
+
+def _stop(iteration: Iteration) -> bool:
+    """End a fit where it begins, as a callback would."""
+    return True
 
 
 @dataclass(frozen=True, eq=False)

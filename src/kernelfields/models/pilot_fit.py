@@ -37,9 +37,9 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from kernelfields.data.partial_labels import log_weights
 from kernelfields.engines.engine import PackedData, Sample
-from kernelfields.models.fit import FittedField, fit_field, predicted_marginals
+from kernelfields.models.fit import fit_field, predicted_marginals
+from kernelfields.models.placed import FittedField
 from kernelfields.models.position_loss import PositionLoss, position_loss
 from kernelfields.models.stored_values import record
 from kernelfields.objective.datafit import Datafit
@@ -332,7 +332,7 @@ class Pilot:
         stage = self._stages[shared](number)
         terms, marginals = stage.predicted(settings.get("prior_variance"))
         tried.terms = tried.terms or terms
-        tried.predicted.append((marginals, _known(stage.held_out), stage.held_out.position_weights))
+        tried.predicted.append((marginals, stage.held_out.given.judged(), stage.held_out.position_weights))
         tried.judged.append(position_loss(*map(np.concatenate, zip(*tried.predicted, strict=True))))
 
     def along_variances(self, settings: Settings, ratios: Sequence[float] = (_RATIO, 1.0 / _RATIO)) -> Settings:
@@ -449,11 +449,6 @@ class Pilot:
 def _tie(loss: float) -> float:
     """Return by how much losses may differ that count as equal."""
     return min(_TIE, _TIE_SHARE * abs(loss))
-
-
-def _known(held_out: PackedData) -> np.ndarray:
-    """Return what is known of labels: the labels (N,), or log-weights (N, L)."""
-    return held_out.required_labels if held_out.partial is None else log_weights(held_out.partial)
 
 
 def _is_behind(tried: _Tried, other: _Tried, ratio: float) -> bool:

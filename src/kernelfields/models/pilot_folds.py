@@ -27,7 +27,6 @@ import numpy as np
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.partial_labels import informative
 from kernelfields.data.segments import SegmentedChains
 from kernelfields.engines.engine import PackedData
 
@@ -146,9 +145,7 @@ def _answerable(train: PackedData, held_out: PackedData) -> np.ndarray:
     lengths = held_out.lengths
     starts = np.cumsum(lengths) - lengths
     whole = np.logical_and.reduceat(known[held_out.required_labels], starts)
-    if held_out.partial is not None:
-        whole &= np.logical_or.reduceat(informative(held_out.partial), starts)
-    return whole
+    return whole & np.logical_or.reduceat(held_out.given.informative(), starts)
 
 
 def in_pieces(chains: Chains, length: int) -> tuple[Chains, np.ndarray]:

@@ -6,8 +6,8 @@
 
 The gradient is that of the likelihood in the coefficients of the candidate where they are zero; gap(theta) is what
 is left to gain without it, zero at the optimum. What several sets bring together is at most gap plus the sum of their
-bounds: their priors are independent. With an l1 penalty the second term is that of objective/posterior.py, and the
-step is one of the coefficients that leave zero, along the subgradient of smallest norm.
+bounds: their priors are independent. Other penalties: objective/penalty.py; where one is not smooth, the step is one of
+the coefficients that leave zero, along the subgradient of smallest norm.
 
 The bound can only say when to stop: it is proportional to s_c, so a wide prior looks promising whatever the data say,
 and the estimate, which knows the curvature, says which candidate comes first. Both are about the coefficients that the
@@ -39,13 +39,15 @@ from kernelfields.engines.engine import Sample
 from kernelfields.inference.choice import FamilySpec, refuse_approximate
 from kernelfields.models.build import NamedCliques, build_designs, name_cliques
 from kernelfields.models.field import Field
-from kernelfields.models.fit import FittedField, fit_field
+from kernelfields.models.fit import fit_field
+from kernelfields.models.placed import FittedField
 from kernelfields.numerics.parameters import check_count, check_declared, declares_parameters, or_none, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.vectors import conjugate_gradients, dot
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.posterior import LogPosterior, Point, penalty_gap
+from kernelfields.objective.penalty import term_gap
+from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.choice import FitOptions
 
 #: Whether some designs can be part of one field, or be judged by one pass of inference.
@@ -157,7 +159,7 @@ class StructureSearch(BaseEstimator):
 
     def refuse_partial(self, data: Chains | LabelledInstances) -> None:
         """Raise ValueError if labels are partly known: the bounds of candidates hold for a convex objective."""
-        if data.partial is not None:
+        if not data.given.complete:
             raise ValueError(
                 "a search for structure needs labels that are all known: learn on data of which they are, then name "
                 "what was chosen"
@@ -200,7 +202,7 @@ def judge_candidates(
         point = Point(posterior, theta, evaluation.value, gradient, potentials, evaluation)
         for index in added:
             block = posterior.blocks[index]
-            bound = penalty_gap(block.design.term, theta[block.rows], gradient[block.rows])
+            bound = term_gap(block.design.term, theta[block.rows], gradient[block.rows])
             prospects[block.name] = Prospect(bound, step_gain(point, index))
     return {candidate.name: prospects[candidate.name] for candidate in candidates}
 

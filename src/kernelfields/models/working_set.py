@@ -44,7 +44,7 @@ _FIRST, _FINER, _FINEST = 300.0, 0.5, 0.03
 def has_working_sets(posterior: LogPosterior) -> bool:
     """Whether an objective has many sparse weights with an l1 penalty."""
     datafit = posterior.datafit
-    if not posterior.has_l1 or type(datafit) is not Datafit or datafit.group.size > 1:
+    if posterior.penalty.smooth or type(datafit) is not Datafit or datafit.group.size > 1:
         return False
     if not isinstance(datafit.likelihood, Likelihood):
         return False
@@ -61,7 +61,8 @@ def minimize_in_working_sets(
     """Return where the solver ends that the options name, in rounds over growing sets of coefficients."""
     begin = time.perf_counter()
     point = posterior.at(np.zeros(posterior.size) if start is None else posterior.compressed(start))
-    kept = point.gradient < -posterior.l1 if start is None else (point.theta != 0.0) | (point.steepest != 0.0)
+    threshold = posterior.penalty.threshold
+    kept = point.gradient < -threshold if start is None else (point.theta != 0.0) | (point.steepest != 0.0)
     for block, design in zip(posterior.blocks, posterior.datafit.designs, strict=True):
         kept[block.rows] |= not _is_sparse(design)
     bound, history, factor = MixedBound(), list[Iteration](), _FIRST if start is None else _FINER
@@ -97,7 +98,7 @@ def minimize_in_working_sets(
             seconds=time.perf_counter() - begin,
         )
         stop_asked = options.watch is not None and bool(options.watch(last))
-        wanted = (np.abs(point.gradient) > posterior.l1) & ~kept
+        wanted = (np.abs(point.gradient) > threshold) & ~kept
         if ends(last, options.tol, options.enough):
             return _outcome(point, found, history, "gap")
         if before is not None and has_settled(before, last, options.tol, options.enough):

@@ -22,12 +22,12 @@ One point alone is Lemma 9. Averaging cancels the part of the gradients that osc
 bound of a bundle can be several times tighter at no extra pass over the data. The best l is found by pairwise
 Frank-Wolfe steps on a problem of a dozen numbers.
 
-*Where the penalty is not a square*, l1 or no Gaussian prior: for any mixture of cuts (H, D), C >= 0 among them,
+*Where the penalty is not quadratic*: for any mixture of cuts (H, D), C >= 0 among them, with thresholds a of slopes,
 
-    min P >= H - sum_j R_j*(-D_j),      R*(-d) = s/2 max(|d| - l1, 0)^2
+    min P >= H - sum_j R_j*(-D_j),      R_j*(-d) = s_j / 2 max(|d| - a_j, 0)^2
 
 One mixture is kept. A new cut is mixed in with the weight that makes the bound best, a concave problem in one
-number. Without a Gaussian prior the bound needs |D_j| <= l1 in every coordinate. A new cut is first mixed with
+number. Without a Gaussian prior the bound needs |D_j| <= a_j in every coordinate. A new cut is first mixed with
 C >= 0 until it has that, which near the optimum takes next to nothing; so the bound is never worse than zero.
 
 Near the optimum gradients are about linear in theta: the one at the mean of the points, by the weights of the mixture,
@@ -150,7 +150,7 @@ class LowerBound:
         likelihood = point.value - 0.5 * dot(theta, prior)
         intercept = likelihood - dot(theta, slope)
         self.single = point.value - sum(posterior.gap_parts(point, slope).values())
-        slope *= posterior.prior_deviation
+        slope *= posterior.penalty.deviation
         if len(self._slopes) >= self.size:
             self._drop(int(np.argmin(self._weights)))
         inner = np.array([dot(other, slope) for other in [*self._slopes, slope]])
@@ -255,29 +255,29 @@ class MixedBound:
         from kernelfields.objective.bounds_compiled import mixture_bound
 
         posterior = point.posterior
-        precision, l1 = posterior.prior_precision, posterior.l1
+        precision, threshold = posterior.penalty.precision, posterior.penalty.threshold
         theta = point.theta
         # In place throughout: with many labels and features, a vector may be most of the memory of a fit.
         slope = precision * theta
         np.subtract(point.gradient, slope, out=slope)
-        likelihood = point.value - posterior.penalty(theta)
+        likelihood = point.value - posterior.penalty.value(theta)
         intercept = likelihood - dot(theta, slope)
         if self._slope is None or self.mean is None:
             self._slope, self.mean = np.zeros_like(slope), np.zeros_like(slope)
-        # The largest share, up to one, with |share * slope| <= l1 wherever there is no Gaussian prior.
+        # The largest share, up to one, with |share * slope| <= threshold wherever there is no Gaussian prior.
         free = np.flatnonzero(precision == 0.0)
-        free = free[np.abs(slope[free]) > l1[free]]
-        allowed = (l1[free] / np.abs(slope[free])).min(initial=1.0)
+        free = free[np.abs(slope[free]) > threshold[free]]
+        allowed = (threshold[free] / np.abs(slope[free])).min(initial=1.0)
         intercept *= allowed
         slope *= allowed
-        bent = _beyond(self._slope, slope, l1) if posterior.has_l1 else np.flatnonzero(precision)
+        bent = _beyond(self._slope, slope, threshold)
         moved = slope
         moved -= self._slope
-        own, steps, own_precision, own_l1 = (each[bent] for each in (self._slope, moved, precision, l1))
+        own, steps, own_precision, own_threshold = (each[bent] for each in (self._slope, moved, precision, threshold))
 
         def bound(share: float) -> tuple[float, float]:
             height = self._intercept + share * (intercept - self._intercept)
-            conjugate, change = mixture_bound(own, steps, share, own_precision, own_l1)
+            conjugate, change = mixture_bound(own, steps, share, own_precision, own_threshold)
             return height - conjugate, intercept - self._intercept - change
 
         (best, fall), share = bound(1.0), 1.0
@@ -307,8 +307,8 @@ class MixedBound:
         return self.value
 
 
-def _beyond(first: np.ndarray, second: np.ndarray, l1: np.ndarray, at_once: int = 2**16) -> np.ndarray:
-    """Return where one of two slopes is larger than l1: elsewhere no mixture of them has a conjugate."""
-    parts = [slice(begin, begin + at_once) for begin in range(0, len(l1), at_once)]
-    found = [np.maximum(np.abs(first[part]), np.abs(second[part])) > l1[part] for part in parts]
+def _beyond(first: np.ndarray, second: np.ndarray, threshold: np.ndarray, at_once: int = 2**16) -> np.ndarray:
+    """Return where one of two slopes is larger than a threshold: elsewhere no mixture of them has a conjugate."""
+    parts = [slice(begin, begin + at_once) for begin in range(0, len(threshold), at_once)]
+    found = [np.maximum(np.abs(first[part]), np.abs(second[part])) > threshold[part] for part in parts]
     return np.flatnonzero(np.concatenate(found))

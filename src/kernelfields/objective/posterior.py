@@ -1,14 +1,11 @@
 """The negative log-posterior of a field (eq. 15), in whitened coordinates: points, lines, derivatives.
 
-    P(theta) = sum_c R(V_c) + sum_i weight_i (log Z_i - score_i(y^i)),      R(v) = v^2 / (2 s) + l1 |v|
+    P(theta) = R(theta) + sum_i weight_i (log Z_i - score_i(y^i))
     dP/dV_c  = Z_c^T (marginals - labels) A_c + V_c / s_c                               (eq. 21)
     H d      = Z_c^T (covariance response to Z d A^T) A_c + d_c / s_c                   (eq. 22)
 
-With an l1 penalty values include it, gradients are those of the smooth part, and ``pseudo_gradient`` is the
-steepest direction of the whole. The conjugate of the penalty is R*(-d) = s / 2 max(|d| - l1, 0)^2, which is 0 or
-infinity where s is infinite. For a convex C with gradient d at v, the Fenchel-Young gap R(v) + R*(-d) + v d >= 0,
-summed over coefficients, is what the objective C + R could still lose, at most (Lemma 9 for l1 = 0:
-s/2 (d + v/s)^2).
+R is the penalty (objective/penalty.py), squares of a Gaussian prior in the formulas above. Where it is not smooth,
+values include it, gradients are those of the smooth part, and ``Point.steepest`` is the steepest direction.
 
 theta is one flat vector, the V_c one after the other. Potentials are linear in theta, so once the potentials of a
 direction are known, values and slopes along it need inference only (:class:`Line`): a line search costs no pass
@@ -30,29 +27,7 @@ from kernelfields.objective.blocks import Block, block_after
 from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
 from kernelfields.objective.datafit import Datafit, StepMemory
 from kernelfields.objective.likelihoods.likelihood import Evaluation
-from kernelfields.objective.term import Term
-
-
-def penalty(term: Term, coefficients: np.ndarray) -> float:
-    """Return the sum of R over coefficients of a term."""
-    squares = float(np.vdot(coefficients, coefficients)) / (2.0 * term.prior_variance)
-    return squares + (term.l1 * float(np.abs(coefficients[coefficients != 0.0]).sum()) if term.l1 else 0.0)
-
-
-def penalty_gap(term: Term, coefficients: np.ndarray, slope: np.ndarray) -> float:
-    """Return the sum of Fenchel-Young gaps for the gradient ``slope`` of the likelihood; infinity if unbounded."""
-    prior_variance, l1 = term.prior_variance, term.l1
-    if not l1 and np.isfinite(prior_variance):
-        gradient = slope + coefficients / prior_variance
-        return 0.5 * prior_variance * float(np.vdot(gradient, gradient))
-    excess = np.abs(slope)
-    excess -= l1
-    np.maximum(excess, 0.0, out=excess)
-    if np.isfinite(prior_variance):
-        conjugate = 0.5 * prior_variance * float(np.vdot(excess, excess))
-    else:
-        conjugate = np.inf if np.any(excess > 0) else 0.0
-    return max(0.0, penalty(term, coefficients) + float(np.vdot(coefficients, slope)) + conjugate)
+from kernelfields.objective.penalty import Penalty, is_quadratic, penalty_of, term_gap
 
 
 @dataclass
@@ -102,8 +77,8 @@ class Point:
 
     @cached_property
     def steepest(self) -> np.ndarray:
-        """The gradient; with l1, the subgradient of smallest norm."""
-        return self.gradient if not self.posterior.has_l1 else self.posterior.pseudo_gradient(self)
+        """The gradient; where the penalty has none, the subgradient of smallest norm."""
+        return self.posterior.penalty.steepest(self.theta, self.gradient)
 
     def release(self) -> None:
         """Let go of the distribution: several (N, L) arrays that are cheap to compute again."""
@@ -164,13 +139,8 @@ class Line(AnyLine):
     def __init__(self, posterior: LogPosterior, point: Point, direction: Direction):
         super().__init__(posterior, point, direction)
         self._potentials = direction.potentials or posterior.potentials(direction.theta)
-        scaled = posterior.prior_precision * direction.theta
         #: The penalty along the line: its value at the point, and the coefficients of the step and of its square.
-        self.prior = (
-            0.5 * dot(point.theta, posterior.prior_precision * point.theta),
-            dot(point.theta, scaled),
-            0.5 * dot(direction.theta, scaled),
-        )
+        self.prior = posterior.penalty.along(point.theta, direction.theta)
 
     @cached_property
     def reach(self) -> float:
@@ -224,7 +194,7 @@ _FLATTEST = 1e-8
 class LogPosterior:
     """The objective that solvers see: values, gradients, Hessian products, named blocks."""
 
-    def __init__(self, datafit: Datafit):
+    def __init__(self, datafit: Datafit, penalty: Penalty | None = None):
         self.datafit = datafit
         self.blocks: list[Block] = []
         self.size = 0
@@ -232,53 +202,17 @@ class LogPosterior:
             self.blocks.append(block_after(self.size, design))
             self.size = self.blocks[-1].rows.stop
         self.fused = False
-        self.prior_precision = self._by_block([1.0 / block.prior_variance for block in self.blocks])
-        self.l1 = self._by_block([block.design.term.l1 for block in self.blocks])
-
-    def _by_block(self, values: Sequence[float]) -> np.ndarray:
-        """Return the number of its block for each coefficient, (size,); where all are alike they have one place."""
-        if len(set(values)) == 1:
-            return np.broadcast_to(values[0], self.size)
-        return np.repeat(values, [block.rows.stop - block.rows.start for block in self.blocks])
+        #: By default the one that the terms ask for.
+        self.penalty: Penalty = penalty_of(self.blocks) if penalty is None else penalty
 
     def prefer_fused_passes(self) -> None:
         """Compute value and gradient together from now on, where the field allows it, and keep no potentials."""
         self.fused = self.datafit.fused is not None
 
-    @cached_property
-    def prior_deviation(self) -> np.ndarray:
-        """The standard deviation of the prior in every coordinate, infinite where there is none."""
-        with np.errstate(divide="ignore"):
-            return 1.0 / np.sqrt(self.prior_precision)
-
-    @cached_property
-    def has_l1(self) -> bool:
-        """Whether any coefficient has an l1 penalty."""
-        return bool(self.l1.any())
-
-    @cached_property
-    def has_squares_only(self) -> bool:
-        """Whether the penalty is that of a Gaussian prior in every coordinate, and nothing else."""
-        return not self.has_l1 and bool(self.prior_precision.all())
-
-    def penalty(self, theta: np.ndarray) -> float:
-        """Return the penalty of theta: ||theta||^2 / (2 s) and l1 |theta|, summed."""
-        if not self.has_l1:
-            return 0.5 * dot(theta, self.prior_precision * theta)
-        places = np.flatnonzero(theta)  # few, as a rule
-        own = theta[places]
-        return 0.5 * dot(own, self.prior_precision[places] * own) + dot(self.l1[places], np.abs(own))
-
-    def pseudo_gradient(self, point: Point) -> np.ndarray:
-        """Return the subgradient of smallest norm at a point, for objectives with l1."""
-        gradient, l1 = point.gradient, self.l1
-        slope = np.abs(gradient)
-        slope -= l1
-        np.maximum(slope, 0.0, out=slope)
-        np.copysign(slope, gradient, out=slope)
-        moved = np.flatnonzero(point.theta)
-        slope[moved] = gradient[moved] + l1[moved] * np.sign(point.theta[moved])
-        return slope
+    @property
+    def prior_precision(self) -> np.ndarray:
+        """1 / s in every coordinate, zero where there is no Gaussian prior."""
+        return self.penalty.precision
 
     @cached_property
     def metric(self) -> np.ndarray:
@@ -313,7 +247,7 @@ class LogPosterior:
 
     def frozen(self, theta: np.ndarray) -> LogPosterior:
         """Return the convex objective of the labels as they are completed at theta; same value of gradients there."""
-        frozen = LogPosterior(self.datafit.frozen(self.split(theta)))
+        frozen = LogPosterior(self.datafit.frozen(self.split(theta)), self.penalty)
         frozen.fused = self.fused
         return frozen
 
@@ -367,14 +301,14 @@ class LogPosterior:
         for index, block in enumerate(self.blocks):
             curvature = LATE_SHARE * self.datafit.feature_curvature(index)
             term = block.design.term
-            if curvature and not term.shares_coefficients and not term.l1 and np.isfinite(term.prior_variance):
+            if curvature and not term.shares_coefficients and is_quadratic(term):
                 found.append(DenseSet(index, block.rows, block.shape, curvature, 1.0 / block.prior_variance))
         return found
 
     def dual_start(self, random: np.random.Generator, close: float = 0.0) -> np.ndarray | None:
         """Return theta where stochastic ascent of the dual ends, near the optimum; None where that is of no use.
 
-        ``close`` is a relative gap that is near enough with l1.
+        ``close`` is a relative gap that is near enough where the penalty is not smooth.
         """
         ascent = self.datafit.dual_ascent()
         if ascent is None:
@@ -423,7 +357,7 @@ class LogPosterior:
         if near is not None and self.datafit.largest(potentials.moved(-1.0, near.potentials)) > FAR:
             return None
         evaluation = self.datafit.evaluate(potentials)
-        return Trial(theta, evaluation.value + self.penalty(theta), potentials, evaluation)
+        return Trial(theta, evaluation.value + self.penalty.value(theta), potentials, evaluation)
 
     @property
     def value_at_zero(self) -> float:
@@ -436,8 +370,8 @@ class LogPosterior:
         value, parts = self.datafit.fused.value_and_gradient(self.split(theta))  # type: ignore[union-attr]
         self.datafit.passes += 1.0
         gradient = self.flatten(parts)
-        gradient += self.prior_precision * theta
-        value += self.penalty(theta)
+        gradient += self.penalty.gradient(theta)
+        value += self.penalty.value(theta)
         return Trial(theta, value, None, None, gradient) if np.isfinite(value) else None
 
     def largest_potential(self, theta: np.ndarray) -> float:
@@ -451,7 +385,7 @@ class LogPosterior:
             assert trial.gradient is not None
             return Point(self, trial.theta, trial.value, trial.gradient, None, None)
         gradient = self.flatten(self.datafit.pull_back(trial.evaluation.residual))
-        gradient += self.prior_precision * trial.theta
+        gradient += self.penalty.gradient(trial.theta)
         return Point(self, trial.theta, trial.value, gradient, trial.potentials, trial.evaluation)
 
     def at(self, theta: np.ndarray) -> Point:
@@ -488,14 +422,13 @@ class LogPosterior:
         return matrix
 
     def gap_parts(self, point: Point, slope: np.ndarray | None = None) -> dict[str, float]:
-        """Return what each set could still improve, at most: (s_c / 2) ||grad_c||^2 without l1 (Lemma 9).
+        """Return what each set could still improve, at most: (s_c / 2) ||grad_c||^2 of a Gaussian prior (Lemma 9).
 
-        ``slope`` is the gradient of the likelihood alone, where it is known already.
+        ``slope`` is the gradient less that of squares about zero, where it is known already.
         """
         if slope is None:
             slope = self.prior_precision * point.theta
             np.subtract(point.gradient, slope, out=slope)
         return {
-            block.name: penalty_gap(block.design.term, point.theta[block.rows], slope[block.rows])
-            for block in self.blocks
+            block.name: term_gap(block.design.term, point.theta[block.rows], slope[block.rows]) for block in self.blocks
         }

@@ -32,7 +32,6 @@ from scipy.special import softmax
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
-from kernelfields.data.partial_labels import certain
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood
@@ -84,7 +83,7 @@ class DualAscent:
         #: The sequences that are visited: those that weigh something.
         self.visited = np.flatnonzero(chains.weights > 0)
         step_sums = np.zeros((chains.n_sequences, len(self._steps)), dtype=np.float32)
-        if chains.partial is None:
+        if chains.given.complete:
             marginals = np.zeros((chains.n_positions, n_labels), dtype=np.float32)
             marginals[np.arange(chains.n_positions), chains.labels] = 1.0
             np.add.at(step_sums, self._observed_steps(), 1.0)
@@ -111,7 +110,7 @@ class DualAscent:
         dual, priors = self.dual, self.priors
         change = np.zeros_like(dual.node)
         has_l1 = priors.node_l1 > 0.0 or priors.edge_l1 > 0.0
-        complete = self.chains.partial is None
+        complete = self.chains.given.complete
         few_steps_left = complete and (not has_l1 or close >= _CLOSE)
         near = _CLOSE_IF_SMOOTH if complete else _CLOSE_IF_PARTIAL
         close = max(_CLOSE, close) if has_l1 else near
@@ -211,9 +210,9 @@ def dual_ascent(likelihood: Objective, designs: Sequence[LocalDesign], passes: i
     # Steps here are over all labels: where few of many are allowed, passes over lists are done sooner.
     if allowed is not None and allowed.step_pairs * passes < n_labels**2:
         return None
-    if chains.partial is not None:
+    if not chains.given.complete:
         # Where not a single label is known, nothing tells labels apart at the start.
-        if not isinstance(likelihood, PartialLikelihood) or not chains.position_weights[certain(chains.partial)].any():
+        if not isinstance(likelihood, PartialLikelihood) or not chains.position_weights[chains.given.certain()].any():
             return None
         n_tables = 2
     n_steps = len(_scored_steps(edge, n_labels))

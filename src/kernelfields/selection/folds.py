@@ -84,7 +84,7 @@ class Items:
         self.labels = estimator.item_labels(training, y)
         self.n_items = len(self.labels)
         self.lengths = np.ones(self.n_items, dtype=np.int64) if self.tables else training.data.lengths
-        self.partly = training.data.partial is not None
+        self.partly = not training.data.given.complete
         self.learnt: Learnt = training.reader, training.classes
         self._weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self._estimator = estimator

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 
 from kernelfields.data.frames import FrameReader
+from kernelfields.data.given_labels import given_labels
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, is_sequence, listed
@@ -122,11 +123,7 @@ class LabelledItems:
             if not lengths.sum():
                 raise ValueError("y has no labels")
             codes, partial, self.classes = read_labels(listed_y, None, lengths, SAMPLES if self.single else SEQUENCES)
-            known = (
-                np.ones(len(codes), dtype=bool)
-                if not isinstance(partial, np.ndarray)
-                else (partial > -np.inf).sum(axis=1) == 1
-            )
+            known = given_labels(codes, partial).learnable()
             ends = np.cumsum(lengths)[:-1]
             pairs = zip(np.split(codes, ends), np.split(known, ends), strict=True)
             self.labels = [own[certain] for own, certain in pairs]

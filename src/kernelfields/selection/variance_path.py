@@ -30,15 +30,15 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from kernelfields.data.partial_labels import informative
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.inference.choice import refuse_approximate
-from kernelfields.models.fit import FittedField, data_value, fit_field
+from kernelfields.models.fit import data_value, fit_field
 from kernelfields.models.pilot_fit import with_variances
+from kernelfields.models.placed import FittedField
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
@@ -131,7 +131,7 @@ def _fits_along(
                 sample, designs = _designs(estimator, training, test.n_positions)
             designs = with_variances(designs, estimator.term_variances(training))
             start = None if anew else extrapolated(trail, candidate)
-            fitted = fit_field(designs, sample, training.options, start=start)
+            fitted = fit_field(designs, sample, training.options, start=start, steps=training.steps)
             estimator.set_fitted(training, fitted)
         _check_interrupt(estimator)
         if anew or not trail:
@@ -161,8 +161,8 @@ def _held_out(
         terms = estimator.field_.terms
         cliques = [(term.name, term.clique) for term in terms]
         sample = training.place(data, cliques, training.data.n_positions, solved=False)
-        known = np.ones(data.n_positions) if data.partial is None else informative(data.partial)
-        return sample.datafit([sample.design(term) for term in terms]), float(data.position_weights @ known)
+        known = float(data.position_weights @ data.given.informative())
+        return sample.datafit([sample.design(term) for term in terms]), known
 
 
 def _log_likelihood(fitted: FittedField, held_out: Callable[[], tuple[Datafit, float]]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
 from kernelfields.solvers.loop import DirectionRule, Keeper, Monitor, Solution, Watcher, minimize
 from kernelfields.solvers.newton import BlockJacobi, HessianRule, Newton, NewtonCG, SubspaceDescent
-from kernelfields.solvers.orthant import OrthantLBFGS
+from kernelfields.solvers.orthant import within_orthants
 
 SOLVERS: dict[str, type] = {
     "newton": Newton,
@@ -30,8 +30,6 @@ SOLVERS: dict[str, type] = {
 USUAL_TOLERANCE, NATS_PER_POSITION = 1e-3, 1e-3
 
 _MEMORY_AFTER_START = 20
-# With l1 the coefficients that are not zero change, and of each pair only their part counts.
-_MEMORY_WITH_L1 = 50
 
 
 def check_solver(solver: object) -> None:
@@ -46,27 +44,12 @@ def needs_hessian(solver: object) -> bool:
     return kind is not None and issubclass(kind, HessianRule)
 
 
-class Completion(Protocol):
-    """A way to complete labels that are partly known by fits of its own, instead of at each step of a solver."""
-
-    def minimize(
-        self,
-        posterior: LogPosterior,
-        options: FitOptions,
-        start: np.ndarray | None,
-        monitor: Monitor | None = None,
-        keep: Keeper | None = None,
-    ) -> Solution:
-        """Return the field of the completed labels."""
-
-
 @dataclass
 class FitOptions:
     """How a field is fitted; ``watch`` is called after each iteration, ``random`` is for solvers and bases that draw.
 
     A fit ends at the relative gap ``tol``, or at the gap ``enough`` if that comes first: the value is then so near to
-    the least one, in nats. ``announce`` takes lines about the progress of a fit. ``criteria`` are those for data
-    without labels; ``completion`` completes partial labels, None for the solver.
+    the least one, in nats. ``announce`` takes lines about the progress of a fit.
     """
 
     solver: object
@@ -75,8 +58,6 @@ class FitOptions:
     watch: Watcher | None = None
     random: np.random.Generator = field(default_factory=np.random.default_rng)
     announce: Callable[[str], None] | None = None
-    criteria: Any = None
-    completion: Completion | None = None
     enough: float = 0.0
 
     def tightened(self, factor: float, **others: Any) -> FitOptions:
@@ -120,8 +101,8 @@ def resolve_solver(
     """Return the rule for a name; "auto" chooses by size and tolerance, ``random`` is for those that draw."""
     if isinstance(solver, str) and solver == "auto":
         solver = choose(posterior)
-    if posterior.has_l1:
-        return _with_l1(solver, tol, random)
+    if not posterior.penalty.smooth:
+        return within_orthants(solver, tol, random)
     if isinstance(solver, str):
         check_solver(solver)
         if solver == "sgd+lbfgs":
@@ -139,7 +120,7 @@ def resolve_solver(
             f"solver={solver.name!r} needs a convex objective, and with labels that are partly known it is not: use "
             "solver='lbfgs'"
         )
-    if isinstance(solver, HessianRule) and not posterior.has_squares_only:
+    if isinstance(solver, HessianRule) and not posterior.penalty.quadratic:
         raise ValueError(
             f"solver={solver.name!r} needs a Gaussian prior on every coefficient, and a prior_variance is "
             "infinite: use solver='lbfgs'"
@@ -149,24 +130,11 @@ def resolve_solver(
     raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
-def _with_l1(solver: object, tol: float, random: np.random.Generator | None) -> DirectionRule:
-    """Return the rule for objectives with l1, or raise where the solver has none."""
-    if isinstance(solver, OrthantLBFGS):
-        return solver
-    if isinstance(solver, LBFGS):
-        return OrthantLBFGS(solver.memory, solver.start)
-    if solver == "lbfgs":
-        return OrthantLBFGS()
-    if solver == "sgd+lbfgs":
-        return OrthantLBFGS(_MEMORY_WITH_L1, StochasticStart(random_state=random, close=tol))
-    raise ValueError(f"with l1 the objective is not smooth, and only solver='lbfgs' minimizes it; got {solver!r}")
-
-
 def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_000) -> str:
     """Pick a solver; benchmarks/solvers.py of commit 48b1fa7 prints the measurements behind the rules.
 
-    * Without a Gaussian prior in every coordinate, or with l1: L-BFGS, as the Hessian may vanish. The same where
-      inference is approximate: there is no Hessian then.
+    * Where the penalty is not quadratic: L-BFGS, as the Hessian may vanish. The same where inference is approximate:
+      there is no Hessian then.
     * Labels that are partly known: L-BFGS, since the Hessian may be indefinite.
     * ``small`` fields: Newton-CG, up to three times faster than L-BFGS, both in hundredths of a second.
     * Raw dense inputs, more of them than positions can tell apart: Newton-CG, since correlated columns take L-BFGS
@@ -175,7 +143,7 @@ def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_0
       on sparse features; after a stochastic start where there are ``many_values`` sparse ones, worth finding its
       rate (benchmarks/crfsuite_speed.py).
     """
-    smooth = posterior.has_squares_only and posterior.approximation is None and posterior.convex
+    smooth = posterior.penalty.quadratic and posterior.approximation is None and posterior.convex
     if smooth and (posterior.size <= small or posterior.raw):
         return "newton-cg"
     return "sgd+lbfgs" if posterior.sparse_values >= many_values else "lbfgs"

@@ -226,7 +226,7 @@ def ending_gap(value: float, tol: float, enough: float) -> float:
 
 
 def has_settled(before: Iteration, after: Iteration, tol: float, enough: float) -> bool:
-    """Whether several iterations of a fit with l1 brought too little to go on; never where no gap is enough."""
+    """Whether several iterations brought too little to go on; never where no gap is enough."""
     value = abs(after.value)
     little = min(max(tol * value, 0.1 * enough), 0.01 * value) if enough else 0.0
     if before.value - after.value >= little:
@@ -284,7 +284,7 @@ def minimize(
 
     def settled() -> bool:
         """Whether the last iterations have brought too little."""
-        after = SETTLED_AFTER if posterior.has_l1 else APPROXIMATELY_SETTLED_AFTER
+        after = APPROXIMATELY_SETTLED_AFTER if posterior.penalty.smooth else SETTLED_AFTER
         return len(history) > after and has_settled(history[-1 - after], history[-1], tol, enough)
 
     def visit(point: Point, step: float) -> tuple[bool, bool]:
@@ -320,7 +320,7 @@ def minimize(
         while True:
             if ends(history[-1], slack * tol, slack * enough):
                 reason = "gap" if posterior.convex else "stationary"
-            elif (posterior.has_l1 or posterior.approximation is not None) and settled():
+            elif (posterior.approximation is not None or not posterior.penalty.smooth) and settled():
                 reason = "settled"
             elif stop_asked:
                 reason = "callback"
@@ -351,7 +351,7 @@ def _lower_bound(posterior: LogPosterior, tol: float, enough: float) -> LowerBou
     """Return a bound for the penalty at hand; with few cuts where each is as large as a share of the data, or large."""
     if not posterior.convex:
         return StationaryBound()
-    if not posterior.has_squares_only:
+    if not posterior.penalty.quadratic:
         return MixedBound()
     few = posterior.fused or 8 * posterior.size > _LARGE_CUT
     return LowerBound(size=5 if few else 10, wanted=tol, enough=enough)

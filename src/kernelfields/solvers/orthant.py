@@ -16,8 +16,11 @@ import numpy as np
 
 from kernelfields.numerics.vectors import dot
 from kernelfields.objective.posterior import Direction, Point
-from kernelfields.solvers.lbfgs import LBFGS
+from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
 from kernelfields.solvers.loop import MAX_TRIALS, ROUNDING, SUFFICIENT_DECREASE
+
+# The coefficients that are not zero change, and of each remembered step only their part counts.
+_MEMORY_AFTER_START = 50
 
 
 class OrthantLBFGS(LBFGS):
@@ -27,7 +30,7 @@ class OrthantLBFGS(LBFGS):
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return the quasi-Newton direction of coefficients that are not zero, the steepest one of the others."""
-        free = (point.theta != 0.0) | (point.posterior.l1 == 0.0)
+        free = (point.theta != 0.0) | (point.posterior.penalty.threshold == 0.0)
         return self._within_reach(point, self.quasi_newton(-point.steepest, free))
 
     def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
@@ -35,7 +38,7 @@ class OrthantLBFGS(LBFGS):
         posterior = point.posterior
         steepest = point.steepest
         orthant = np.sign(np.where(point.theta == 0.0, -steepest, point.theta))
-        held = posterior.l1 > 0.0  # the others are smooth at zero and may cross it
+        held = posterior.penalty.threshold > 0.0  # the others are smooth at zero and may cross it
         allowance = ROUNDING * abs(point.value)
         step, slope = 1.0, dot(steepest, direction.theta)
         for _ in range(MAX_TRIALS):
@@ -56,3 +59,16 @@ def _shorter(step: float, slope: float, rise: float) -> float:
     """Return the next step to try: where the parabola through the last trial is lowest, a tenth to a half of it."""
     lowest = -0.5 * slope * step / (rise / step - slope) if np.isfinite(rise) else 0.0
     return min(max(lowest, 0.1 * step), 0.5 * step)
+
+
+def within_orthants(solver: object, tol: float, random: np.random.Generator | None) -> OrthantLBFGS:
+    """Return the rule for a penalty that is not smooth; ValueError for a solver that has none."""
+    if isinstance(solver, OrthantLBFGS):
+        return solver
+    if isinstance(solver, LBFGS):
+        return OrthantLBFGS(solver.memory, solver.start)
+    if solver == "lbfgs":
+        return OrthantLBFGS()
+    if solver == "sgd+lbfgs":
+        return OrthantLBFGS(_MEMORY_AFTER_START, StochasticStart(random_state=random, close=tol))
+    raise ValueError(f"with l1 the objective is not smooth, and only solver='lbfgs' minimizes it; got {solver!r}")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from kernelfields.data.partial_labels import certain, replace_unseen
+from kernelfields.data.partial_labels import replace_unseen
 from kernelfields.data.reading import listed, plain_label
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.estimators.span_questions import SpanQuestions
@@ -178,15 +178,14 @@ def true_parts(
 
 def _all_labels(answers: Answers, target: str) -> np.ndarray:
     """Return the labels (N,); ValueError unless all are known."""
-    if answers.data.partial is not None:
+    if not answers.data.given.complete:
         raise ValueError(f"target={target!r} needs all labels of the calibration items, and some are not known")
     return answers.data.labels
 
 
 def known_positions(answers: Answers) -> np.ndarray:
     """Return the positions whose labels are known."""
-    data = answers.data
-    return np.arange(len(data.labels)) if data.partial is None else np.flatnonzero(certain(data.partial))
+    return np.flatnonzero(answers.data.given.certain())
 
 
 def _positions(answers: Answers, unseen: Unseen) -> Events:

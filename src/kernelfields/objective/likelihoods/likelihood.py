@@ -22,13 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Protocol
 
 import numpy as np
 
 from kernelfields.data.chains import Packed
+from kernelfields.data.given_labels import KnownLabels, PartialRows, TargetRows
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.partial_labels import SoftRows, certain, informative
+from kernelfields.data.partial_labels import SoftRows
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import EDGE, LabelFamily, Member, Placed, Potentials
 from kernelfields.inference.single import SingleFamily
@@ -243,31 +245,51 @@ def labelled_objective(
     family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None = None
 ) -> Likelihood | PartialLikelihood:
     """Return the likelihood of labelled data: of all labels, of what is known of them, or of targets."""
-    objective = _objective(family, data, workers)
+    if data.labels is None:
+        raise ValueError("a likelihood needs labelled data")
+    objective = _likelihood(data.given, family, data, workers)
     objective.data = data
     return objective
 
 
-def _objective(
-    family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
+@singledispatch
+def _likelihood(
+    given: object, family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
 ) -> Likelihood | PartialLikelihood:
+    """Return the likelihood of what is given of the labels of data."""
+    raise TypeError(f"no likelihood of {type(given).__name__}")
+
+
+@_likelihood.register
+def _of_labels(
+    given: KnownLabels, family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
+) -> Likelihood:
     weights = data.weights
-    if data.partial is None:
-        if data.labels is None:
-            raise ValueError("a likelihood needs labelled data")
-        ones = np.all(weights == 1.0)
-        return Likelihood(family, family.statistics(data.labelling, None if ones else weights), weights, workers)
-    if isinstance(data.partial, SoftRows):
-        return Likelihood(family, soft_targets(family, data.partial, weights), weights, workers)
-    known = certain(data.partial)
-    if len(family.groups) == 1 and family.base is None and not informative(data.partial[~known]).any():
-        # Where labels meet no others, those that are not known drop out, and the rest is convex.
-        single = family if family.single_labels else SingleFamily(family.n_positions, family.n_labels)
-        rows = weights[family.position_items] * known
-        likelihood = Likelihood(single, single.statistics(data.required_labels, rows), rows, workers)
-        likelihood.whole = PartialLikelihood(family, data.partial, weights, workers)
-        return likelihood
-    return PartialLikelihood(family, data.partial, weights, workers)
+    statistics = family.statistics(data.labelling, None if np.all(weights == 1.0) else weights)
+    return Likelihood(family, statistics, weights, workers)
+
+
+@_likelihood.register
+def _of_targets(
+    given: TargetRows, family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
+) -> Likelihood:
+    return Likelihood(family, soft_targets(family, given.targets, data.weights), data.weights, workers)
+
+
+@_likelihood.register
+def _of_partial_labels(
+    given: PartialRows, family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
+) -> Likelihood | PartialLikelihood:
+    weights, known = data.weights, given.certain()
+    partial = PartialLikelihood(family, given.weights, weights, workers)
+    if len(family.groups) > 1 or family.base is not None or given.informative()[~known].any():
+        return partial
+    # Where labels meet no others, those that are not known drop out, and the rest is convex.
+    single = family if family.single_labels else SingleFamily(family.n_positions, family.n_labels)
+    rows = weights[family.position_items] * known
+    likelihood = Likelihood(single, single.statistics(given.numbers, rows), rows, workers)
+    likelihood.whole = partial
+    return likelihood
 
 
 def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Potentials:

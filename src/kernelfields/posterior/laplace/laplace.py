@@ -248,7 +248,7 @@ def refuse_without_curvature(posterior: LogPosterior) -> None:
             "here: labels that a field fills in are guesses and would count as if they were seen, so fit to the items "
             "that are labelled throughout, and choose variances by cross-validation"
         )
-    if not posterior.has_squares_only:
+    if not posterior.penalty.quadratic:
         raise ValueError(
             "a Laplace approximation needs a Gaussian prior on every coefficient: finite prior variances, no l1"
         )

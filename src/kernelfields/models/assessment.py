@@ -1,0 +1,58 @@
+"""How near a solution is to the best there is: certificates in the span and over the RKHS (Corollary 10)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kernelfields.models.placed import FittedField
+from kernelfields.objective.bounds import Certificate
+from kernelfields.objective.posterior import LogPosterior
+from kernelfields.solvers.loop import Solution
+
+
+def assess(posterior: LogPosterior, solution: Solution) -> FittedField:
+    """Return the field at a solution: certificates, and the rounding of stored features.
+
+    Where labels are partly known, certificates are those of the convex objective of the labels as they are completed
+    here.
+    """
+    found, whole, coefficients = solution, posterior, posterior.expanded(solution.theta)
+    completed = not posterior.convex
+    if completed:
+        posterior = posterior.frozen(solution.theta)
+        value = posterior.at(solution.theta).value
+        solution = replace(solution, value=value, lower_bound=value - sum(solution.gap_parts.values()))
+    datafit, designs = posterior.datafit, posterior.datafit.designs
+    residual, roundings = None, []
+    if any(design.term.has_pivots for design in designs):
+        residual = datafit.evaluate(posterior.potentials(solution.theta)).residual
+        roundings = [datafit.feature_rounding(residual, index, part) for index, part in enumerate(coefficients)]
+    return FittedField(
+        [design.term.fitted(own) for design, own in zip(designs, coefficients, strict=True)],
+        replace(found, theta=np.concatenate([own.ravel() for own in coefficients])),
+        # The bundle's lower bound holds within the span.
+        Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts, completed),
+        replace(rkhs_bound(posterior, solution, residual), completed=completed),
+        roundings,
+        datafit.family,
+        datafit.warnings,
+        whole,
+        residual,
+    )
+
+
+def rkhs_bound(posterior: LogPosterior, solution: Solution, residual: Any, *, exact: bool = False) -> Certificate:
+    """Return a certificate over the whole RKHS: the free bound, or the exact one by streaming kernels."""
+    parts, datafit = dict(solution.gap_parts), posterior.datafit
+    if not any(design.term.has_pivots for design in datafit.designs):
+        # Explicit features span their whole RKHS: what holds in the span holds there.
+        return Certificate("rkhs", solution.value, solution.lower_bound, True, parts)
+    for index, design in enumerate(datafit.designs):
+        if design.term.has_pivots:
+            outside = datafit.outside_gradient if exact else datafit.outside_bound
+            parts[design.name] += 0.5 * design.term.prior_variance * outside(residual, index)
+    # The negative log-likelihood and the penalties are never negative.
+    return Certificate("rkhs", solution.value, max(0.0, solution.value - sum(parts.values())), exact, parts)

@@ -1,0 +1,69 @@
+"""Development sets: labelled data beside those of a fit, which end it when it predicts them no better.
+
+After every iteration the log-likelihood of the set is computed with the present coefficients: half a pass over its
+features, which are computed once, and inference. The best coefficients by that measure are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kernelfields.models.fit import data_value
+from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
+from kernelfields.objective.posterior import Point
+
+# Iterations without a higher likelihood of the development set after which a fit stops.
+_PATIENCE = 5
+
+
+class DevelopmentSet(FitStep):
+    """Inputs and labels beside those of a fit; stops it after some iterations without progress.
+
+    ``scores`` holds the log-likelihood after each iteration, ``best`` the point with the highest one.
+    """
+
+    def __init__(self, X: object, y: object):
+        self.X, self.y = X, y
+        self.scores: list[float] = []
+        self.best: Point | None = None
+        self._best_score = -np.inf
+        self._since_best = 0
+
+    def check(self, estimator: Any) -> None:
+        """Raise if inputs or labels are missing."""
+        if (self.X is None) != (self.y is None):
+            raise ValueError("a development set needs both X_dev and y_dev")
+
+    def before(self, estimator: Any, problem: Any) -> None:
+        """Read the set as the data of the fit were read; both share memory."""
+        problem.held_out = estimator.read_beside_fit(problem, self.X, self.y)
+        problem.settings = replace(problem.settings, beside=problem.held_out.n_positions)
+        self._problem = problem
+
+    def around(self, solve: Solve) -> Solve:
+        """Return the solve, watched by this set in the terms of the fit."""
+
+        def watched(placed: Placed) -> FittedField:
+            problem = self._problem
+            sample = problem.place(problem.held_out, problem.cliques, problem.data.n_positions, solved=False)
+            self._datafit = sample.datafit([sample.design(design.term) for design in placed.designs])
+            return solve(replace(placed, monitor=self))
+
+        return watched
+
+    def after(self, estimator: Any) -> None:
+        """Keep the log-likelihoods."""
+        estimator.dev_log_likelihoods_ = np.array(self.scores)
+
+    def __call__(self, point: Point) -> bool:
+        """Take note of a point; True when there was no progress for too long."""
+        score = -data_value(self._datafit, point.posterior.expanded(point.theta))
+        self.scores.append(score)
+        if score > self._best_score:
+            self._best_score, self.best, self._since_best = score, point, 0
+        else:
+            self._since_best += 1
+        return self._since_best >= _PATIENCE

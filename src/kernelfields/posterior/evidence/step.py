@@ -1,0 +1,48 @@
+"""A fit whose kernels and prior variances are those of the largest evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
+from kernelfields.posterior.evidence.settings import EvidencePath, resolve_search
+
+
+class LargestEvidence(FitStep):
+    """Moves kernels and prior variances up the evidence before the solve; ``search`` is what ``fit`` takes for it."""
+
+    chooses_parameters = True
+    path: EvidencePath
+
+    def __init__(self, search: object):
+        self.search = resolve_search(search)
+
+    def check(self, estimator: Any) -> None:
+        """Raise if there is no evidence of such a field."""
+        if estimator.ties is not None:
+            raise ValueError("optimize moves kernels and pivots of labels that share no weights: leave out ties")
+        estimator.refuse_expectations("optimize", "choose prior variances by cross-validation")
+
+    def around(self, solve: Solve) -> Solve:
+        """Return the solve of the field with the largest evidence."""
+
+        def after_search(placed: Placed) -> FittedField:
+            if placed.start is not None:
+                raise ValueError(
+                    "optimize chooses a field afresh, and warm_start=True continues the fitted one; leave out one"
+                )
+            from kernelfields.posterior.evidence.search import maximise_evidence
+
+            options = placed.options
+            chosen = maximise_evidence(
+                self.search, placed.designs, placed.sample, random=options.random, announce=options.report
+            )
+            self.path = chosen.path
+            return solve(replace(placed, designs=list(chosen.designs), start=chosen.start))
+
+        return after_search
+
+    def after(self, estimator: Any) -> None:
+        """Keep the path of the search."""
+        estimator.evidence_path_ = self.path
