@@ -51,7 +51,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.kernel import Columns, Kernel
-from kernelfields.kernels.registry import has_one_scale
+from kernelfields.kernels.registry import has_one_scale, resolve_kernel
 from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.field import Field
 from kernelfields.models.pilot_fit import (
@@ -81,6 +81,8 @@ from kernelfields.objective.term import Term
 #: A FieldEstimator, whose module imports this one, and the reader of its data.
 Estimator: TypeAlias = Any
 Reader: TypeAlias = Any
+#: What a pilot fit may learn about decisions, beside parameters.
+LEARNT_DECISIONS = ("thresholds", "threshold")
 # Statistics of windows are tried in sequences of so many positions.
 _LONG = 20
 # A forest of so few trees is nearly as good, at a fraction of the cost.
@@ -138,6 +140,19 @@ def kernel_candidates(training: FitState, tied: bool = False, by_node: bool = Fa
     # Collections of a cluster have their labels elsewhere.
     labels_known = by_node or training.data.certain_labels is not None
     return [*simple, "laplacian", *(["forest"] if labels_known and not tied else [])]
+
+
+def _that_go_on(kernels: list[str], training: FitState) -> list[str]:
+    """Return the kernels that further batches can go on from, where there are to be any: those without features."""
+    if not training.in_batches:
+        return kernels
+    left = [kernel for kernel in kernels if not resolve_kernel(kernel).has_feature_map]
+    if not left:
+        raise ValueError(
+            f"kernel='auto' is {kernels[0]!r} for such inputs, and partial_fit does not keep the curvature of its "
+            "explicit features: use a kernel without, such as 'rbf', or fit all sequences at once"
+        )
+    return left
 
 
 def kernel_of_windows(reader: InputReader) -> tuple[str, Kernel]:
@@ -210,17 +225,20 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         chosen._set_chosen({name: clique.get_params(deep=False)[name] for name in left})
         training.choices = estimator.choices_
         training.categories = estimator.choices_.chosen.get("categories")
+        if not estimator._has_learnt_to_decide:
+            training.choices = _with_learnt_decisions(chosen, training)
         return chosen
     chosen_later = any(step.chooses_parameters for step in training.steps)
     described = not estimator._names_cliques() and not chosen_later
     path, kernel_left = described and "prior_variance" in left, "kernel" in left and described
     columns, usual = scale_candidates(training), {}
     if "kernel" in left:
-        usual = {"kernel": suitable_kernels(training.reader, scaled=False)[0]}
+        usual = {"kernel": _that_go_on(suitable_kernels(training.reader, scaled=False), training)[0]}
     chosen._set_chosen({name: fallbacks[name] for name in left if name in fallbacks} | usual)
     usual = usual if kernel_left else {}
     choices = Choices(columns[0] | usual | ({"prior_variance": FALLBACK} if path else {}))
-    kernels = kernel_candidates(training, estimator.ties is not None) if kernel_left else []
+    tied = estimator.ties is not None
+    kernels = _that_go_on(kernel_candidates(training, tied), training) if kernel_left else []
     wanted = path or max(len(kernels), len(columns)) > 1 or (described and estimator._learns_in_pilot)
     if wanted and (scenes := _scenes(estimator, training, described)):
         if len(scenes) > 1:
@@ -231,7 +249,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
             if own.get("window") == STATISTICS:
                 own["kernel"] = kernel_of_windows(training.reader)[0]
         if kernel_left and not scenes[0].has_edges:
-            kernels = kernel_candidates(training, estimator.ties is not None, by_node=True)
+            kernels = _that_go_on(kernel_candidates(training, tied, by_node=True), training)
         with blas_threads(1):
             choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
         for name, with_columns in ((("neighbours", True), with_neighbours), (("window", STATISTICS), with_windows)):
@@ -249,6 +267,18 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     training.repeated = _find_repeated_labels(training)
     training.scale_columns(bool(choices.chosen.get("scale")))
     return chosen
+
+
+def _with_learnt_decisions(chosen: Estimator, training: FitState) -> Choices:
+    """Return the choices of a fit that goes on, with what a pilot fit of its field learns about decisions."""
+    before, piloted = training.choices, copy.copy(chosen)
+    piloted.warm_start = False
+    learnt: dict[str, Any] = {}
+    if scenes := _scenes(piloted, training, described=False):
+        with blas_threads(1):
+            learnt = _choose_by_pilot_fits(piloted, training, scenes, [{}], [], False, [], False).chosen
+    kept = {name: value for name, value in before.chosen.items() if name not in LEARNT_DECISIONS}
+    return Choices(kept | learnt, before.trials)
 
 
 def _parts(training: FitState) -> dict[str, tuple[int, int]]:

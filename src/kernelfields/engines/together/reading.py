@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import get_tags
 
+from kernelfields.data.chains import drop_weightless
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.readers import GraphReader, InputReader, TableReader
 from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_weight
@@ -151,9 +152,8 @@ def read_parts(
         own = part if part is not None and some is partitions else Part(estimator, some)
         data = estimator._read_part(own.items_by(reader), own.y, reader, classes, class_weight)
         weighed = data.weights * own.weights
-        data = replace(data, inputs=data.inputs.astype(dtype, copy=False), weights=weighed)
-        # A sample of weight zero is none: it must not lend the basis a pivot either.
-        return data.subset(weighed > 0) if table else data
+        # An item of weight zero is none: it must not lend the basis a pivot either.
+        return drop_weightless(replace(data, inputs=data.inputs.astype(dtype, copy=False), weights=weighed))
 
     data = _naming_one(read, estimator, partitions) if partitions else None
     sizes = group.gathered(0 if data is None else data.n_positions)
