@@ -109,6 +109,8 @@ def posterior_of(drawn: Drawn) -> LogPosterior:
     """Return the objective of the fit as solvers see it, in the terms that were fitted."""
     model, given = drawn.fitted, drawn.given
     training = model.fit_state(drawn.x_of(drawn.items), given, drawn.weights, NoProgress())
+    if model.scale_:
+        training.scale_columns(True)
     training.cliques = [(term.name, term.clique) for term in model.field_.terms]
     training.spec = model.field_.spec
     sample = training.place(training.data, training.cliques)

@@ -171,6 +171,10 @@ class Segments(Drawn):
         base = np.array([0.0 if self._allows(own, lists) else -np.inf for own in cuts])
         return Enumerated(labellings, np.zeros(len(cuts)), self.n_labels, (), cuts), base
 
+    def inputs(self, item: np.ndarray) -> np.ndarray:
+        """Return the columns of the fitted field."""
+        return item
+
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
         whole, base = self.listed(item)
         assert whole.cuts is not None
@@ -179,7 +183,7 @@ class Segments(Drawn):
         tables, rows = dict(zip(kinds, map(np.array, zip(*every, strict=True)), strict=True)), []
         for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
             kind = type(term.clique).__name__
-            seen, counts = windowed(item, sides_of(term.clique.window), False), tables[kind]
+            seen, counts = windowed(self.inputs(item), sides_of(term.clique.window), False), tables[kind]
             if kind == "EdgeCliques":  # none at the first position
                 seen, counts = seen[1:], counts[:, 1:]
             elif kind == "DurationCliques":

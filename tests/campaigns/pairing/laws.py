@@ -1,0 +1,208 @@
+"""The law of the labels under a plan: from inputs as they were passed, fitted coefficients and declared rules.
+
+Each law is a field of tests/campaigns/fields, given a fitted model and the batches that it has learnt from in the place
+of what that module draws; so the questions of fields/answers.py are asked of it. Nothing of the model but the arrays
+of its terms, ``classes_`` and ``scale_`` (where that is left to the data) is believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tests.campaigns.fields.chains import Chain
+from tests.campaigns.fields.columns import scale_of, with_statistics
+from tests.campaigns.fields.drawn import Drawn, Target
+from tests.campaigns.fields.structures import Graph, Instances, Segments, Single
+from tests.campaigns.fields.terms import Enumerated
+from tests.campaigns.pairing.counting import Unlawful
+from tests.campaigns.pairing.problems import N_NAMES, Batch, Problem
+
+
+class Learnt:
+    """What a model has learnt from: a problem, the batch of its fit, and further ones."""
+
+    def __init__(self, problem: Problem, model: Any, batches: Sequence[Batch]):
+        self.problem, self.model, self.batches = problem, model, list(batches)
+        self.plan = problem.plan
+        numbers = sorted({int(label) for batch in self.batches for own in batch.labels for label in own})
+        #: Labels that batches have had, sorted.
+        self.classes = [problem.names[number] for number in numbers]
+        self.places = {number: place for place, number in enumerate(numbers)}
+
+    def x_of(self, items: Sequence[Any]) -> Any:
+        """Return items as they are passed."""
+        return self.problem.X(items)
+
+    @property
+    def decodes(self) -> str:
+        """What ``predict`` means without being told."""
+        settings, kind = self.plan.settings, self.plan.kind
+        if kind == "multi":
+            return "viterbi" if settings.get("decision") == "subset" else "posterior"
+        chosen = settings.get("decode", "auto")
+        if chosen != "auto":
+            return "unsettled" if chosen == "f1" else chosen
+        if kind in ("segments", "single") or self.plan.steps or self.plan.starts:
+            return "viterbi"
+        return "unsettled" if self.plan.names == "entities" else "posterior"
+
+    def _plain(self, item: Any) -> np.ndarray:
+        """Return the columns of an item that are read."""
+        if not isinstance(item, tuple):
+            form, model = self.plan.form, self.model
+            table = np.asarray(item, dtype=float)
+            if form == "numbers":
+                return table[:, 1:]
+            if form == "dicts":
+                names = model.feature_names_in_.tolist()
+                columns = {"f0": table[:, 1], "f1": table[:, 2]}
+                columns |= {f"w:word{word}": (table[:, 0] == word).astype(float) for word in range(4)}
+                return np.column_stack([columns[name] for name in names])
+            return table
+        nodes, edges = item
+        if self.plan.settings.get("neighbours") is not True:
+            return nodes
+        meets = np.zeros((len(nodes), len(nodes)))
+        for a, b in edges:
+            meets[a, b] = meets[b, a] = 1.0
+        degrees = meets.sum(axis=1, keepdims=True)
+        means = np.where(degrees > 0, meets @ nodes / np.maximum(degrees, 1.0), nodes)
+        return np.hstack([nodes, means, np.log1p(degrees)])
+
+    @cached_property
+    def _centred(self) -> tuple[np.ndarray, np.ndarray]:
+        """What ``features=`` takes off and divides by."""
+        rows = np.vstack([self._plain(item) for item in self.batches[0].items])
+        deviation = rows.std(axis=0)
+        return rows.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
+
+    def _joined(self, item: Any) -> np.ndarray:
+        columns = self._plain(item)
+        if self.plan.transformed:
+            centre, spread = self._centred
+            columns = (columns - centre) / spread
+        return with_statistics(columns) if self.plan.settings.get("window") == "statistics" else columns
+
+    @cached_property
+    def _scale(self) -> tuple[np.ndarray, np.ndarray]:
+        first, plan = self.batches[0], self.plan
+        rows = [np.atleast_2d(self._joined(item)) for item in first.items]
+        width = rows[0].shape[1]
+        scaled = self.model.scale_ if plan.settings["scale"] == "auto" or plan.form in ("csr", "dicts") else plan.settings["scale"]
+        if not scaled:
+            return np.zeros(width), np.ones(width)
+        weights = np.ones(len(rows)) if first.weights is None else first.weights
+        centre, spread = scale_of(np.vstack(rows), np.repeat(weights, [len(own) for own in rows]))
+        if plan.form == "dicts":
+            categories = [n for n, name in enumerate(self.model.feature_names_in_.tolist()) if name.startswith("w:")]
+            centre[categories], spread[categories] = 0.0, 1.0
+        return centre, spread
+
+    def inputs(self, item: Any) -> np.ndarray:
+        """Return the columns (T, d) that the cliques of an item see."""
+        if self.plan.settings.get("window") == "auto" and type(self.model).__name__ != "GraphCRF":
+            if self.model._reader.windows:
+                raise Unlawful("statistics were chosen")
+        centre, spread = self._scale
+        return (np.atleast_2d(self._joined(item)) - centre) / spread
+
+    @cached_property
+    def masks(self) -> dict[str, set]:
+        """Numbers of forbidden pairs and first labels, among the classes of the model."""
+        places = self.places
+        edge = {(places[a], places[b]) for a, b in self.plan.steps if a in places and b in places}
+        return {"edge": edge, "start": {places[a] for a in self.plan.starts if a in places}, "end": set(), "label": set()}
+
+    @cached_property
+    def words(self) -> dict[int, set[int]]:
+        """Labels that each word of the first batch was told with, in any batch."""
+        lists: dict[int, set[int]] = {}
+        for number, batch in enumerate(self.batches):
+            for item, logs in zip(batch.items, batch.logs(len(self.problem.names)), strict=True):
+                for word, row in zip(item[:, 0].astype(int).tolist(), logs, strict=True):
+                    if word not in lists and number:
+                        continue
+                    own = lists.setdefault(word, set())
+                    if (row != 0).any():
+                        own |= {self.places[label] for label in np.flatnonzero(row > -np.inf).tolist()}
+        return {word: own for word, own in lists.items() if own}
+
+    def lists_of(self, item: np.ndarray) -> list[list[int]]:
+        """Return the labels that are allowed at each position."""
+        every = list(range(len(self.places)))
+        if not self.plan.listed:
+            return [every] * len(item)
+        return [sorted(self.words.get(word, every)) for word in item[:, 0].astype(int).tolist()]
+
+
+class ChainLaw(Learnt, Chain):
+    """Of chains and rings."""
+
+    extra = criterion = None
+
+    def __init__(self, problem: Problem, model: Any, batches: Sequence[Batch]):
+        Learnt.__init__(self, problem, model, batches)
+        self.ring, self.rule, self.form, self.items, self.targets = problem.plan.kind == "ring", None, "array", [], []
+
+
+class SegmentLaw(Learnt, Segments):
+    """Of segments."""
+
+    def __init__(self, problem: Problem, model: Any, batches: Sequence[Batch]):
+        Learnt.__init__(self, problem, model, batches)
+        self.longest, self.repeats = problem.plan.settings["max_duration"], bool(problem.plan.settings.get("repeats"))
+
+
+class GraphLaw(Learnt, Graph):
+    """Of graphs without types or edge features."""
+
+    typed = featured = triples = node_types = False
+
+    def __init__(self, problem: Problem, model: Any, batches: Sequence[Batch]):
+        Learnt.__init__(self, problem, model, batches)
+        self.forbidden = self.masks["edge"]
+
+    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
+        whole, _ = super().unscored((self.inputs(item), item[1]))
+        return whole, self.base(item)
+
+
+class SingleLaw(Learnt, Single):
+    """Of single inputs."""
+
+    def __init__(self, problem: Problem, model: Any, batches: Sequence[Batch]):
+        Learnt.__init__(self, problem, model, batches)
+
+    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
+        return super().unscored(self.inputs(item))
+
+
+class InstanceLaw(Learnt, Instances):
+    """Of several labels of an instance."""
+
+    n_names = N_NAMES
+
+    def __init__(self, problem: Problem, model: Any, batches: Sequence[Batch]):
+        Learnt.__init__(self, problem, model, batches)
+
+    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
+        return super().unscored(self.inputs(item))
+
+
+_LAWS: dict[str, Any] = {
+    "chain": ChainLaw,
+    "ring": ChainLaw,
+    "segments": SegmentLaw,
+    "graph": GraphLaw,
+    "single": SingleLaw,
+    "multi": InstanceLaw,
+}
+
+
+def law_of(problem: Problem, model: Any, batches: Sequence[Batch]) -> Drawn:
+    """Return the law of the answers of a model that has learnt from batches."""
+    return _LAWS[problem.plan.kind](problem, model, batches)
