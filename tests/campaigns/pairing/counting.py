@@ -36,6 +36,7 @@ class Count(Tally):
     def __init__(self) -> None:
         super().__init__()
         self.refusals: Counter[str] = Counter()
+        self.problems = 0
         #: What is being compared, before the name of each comparison.
         self.stage = ""
 

@@ -72,10 +72,8 @@ class Plan:
         if self.more:
             kernel, variance = given.pop("kernel"), given["prior_variance"]
             variance = 1.0 if isinstance(variance, str) else variance
-            window = given.pop("window", 1)
-            if kernel == "auto":
-                kernel = "linear"
-            nodes = NodeCliques(kernel, window=1 if isinstance(window, str) else window, prior_variance=variance)
+            given.pop("window")
+            nodes = NodeCliques("linear" if kernel == "auto" else kernel, window=self.around, prior_variance=variance)
             given["cliques"] = [nodes, EdgeCliques(prior_variance=variance), *(make() for make in self.more)]
             given.pop("support", None)
             given.pop("l1", None)
@@ -92,6 +90,12 @@ class Plan:
         if self.transformed:
             given["features"] = StandardScaler()
         return given
+
+    @property
+    def around(self) -> Any:
+        """The window of all clique sets together; those that are named have their own."""
+        window = self.settings.get("window", 1)
+        return 1 if self.more and isinstance(window, str) else window
 
     @property
     def chooses(self) -> bool:

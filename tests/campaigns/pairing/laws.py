@@ -85,7 +85,7 @@ class Learnt:
         if self.plan.transformed:
             centre, spread = self._centred
             columns = (columns - centre) / spread
-        return with_statistics(columns) if self.plan.settings.get("window") == "statistics" else columns
+        return with_statistics(columns) if self.plan.around == "statistics" else columns
 
     @cached_property
     def _scale(self) -> tuple[np.ndarray, np.ndarray]:
@@ -104,9 +104,8 @@ class Learnt:
 
     def inputs(self, item: Any) -> np.ndarray:
         """Return the columns (T, d) that the cliques of an item see."""
-        if self.plan.settings.get("window") == "auto" and type(self.model).__name__ != "GraphCRF":
-            if self.model._reader.windows:
-                raise Unlawful("statistics were chosen")
+        if self.plan.around == "auto" and self.model._reader.windows:
+            raise Unlawful("statistics were chosen")
         centre, spread = self._scale
         return (np.atleast_2d(self._joined(item)) - centre) / spread
 
