@@ -99,12 +99,24 @@ def _or_error(ask: Callable[[], Any]) -> Any:
         return error
 
 
-def check_law(count: Count, problem: Problem, model: Any, batches: Sequence[Batch], random: np.random.Generator) -> None:
-    """Compare all answers about new items with enumeration, first as they are, then given known labels."""
+def check_law(
+    count: Count,
+    problem: Problem,
+    model: Any,
+    batches: Sequence[Batch],
+    random: np.random.Generator,
+    scaled: Batch | None = None,
+) -> None:
+    """Compare all answers about new items with enumeration, first as they are, then given known labels.
+
+    ``scaled`` is the batch that columns were scaled by, the first by default.
+    """
     with count.asking("law"):
         try:
             law = law_of(problem, model, batches)
-            count.same("classes", np.asarray(model.classes_).tolist(), law.classes)
+            law.scaled = batches[0] if scaled is None else scaled
+            if problem.plan.kind != "multi":
+                count.same("classes", np.asarray(model.classes_).tolist(), law.classes)
             items = [item for item in problem.new if possible(law, item)]
             if not items:
                 return
@@ -121,8 +133,3 @@ def check_law(count: Count, problem: Problem, model: Any, batches: Sequence[Batc
 def possible(law: Any, item: Any) -> bool:
     """Whether an item has a labelling."""
     return bool((law.unscored(item)[1] > -np.inf).any())
-
-
-def asked_batch(problem: Problem, batch: Batch) -> tuple[list, list[np.ndarray]]:
-    """Return labelled items to ask about, of which the labels are among those of the first batch."""
-    return batch.items, batch.labels

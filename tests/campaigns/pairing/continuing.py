@@ -62,13 +62,14 @@ def _changes(plan: Plan, random: np.random.Generator) -> Plan:
     changes: list[Callable[[], Plan]] = [lambda: plan, lambda: plan.having(prior_variance=0.3)]
     if plan.kind in ("chain", "ring", "segments", "graph"):
         changes.append(lambda: replace(plan, steps=plan.steps | {(2, 1)} if plan.steps != {(2, 1)} else frozenset()))
-        changes.append(lambda: plan.having(decode=str(random.choice(["viterbi", "posterior", "f1"]))))
+        ways = ["viterbi", "posterior", "f1"] if plan.kind == "chain" else ["viterbi", "posterior"]
+        changes.append(lambda: plan.having(decode=str(random.choice(ways))))
     if plan.kind in ("chain", "ring", "segments"):
         changes += [
             lambda: plan.having(window=3 if plan.settings["window"] != 3 else 1),
             lambda: plan.having(window="statistics" if plan.settings["window"] != "statistics" else 1),
             lambda: replace(plan, transformed=not plan.transformed),
-            lambda: replace(plan, listed=not plan.listed),
+            lambda: replace(plan, listed=not plan.listed and plan.form != "numbers"),
         ]
     if plan.kind in ("chain", "segments"):
         changes.append(lambda: replace(plan, starts=frozenset({2}) if not plan.starts else frozenset()))
@@ -103,12 +104,14 @@ def fit_warm(count: Count, problem: Problem, model: Any, random: np.random.Gener
         fresh = other.fit(other.estimator(), batch)
     with count.trying(f"warm fit after another {', '.join(changed) or 'batch'}"):
         warm = other.fit(copy.deepcopy(model).set_params(warm_start=True, **changed), batch)
-    scale = plan.settings["scale"]
-    # A scale and a basis, once learnt, stay: those of the first batch. Rules are those of the last.
-    keeps = bool(scale) or plan.transformed
-    if not keeps:
-        check_law(count, other, warm, [batch], random)
-    if plan.settled and not keeps and plan.settings.get("window") != "auto" and not plan.more and "support" not in plan.settings:
+    # A scale and what features= has learnt are those of the first fit, where they are not new. Rules are of the last.
+    before = problem.plan
+    new = plan.settings["scale"] != before.settings["scale"], plan.transformed != before.transformed
+    scaled = None if new[0] else problem.first
+    if not plan.transformed or not plan.settings["scale"]:
+        check_law(count, other, warm, [batch], random, scaled)
+    fresh_data = not plan.settings["scale"] and not plan.transformed and plan.around != "auto"
+    if plan.settled and fresh_data and not plan.more and "support" not in plan.settings:
         compare(count, other, warm, fresh, batch.items, batch.labels, FITTED, only=("marginals", "log-likelihoods"))
     if plan.settings.get("decode") == "f1":
         with count.asking("thresholds"):

@@ -88,7 +88,7 @@ class Plan:
         if self.partial:
             given["partial_labels"] = PartialLabels()
         if self.transformed:
-            given["features"] = StandardScaler()
+            given["features"] = StandardScaler(with_mean=self.form != "csr")
         return given
 
     @property
@@ -141,7 +141,7 @@ def _form(*forms: str) -> Change:
 #: Feature -> which kinds of estimators have it, and how it changes a plan.
 FEATURES: dict[str, tuple[tuple[str, ...], Change]] = {
     "constraints": (STRUCTURED, _constraints),
-    "allowed": (SEQUENCES, lambda plan, random: replace(plan, listed=True)),
+    "allowed": (SEQUENCES, lambda plan, random: with_words(replace(plan, listed=True))),
     "partial labels": (KINDS, lambda plan, random: replace(plan, partial=True)),
     "weights": (KINDS, lambda plan, random: replace(plan, weighted=True)),
     "support": (CHAINS, lambda plan, random: plan.having(kernel="linear", support=_one_of(2, "observed")(random))),
@@ -159,7 +159,8 @@ FEATURES: dict[str, tuple[tuple[str, ...], Change]] = {
     "kernels": (KINDS, _setting("kernel", RBF(0.5), Laplacian(0.4), Linear() + RBF(0.7), "linear")),
     "rank": (KINDS, lambda plan, random: plan.having(kernel=RBF(0.5), rank=_one_of(3, None)(random))),
     "prior_variance auto": (KINDS, _setting("prior_variance", "auto")),
-    "decode": (("chain", "segments", "graph", "ring"), _setting("decode", "viterbi", "posterior", "f1")),
+    "decode": (STRUCTURED, _setting("decode", "viterbi", "posterior")),
+    "decode f1": (("chain",), _setting("decode", "f1")),
     "decision": (("multi",), _setting("decision", "hamming", "subset")),
     "label graph": (("multi",), _setting("label_graph", "none", "tree", "full")),
     "bias": (("single",), _setting("bias", True, False)),
@@ -173,6 +174,11 @@ FEATURES: dict[str, tuple[tuple[str, ...], Change]] = {
     "features=": (("chain", "segments", "ring"), lambda plan, random: replace(plan, transformed=True)),
     "names": (KINDS[:-1], lambda plan, random: replace(plan, names=str(random.choice(list(NAMES)[1:])))),
 }
+
+
+def with_words(plan: Plan) -> Plan:
+    """Return a plan whose inputs have a word where labels are listed by it."""
+    return replace(plan, form="dicts") if plan.listed and plan.form == "numbers" else plan
 
 
 def first_plan(kind: str, random: np.random.Generator) -> Plan:
@@ -201,5 +207,5 @@ def drawn_plan(kind: str, random: np.random.Generator) -> tuple[Plan, list[str]]
     plan, names = first_plan(kind, random), [name for name, (kinds, _) in FEATURES.items() if kind in kinds]
     chosen = random.choice(names, size=int(random.choice([2, 3])), replace=False).tolist()
     for name in chosen:
-        plan = FEATURES[name][1](plan, random)
+        plan = with_words(FEATURES[name][1](plan, random))
     return plan, chosen

@@ -28,6 +28,8 @@ class Learnt:
     def __init__(self, problem: Problem, model: Any, batches: Sequence[Batch]):
         self.problem, self.model, self.batches = problem, model, list(batches)
         self.plan = problem.plan
+        #: The batch that columns are brought to one scale by.
+        self.scaled = self.batches[0]
         numbers = sorted({int(label) for batch in self.batches for own in batch.labels for label in own})
         #: Labels that batches have had, sorted.
         self.classes = [problem.names[number] for number in numbers]
@@ -46,7 +48,7 @@ class Learnt:
         chosen = settings.get("decode", "auto")
         if chosen != "auto":
             return "unsettled" if chosen == "f1" else chosen
-        if kind in ("segments", "single") or self.plan.steps or self.plan.starts:
+        if kind in ("segments", "single") or (kind != "graph" and (self.plan.steps or self.plan.starts)):
             return "viterbi"
         return "unsettled" if self.plan.names == "entities" else "posterior"
 
@@ -76,9 +78,10 @@ class Learnt:
     @cached_property
     def _centred(self) -> tuple[np.ndarray, np.ndarray]:
         """What ``features=`` takes off and divides by."""
-        rows = np.vstack([self._plain(item) for item in self.batches[0].items])
+        rows = np.vstack([self._plain(item) for item in self.scaled.items])
         deviation = rows.std(axis=0)
-        return rows.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
+        centre = np.zeros(rows.shape[1]) if self.plan.form == "csr" else rows.mean(axis=0)
+        return centre, np.where(deviation > 0, deviation, 1.0)
 
     def _joined(self, item: Any) -> np.ndarray:
         columns = self._plain(item)
@@ -89,7 +92,7 @@ class Learnt:
 
     @cached_property
     def _scale(self) -> tuple[np.ndarray, np.ndarray]:
-        first, plan = self.batches[0], self.plan
+        first, plan = self.scaled, self.plan
         rows = [np.atleast_2d(self._joined(item)) for item in first.items]
         width = rows[0].shape[1]
         scaled = self.model.scale_ if plan.settings["scale"] == "auto" or plan.form in ("csr", "dicts") else plan.settings["scale"]

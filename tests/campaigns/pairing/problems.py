@@ -76,7 +76,9 @@ class Problem:
         # Columns of other sizes are what scaling is for.
         self.sizes = np.array([1.0, 40.0]) if plan.settings["scale"] and random.random() < 0.7 else np.ones(2)
         multi = plan.kind == "multi"
-        self.labels = [0, 1] if multi else [1, 2, 3] if plan.tied or plan.names == "entities" or random.random() < 0.6 else [1, 2]
+        named_three = any(3 in pair for pair in plan.steps) or plan.names == "entities"
+        three = named_three or random.random() < 0.6
+        self.labels = [0, 1] if multi else [1, 2, 3] if three else [1, 2]
         self.first = self._batch(random, 10, every=True)
         self.second = self._batch(random, 7, every=True)
         more = self.labels if multi else [0, *self.labels]
