@@ -95,7 +95,8 @@ class Learnt:
         first, plan = self.scaled, self.plan
         rows = [np.atleast_2d(self._joined(item)) for item in first.items]
         width = rows[0].shape[1]
-        scaled = self.model.scale_ if plan.settings["scale"] == "auto" or plan.form in ("csr", "dicts") else plan.settings["scale"]
+        left = plan.settings["scale"] == "auto" or plan.form in ("csr", "dicts", "numbers")
+        scaled = self.model.scale_ if left else plan.settings["scale"]
         if not scaled:
             return np.zeros(width), np.ones(width)
         weights = np.ones(len(rows)) if first.weights is None else first.weights
@@ -123,13 +124,15 @@ class Learnt:
     def words(self) -> dict[int, set[int]]:
         """Labels that each word of the first batch was told with, in any batch."""
         lists: dict[int, set[int]] = {}
+        columns = sorted(self.places)
         for number, batch in enumerate(self.batches):
             for item, logs in zip(batch.items, batch.logs(len(self.problem.names)), strict=True):
                 for word, row in zip(item[:, 0].astype(int).tolist(), logs, strict=True):
                     if word not in lists and number:
                         continue
                     own = lists.setdefault(word, set())
-                    if (row != 0).any():
+                    # To be told all labels there are is to be told none.
+                    if (row[columns] != 0).any():
                         own |= {self.places[label] for label in np.flatnonzero(row > -np.inf).tolist()}
         return {word: own for word, own in lists.items() if own}
 
