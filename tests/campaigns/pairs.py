@@ -1,4 +1,4 @@
-"""Pairs and triples of features, and what is done after a fit: random small problems, asked in as many ways as there are.
+"""Pairs and triples of features, and what is done after a fit: random small problems, asked in many ways.
 
     python -m tests.campaigns.pairs --seed 0 --checks 500000 --jobs 1      until so many numbers were compared
     python -m tests.campaigns.pairs --seed 0 --kinds chain --only 17       one problem once more, with all that is wrong
@@ -120,7 +120,10 @@ def _run_share(given: tuple[Any, ...]) -> Count:
 
 def _run_jobs(given: argparse.Namespace) -> Count:
     """Run problems in several processes, which have every ``jobs``-th of each kind."""
-    shares = [(given.checks // given.jobs, 60 * given.minutes, given.seed, given.kinds, (n, given.jobs)) for n in range(given.jobs)]
+    shares = [
+        (given.checks // given.jobs, 60 * given.minutes, given.seed, given.kinds, (n, given.jobs))
+        for n in range(given.jobs)
+    ]
     with get_context("spawn").Pool(given.jobs) as pool:
         parts = pool.map(_run_share, shares)
     whole = Count()
@@ -157,7 +160,7 @@ def main() -> int:
         print(f"{number:>6} {what}")
     seconds, busy = time.monotonic() - started, time.process_time() - busy
     print(
-        f"{count.total:,} checks on {count.problems:,} problems in {seconds:.0f} s ({busy:.0f} s of this process's work), "
+        f"{count.total:,} checks on {count.problems:,} problems in {seconds:.0f} s ({busy:.0f} s of work here), "
         f"{sum(count.refusals.values()):,} refused in words, {len(count.failures)} wrong"
     )
     return int(bool(count.failures))

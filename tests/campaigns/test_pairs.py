@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kernelfields import ChainCRF
 from kernelfields.inference.chain.family import ChainFamily
 from tests.campaigns.pairing.counting import Count, Refused
 from tests.campaigns.pairing.features import FEATURES, KINDS, drawn_plan
@@ -51,9 +52,6 @@ def test_a_table_counts_its_entries_and_an_error_of_numpy_is_no_refusal():
         np.zeros(2) + np.zeros(3)
     assert len(count.failures) == 1
     with pytest.raises(Refused), count.trying("parameters"):
-        drawn_plan("single", np.random.default_rng(0))[0].having(prior_variance=-1.0)
-        from kernelfields import ChainCRF
-
         ChainCRF("linear", prior_variance=-1.0).fit([np.zeros((2, 1))], [["a", "b"]])
     assert len(count.failures) == 1
     assert count.refusals.total() == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from kernelfields.data import OrderCliques
 from kernelfields.engines import Threads
 from kernelfields.estimators import LabelShares
 from kernelfields.kernels import Linear
-from tests.campaigns.fields.columns import scale_of, with_statistics
+from tests.campaigns.fields.columns import with_statistics
 from tests.campaigns.fields.drawn import (
     LONGEST,
     NAMES,
@@ -36,8 +35,10 @@ from tests.campaigns.fields.drawn import (
     Drawn,
     Redraw,
     Target,
+    beside,
     dense,
     drawn_kernel,
+    drawn_scale,
     sides_of,
     torch_on_cpu,
     windowed,
@@ -91,8 +92,11 @@ class Chain(Drawn):
         }
         if way in ("full", "soft") and "l1" not in settings and random.random() < 0.3:
             settings["solver"] = str(random.choice(["newton", "newton-cg", "lbfgs"]))
-        scale: Any = [False, False, True, "auto"][random.integers(4)]
-        settings |= {"scale": scale, "rank": random.choice([None, 3]), "max_iter": int(random.choice([1, 4, 100]))}
+        settings |= {
+            "scale": drawn_scale(random),
+            "rank": random.choice([None, 3]),
+            "max_iter": int(random.choice([1, 4, 100])),
+        }
         settings |= {"tol": 1e-7, "n_jobs": int(random.choice([1, 2])), "random_state": 0, "prior_variance": 2.0}
         if way == "soft":
             self._draw_soft(random)
@@ -147,30 +151,18 @@ class Chain(Drawn):
             return [position[0] for position in item]
         return dense(item)[:, 0].tolist()
 
-    def inputs(self, item: Any) -> np.ndarray:
-        """Return the columns of the fitted field: with statistics of windows, and on one scale, where it has these."""
-        centre, spread = self._scale
-        return (self._joined(item) - centre) / spread
-
-    def _joined(self, item: Any) -> np.ndarray:
+    def joined(self, item: Any) -> np.ndarray:
+        """Return the columns with statistics of windows, where the field has them."""
         columns = self.columns(item)
         return with_statistics(columns) if self.statistics else columns
 
-    @cached_property
-    def _scale(self) -> tuple[np.ndarray, np.ndarray]:
-        rows = [self._joined(item) for item in self.items]
-        width = rows[0].shape[1]
-        if not self.fitted.scale_:
-            return np.zeros(width), np.ones(width)
-        weights = np.ones(len(rows)) if self.weights is None else self.weights
-        centre, spread = scale_of(np.vstack(rows), np.repeat(weights, [len(own) for own in rows]))
+    def categories(self) -> list[int]:
+        """Return the numbers of columns of words."""
         names = self.fitted.feature_names_in_.tolist() if self.form in ("dicts", "strings") else []
-        categories = [number for number, name in enumerate(names) if name.startswith("w")]
-        centre[categories], spread[categories] = 0.0, 1.0
-        return centre, spread
+        return [number for number, name in enumerate(names) if name.startswith("w")]
 
     def columns(self, item: Any) -> np.ndarray:
-        """Return the columns that are read."""
+        """Return the columns that are read, dense."""
         if self.form in ("array", "csr"):
             return dense(item)
         names = self.fitted.feature_names_in_.tolist()
@@ -336,7 +328,7 @@ class Chain(Drawn):
         # Kernels need a clique that sees something.
         longest = max(self.length(item) for item in self.items)
         window: Any = [1, 1, 3, (1, 0), (0, 1)][random.integers(5)]
-        self.statistics = bool(self.form == "array" and not self.ring and random.random() < 0.15)
+        self.statistics = bool(self.form == "array" and not self.ring and beside(random).random() < 0.15)
         self.torch = not sparse and not self.ring
         edge_kernel = drawn_kernel(random, sparse=sparse) if longest > 1 and random.random() < 0.3 else None
         if random.random() < 0.5:

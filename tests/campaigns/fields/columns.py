@@ -1,7 +1,7 @@
 """Columns that a field makes of its inputs, written out once more: statistics of windows, and one scale of all.
 
-    mean, difference, range    over t - h .. t + h of each width 2 h + 1, cut off at the ends, each by a loop
-    (x - m) / s                m the weighted mean, s = max(deviation, range / 8), the range of a column that hardly varies
+mean, difference, range    over t - h .. t + h of each width 2 h + 1, cut off at the ends, each by a loop
+(x - m) / s                m the weighted mean, s = max(deviation, range / 8), the range of a column that hardly varies
 """
 
 from __future__ import annotations

@@ -85,7 +85,9 @@ def compare(
             expected = _or_error(ask_other)
             if isinstance(expected, Exception):
                 found = _or_error(ask)
-                count.check(f"{name}, no answer", type(found) is type(expected), f"{found!r:.200}, expected {expected!r:.200}")
+                count.check(
+                    f"{name}, no answer", type(found) is type(expected), f"{found!r:.200}, expected {expected!r:.200}"
+                )
             elif atol is None or not isinstance(expected, np.ndarray):
                 count.same(name, ask(), expected)
             else:
@@ -123,7 +125,9 @@ def check_law(
             wholes = [law.enumerated(item) for item in items]
             Asked(count, law, items, None, wholes).all(random)
             if random.random() < 0.5:
-                entries, logs = zip(*(law._hidden(random, law.truth(random, own), law.n_labels) for own in items), strict=True)
+                entries, logs = zip(
+                    *(law._hidden(random, law.truth(random, own), law.n_labels) for own in items), strict=True
+                )
                 given = [whole.given(part) for whole, part in zip(wholes, logs, strict=True)]
                 Asked(count, law, items, law.known_of(entries), given).all(random)
         except Unlawful:

@@ -1,9 +1,9 @@
 """What is done with a fitted model: a second fit, a warm one, batches, files, and files and on.
 
-    fit again               the model of a fresh estimator, to the last bit; a clone likewise, and its file
-    fit warm                the law of the new plan; where equal data give equal answers, those of a fresh fit
-    fit batches             the law after each batch, the newcomer included; with a file between, the same
-    through a file          the same answers to the last bit, and the same again after going on
+fit again               the model of a fresh estimator, to the last bit; a clone likewise, and its file
+fit warm                the law of the new plan; where equal data give equal answers, those of a fresh fit
+fit batches             the law after each batch, the newcomer included; with a file between, the same
+through a file          the same answers to the last bit, and the same again after going on
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def _changes(plan: Plan, random: np.random.Generator) -> Plan:
     if plan.kind == "graph":
         changes.append(lambda: plan.having(neighbours=not plan.settings["neighbours"]))
     if plan.kind == "multi":
-        changes.append(lambda: plan.having(label_graph="none" if plan.settings.get("label_graph") == "full" else "full"))
+        changes.append(
+            lambda: plan.having(label_graph="none" if plan.settings.get("label_graph") == "full" else "full")
+        )
     changes.append(lambda: plan.having(scale=not plan.settings["scale"]))
     changes.append(lambda: plan.having(kernel=RBF(0.5) if plan.settings["kernel"] == "linear" else "linear"))
     return changes[random.integers(len(changes))]()
@@ -95,8 +97,14 @@ def fit_warm(count: Count, problem: Problem, model: Any, random: np.random.Gener
     batch = batch.part(kept)
     if {int(label) for own in batch.labels for label in own} != set(problem.labels):
         return
-    changed = {name: value for name, value in _parameters(other).items() if repr(value) != repr(_parameters(problem).get(name))}
-    changed |= {name: None for name in ("constraints", "allowed", "ties") if name in _parameters(problem) and name not in _parameters(other)}
+    changed = {
+        name: value for name, value in _parameters(other).items() if repr(value) != repr(_parameters(problem).get(name))
+    }
+    changed |= {
+        name: None
+        for name in ("constraints", "allowed", "ties")
+        if name in _parameters(problem) and name not in _parameters(other)
+    }
     if problem.plan.transformed and not plan.transformed:
         changed["features"] = "auto"
     count.where += f" [then {changed}]"
@@ -126,7 +134,9 @@ def _parameters(problem: Problem) -> dict[str, Any]:
 def _allowed(problem: Problem, item: Any, labels: np.ndarray) -> bool:
     tree = item[1].tolist() if isinstance(item, tuple) else []
     plan = problem.plan
-    listed = not plan.listed or all(label in ([0, 1, 2], [1], [2, 3], [1, 3])[int(row[0])] for row, label in zip(item, labels, strict=True))
+    listed = not plan.listed or all(
+        label in ([0, 1, 2], [1], [2, 3], [1, 3])[int(row[0])] for row, label in zip(item, labels, strict=True)
+    )
     return listed and problem._obeys(labels, tree)
 
 

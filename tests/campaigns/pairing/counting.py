@@ -1,7 +1,7 @@
 """Counts of numbers compared, of refusals in words, and what failed.
 
-One check is one number compared: an entry of a table of marginals, a log-probability, a label. A labelling that has to be
-one of the best, or a set that has to be the same, is one check however long it is.
+One check is one number compared: an entry of a table of marginals, a log-probability, a label. A labelling that has to
+be one of the best, or a set that has to be the same, is one check however long it is.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class Count(Tally):
             yield
         except (Redraw, Refused, Unlawful):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever comes is what is looked for
+        except Exception as error:
             if isinstance(error, _CLEAR) and is_raised_here(error) and "\n" not in str(error):
-                self.refusals[f"{what}: {str(error):.90}"] += 1
+                self.refusals[f"{what}: {error!s:.90}"] += 1
             else:
                 self._raised(what, error)
             raise Refused(what) from error

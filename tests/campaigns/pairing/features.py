@@ -78,7 +78,10 @@ class Plan:
             given.pop("support", None)
             given.pop("l1", None)
         if self.steps or self.starts:
-            steps, starts = [(names[a], names[b]) for a, b in sorted(self.steps)], [names[a] for a in sorted(self.starts)]
+            steps, starts = (
+                [(names[a], names[b]) for a, b in sorted(self.steps)],
+                [names[a] for a in sorted(self.starts)],
+            )
             of_edges = self.kind in ("ring", "graph")
             given["constraints"] = steps if of_edges else Constraints(transitions=steps, start=starts)
         if self.tied:
@@ -146,7 +149,10 @@ FEATURES: dict[str, tuple[tuple[str, ...], Change]] = {
     "weights": (KINDS, lambda plan, random: replace(plan, weighted=True)),
     "support": (CHAINS, lambda plan, random: plan.having(kernel="linear", support=_one_of(2, "observed")(random))),
     "l1": (CHAINS, lambda plan, random: plan.having(kernel="linear", l1=_one_of(0.2, 1.0)(random))),
-    "n-grams": (CHAINS, _more(lambda random: LabelNgrams(n=3, support=_one_of("all", "observed")(random), prior_variance=1.0))),
+    "n-grams": (
+        CHAINS,
+        _more(lambda random: LabelNgrams(n=3, support=_one_of("all", "observed")(random), prior_variance=1.0)),
+    ),
     "order": (CHAINS, _more(lambda random: OrderCliques(order=2, prior_variance=1.0))),
     "skips": (CHAINS, _more(lambda random: SkipCliques(lag=2, prior_variance=1.0))),
     "ties": (KINDS[:-1], lambda plan, random: replace(plan, tied=True)),
@@ -164,7 +170,10 @@ FEATURES: dict[str, tuple[tuple[str, ...], Change]] = {
     "decision": (("multi",), _setting("decision", "hamming", "subset")),
     "label graph": (("multi",), _setting("label_graph", "none", "tree", "full")),
     "bias": (("single",), _setting("bias", True, False)),
-    "durations": (("segments",), lambda plan, random: plan.having(durations=_one_of(None, DurationCliques("rbf", shared=True))(random))),
+    "durations": (
+        ("segments",),
+        lambda plan, random: plan.having(durations=_one_of(None, DurationCliques("rbf", shared=True))(random)),
+    ),
     "repeats": (("segments",), _setting("repeats", True)),
     "neighbours": (("graph",), _setting("neighbours", True)),
     "feature dicts": (KINDS[:3], _form("numbers")),

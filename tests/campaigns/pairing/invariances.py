@@ -1,4 +1,4 @@
-"""What must not change an answer: order, company, how often an item is given, names, and what is added to all scores."""
+"""What must not change an answer: order, company, how often an item is given, names, and what all scores share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def together(count: Count, problem: Problem, model: Any, random: np.random.Gener
     for own, table in zip(ones, whole, strict=True):
         count.near("marginals one by one", own, table, ROUNDING)
     chosen = labels_of(model.predict(problem.X(items)))
-    count.same("labels one by one", [label for item in items for label in labels_of(model.predict(problem.X([item])))], chosen)
+    count.same(
+        "labels one by one", [label for item in items for label in labels_of(model.predict(problem.X([item])))], chosen
+    )
     logs = model.log_likelihood(problem.X(items), problem.y(labels), per_item=True)
     total = model.log_likelihood(problem.X(items), problem.y(labels))
     count.near("sum of log-likelihoods", total, np.sum(logs), ROUNDING * (1 + abs(total)))
@@ -55,7 +57,9 @@ def shifted(count: Count, problem: Problem, model: Any, random: np.random.Genera
     """Add a constant to the scores of all labellings of a constant term: probabilities stay."""
     terms = model.field_.terms
     parts = [
-        term.fitted(term.coefficients + 0.7) if term.tied_everywhere and term.label_factor is None and term.support is None else term
+        term.fitted(term.coefficients + 0.7)
+        if term.tied_everywhere and term.label_factor is None and term.support is None
+        else term
         for term in terms
     ]
     if problem.plan.kind == "multi" or all(one is other for one, other in zip(parts, terms, strict=True)):
@@ -97,8 +101,16 @@ def refitted(count: Count, problem: Problem, model: Any, random: np.random.Gener
         with count.asking(name):
             near = FITTED if name != "weight 0" else FITTED / 10
             X = problem.X(problem.second.items)
-            count.near(f"marginals, {name}", flat(found.predict_marginals(X)), flat(expected.predict_marginals(X)), near)
-    if plan.settled and plan.kind != "multi" and "support" not in plan.settings and not plan.more and plan.names == "letters":
+            count.near(
+                f"marginals, {name}", flat(found.predict_marginals(X)), flat(expected.predict_marginals(X)), near
+            )
+    if (
+        plan.settled
+        and plan.kind != "multi"
+        and "support" not in plan.settings
+        and not plan.more
+        and plan.names == "letters"
+    ):
         _renamed(count, problem, model)
 
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from tests.campaigns.fields.chains import Chain
 from tests.campaigns.fields.columns import scale_of, with_statistics
-from tests.campaigns.fields.drawn import Drawn, Target
+from tests.campaigns.fields.drawn import Drawn
 from tests.campaigns.fields.structures import Graph, Instances, Segments, Single
-from tests.campaigns.fields.terms import Enumerated
 from tests.campaigns.pairing.counting import Unlawful
 from tests.campaigns.pairing.problems import N_NAMES, Batch, Problem
 
@@ -52,7 +51,7 @@ class Learnt:
             return "viterbi"
         return "unsettled" if self.plan.names == "entities" else "posterior"
 
-    def _plain(self, item: Any) -> np.ndarray:
+    def columns(self, item: Any) -> np.ndarray:
         """Return the columns of an item that are read."""
         if not isinstance(item, tuple):
             form, model = self.plan.form, self.model
@@ -64,7 +63,7 @@ class Learnt:
                 columns = {"f0": table[:, 1], "f1": table[:, 2]}
                 columns |= {f"w:word{word}": (table[:, 0] == word).astype(float) for word in range(4)}
                 return np.column_stack([columns[name] for name in names])
-            return table
+            return np.atleast_2d(table)
         nodes, edges = item
         if self.plan.settings.get("neighbours") is not True:
             return nodes
@@ -78,13 +77,13 @@ class Learnt:
     @cached_property
     def _centred(self) -> tuple[np.ndarray, np.ndarray]:
         """What ``features=`` takes off and divides by."""
-        rows = np.vstack([self._plain(item) for item in self.scaled.items])
+        rows = np.vstack([self.columns(item) for item in self.scaled.items])
         deviation = rows.std(axis=0)
         centre = np.zeros(rows.shape[1]) if self.plan.form == "csr" else rows.mean(axis=0)
         return centre, np.where(deviation > 0, deviation, 1.0)
 
-    def _joined(self, item: Any) -> np.ndarray:
-        columns = self._plain(item)
+    def joined(self, item: Any) -> np.ndarray:
+        columns = self.columns(item)
         if self.plan.transformed:
             centre, spread = self._centred
             columns = (columns - centre) / spread
@@ -93,7 +92,7 @@ class Learnt:
     @cached_property
     def _scale(self) -> tuple[np.ndarray, np.ndarray]:
         first, plan = self.scaled, self.plan
-        rows = [np.atleast_2d(self._joined(item)) for item in first.items]
+        rows = [self.joined(item) for item in first.items]
         width = rows[0].shape[1]
         left = plan.settings["scale"] == "auto" or plan.form in ("csr", "dicts", "numbers")
         scaled = self.model.scale_ if left else plan.settings["scale"]
@@ -111,14 +110,19 @@ class Learnt:
         if self.plan.around == "auto" and self.model._reader.windows:
             raise Unlawful("statistics were chosen")
         centre, spread = self._scale
-        return (np.atleast_2d(self._joined(item)) - centre) / spread
+        return (self.joined(item) - centre) / spread
 
     @cached_property
     def masks(self) -> dict[str, set]:
         """Numbers of forbidden pairs and first labels, among the classes of the model."""
         places = self.places
         edge = {(places[a], places[b]) for a, b in self.plan.steps if a in places and b in places}
-        return {"edge": edge, "start": {places[a] for a in self.plan.starts if a in places}, "end": set(), "label": set()}
+        return {
+            "edge": edge,
+            "start": {places[a] for a in self.plan.starts if a in places},
+            "end": set(),
+            "label": set(),
+        }
 
     @cached_property
     def words(self) -> dict[int, set[int]]:
@@ -171,31 +175,15 @@ class GraphLaw(Learnt, Graph):
         Learnt.__init__(self, problem, model, batches)
         self.forbidden = self.masks["edge"]
 
-    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
-        whole, _ = super().unscored((self.inputs(item), item[1]))
-        return whole, self.base(item)
-
 
 class SingleLaw(Learnt, Single):
     """Of single inputs."""
-
-    def __init__(self, problem: Problem, model: Any, batches: Sequence[Batch]):
-        Learnt.__init__(self, problem, model, batches)
-
-    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
-        return super().unscored(self.inputs(item))
 
 
 class InstanceLaw(Learnt, Instances):
     """Of several labels of an instance."""
 
     n_names = N_NAMES
-
-    def __init__(self, problem: Problem, model: Any, batches: Sequence[Batch]):
-        Learnt.__init__(self, problem, model, batches)
-
-    def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
-        return super().unscored(self.inputs(item))
 
 
 _LAWS: dict[str, Any] = {

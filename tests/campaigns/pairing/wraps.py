@@ -1,10 +1,10 @@
-"""Wrappers around a fitted field: what they pass on is the field's answer, and what they change follows from its answers.
+"""Wrappers around a fitted field: what they pass on is the field's answer, what they change follows from its answers.
 
-    CalibratedField    q(y) proportional to exp(s log p(y) + b) over the labels that are possible, all questions alike
-    ConformalField     the labels whose probability reaches the threshold, and the likeliest; alone as in a batch
-    FrameCRF           the answers of the field for the sequences of a table
-    FieldSearchCV      the field that has the chosen parameters, fitted to all
-    a pipeline         the field of what its steps make
+CalibratedField    q(y) proportional to exp(s log p(y) + b) over the labels that are possible, all questions alike
+ConformalField     the labels whose probability reaches the threshold, and the likeliest; alone as in a batch
+FrameCRF           the answers of the field for the sequences of a table
+FieldSearchCV      the field that has the chosen parameters, fitted to all
+a pipeline         the field of what its steps make
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def _check_calibrated(
     X, ways = problem.X(asked.items), wrapped.maps_["positions"]
     settings: list[dict[str, Any]] = [{}]
     if kind not in ("single", "multi"):
-        settings.append({"known": [[None if random.random() < 0.6 else label for label in own] for own in problem.y(asked.labels)]})
+        settings.append(
+            {"known": [[None if random.random() < 0.6 else label for label in own] for own in problem.y(asked.labels)]}
+        )
     for given in settings:
         name = "given known labels" if given else "alone"
         try:
@@ -73,7 +75,9 @@ def _check_calibrated(
                 count.same(f"possible {name}", after[before == 0], before[before == 0])
                 if method == "temperature" and kind != "multi":
                     with np.errstate(divide="ignore"):
-                        logs = np.where(before > 0, ways.slopes * np.log(np.maximum(before, 1e-300)) + ways.biases, -np.inf)
+                        logs = np.where(
+                            before > 0, ways.slopes * np.log(np.maximum(before, 1e-300)) + ways.biases, -np.inf
+                        )
                     count.near(f"map {name}", after, softmax(logs, axis=-1), ROUNDING)
         with count.asking(f"labels {name}"):
             count.same(f"labels {name}", labels_of(wrapped.predict(X, **given)), labels_of(model.predict(X, **given)))
@@ -92,7 +96,9 @@ def _check_calibrated(
     with count.asking("passed on"):
         with count.trying("log_likelihood"):
             found = wrapped.log_likelihood(X, problem.y(asked.labels), per_item=True)
-        count.same("log-likelihoods", flat([found]), flat([model.log_likelihood(X, problem.y(asked.labels), per_item=True)]))
+        count.same(
+            "log-likelihoods", flat([found]), flat([model.log_likelihood(X, problem.y(asked.labels), per_item=True)])
+        )
     _check_unchanged(count, problem, wrapped)
 
 
@@ -138,10 +144,15 @@ def conformal(count: Count, problem: Problem, model: Any, random: np.random.Gene
 
 
 def _difference(ones: list, sets: list) -> str:
-    return next((f"{one!r:.200}, together {own!r:.200}" for one, own in zip(ones, sets, strict=True) if repr(one) != repr(own)), "")
+    return next(
+        (f"{one!r:.200}, together {own!r:.200}" for one, own in zip(ones, sets, strict=True) if repr(one) != repr(own)),
+        "",
+    )
 
 
-def table_of(problem: Problem, items: list, labels: list[np.ndarray] | None = None, order: tuple[str, ...] = ()) -> pd.DataFrame:
+def table_of(
+    problem: Problem, items: list, labels: list[np.ndarray] | None = None, order: tuple[str, ...] = ()
+) -> pd.DataFrame:
     """Return sequences as one table with a row for each position."""
     table = pd.DataFrame(np.vstack(items), columns=["w", "f0", "f1"])
     table["sequence"] = np.repeat(np.arange(len(items)), [len(item) for item in items])
@@ -169,14 +180,18 @@ def framed(count: Count, problem: Problem, model: Any, random: np.random.Generat
         known = new.assign(told=[label if random.random() < 0.4 else None for label in new.label])
         entries = [own.told.where(own.told.notna(), None).tolist() for _, own in known.groupby("sequence")]
         given = field.predict_marginals(X, known=entries)
-        count.near("marginals given known labels", flat([frame.predict_marginals(known, known="told")]), flat(given), near)
+        count.near(
+            "marginals given known labels", flat([frame.predict_marginals(known, known="told")]), flat(given), near
+        )
     with count.trying("calibrate a frame"):
         ways = calibrate(frame, late, late.label) if random.random() < 0.5 else calibrate(frame, late, None)
     with count.asking("calibrated frame"):
         other = calibrate(field, plain.X(held.items), plain.y(held.labels))
         count.near("calibrated", flat([ways.predict_marginals(new)]), flat(other.predict_marginals(X)), 1e-5)
         given = other.predict_marginals(X, known=entries)
-        count.near("calibrated given known labels", flat([ways.predict_marginals(known, known="told")]), flat(given), 1e-5)
+        count.near(
+            "calibrated given known labels", flat([ways.predict_marginals(known, known="told")]), flat(given), 1e-5
+        )
     with count.asking("calibrated frame, edges"):
         edges = flat(ways.predict_marginals(new, cliques="edge")[1])
         count.near("marginals of edges", edges, flat(other.predict_marginals(X, cliques="edge")[1]), 1e-5)
@@ -187,7 +202,9 @@ def framed(count: Count, problem: Problem, model: Any, random: np.random.Generat
     with count.asking("warm frame"):
         moved = table_of(problem, asked.items, asked.labels, order=("f1", "label", "f0"))
         two = warm.fit(moved)
-        count.near("columns in another order", flat([two.predict_marginals(moved)]), flat([one.predict_marginals(new)]), near)
+        count.near(
+            "columns in another order", flat([two.predict_marginals(moved)]), flat([one.predict_marginals(new)]), near
+        )
     _searched_frame(count, plain, table, late, random)
 
 
@@ -201,7 +218,9 @@ def _searched_frame(count: Count, problem: Problem, table: Any, late: Any, rando
     questions = {
         "predict": lambda: frame.predict(late),
         "calibrate": lambda: calibrate(frame, late, late.label).predict_marginals(late),
-        "conformalize": lambda: ConformalField(frame, confidence_level=0.6).conformalize(late, late.label).predict_set(late),
+        "conformalize": lambda: (
+            ConformalField(frame, confidence_level=0.6).conformalize(late, late.label).predict_set(late)
+        ),
         "rank": lambda: rank_for_labelling(frame, late),
         "label errors": lambda: find_label_errors(frame, late, None, cv=None),
         "evaluate": lambda: evaluate(frame, late),
@@ -221,7 +240,11 @@ def searched(count: Count, problem: Problem, model: Any, random: np.random.Gener
     estimator = problem.estimator()
     search = kind(estimator, prior_variances=(0.1, 1.0), cv=2, halving=False, random_state=0)
     with count.trying("search"):
-        search.fit(problem.X(first.items), problem.given(first), **({} if first.weights is None else {"sample_weight": first.weights}))
+        search.fit(
+            problem.X(first.items),
+            problem.given(first),
+            **({} if first.weights is None else {"sample_weight": first.weights}),
+        )
     with count.asking("search"):
         best, chosen = search.best_estimator_, clone(search.best_estimator_)
         by_hand = problem.fit(chosen, first)
@@ -254,12 +277,18 @@ def piped(count: Count, problem: Problem, model: Any, random: np.random.Generato
         pipe.fit(problem.X(first.items), problem.given(first), **weights)
     with count.asking("pipeline"):
         made = clone(step).fit(problem.X(first.items))
-        field = problem.estimator().fit(made.transform(problem.X(first.items)), problem.given(first), sample_weight=first.weights)
+        field = problem.estimator().fit(
+            made.transform(problem.X(first.items)), problem.given(first), sample_weight=first.weights
+        )
         X, new = problem.X(asked.items), made.transform(problem.X(asked.items))
         answers = field_of(pipe)
         count.same("labels", labels_of(pipe.predict(X)), labels_of(field.predict(new)))
         count.same("marginals", flat(answers.predict_marginals(X)), flat(field.predict_marginals(new)))
-        count.same("n best", [log for own in answers.predict_nbest(X, 2) for _, log in own], [log for own in field.predict_nbest(new, 2) for _, log in own])
+        count.same(
+            "n best",
+            [log for own in answers.predict_nbest(X, 2) for _, log in own],
+            [log for own in field.predict_nbest(new, 2) for _, log in own],
+        )
         count.stage += ", file"
         loaded = through_file(count, answers)
         if loaded is not None:
