@@ -190,8 +190,10 @@ def framed(count: Count, problem: Problem, model: Any, random: np.random.Generat
         near = ROUNDING
         count.near("marginals", flat([frame.predict_marginals(new)]), flat(field.predict_marginals(X)), near)
         count.same("labels", labels_of(np.asarray(frame.predict(new), dtype=object)), labels_of(field.predict(X)))
-        known = new.assign(told=[label if random.random() < 0.4 else None for label in new.label])
-        entries = [own.told.where(own.told.notna(), None).tolist() for _, own in known.groupby("sequence")]
+        told = [label if random.random() < 0.4 else None for label in new.label]
+        # Large labels beside missing ones must not become floats on the way.
+        known = new.assign(told=pd.Series(told, index=new.index, dtype=object))
+        entries = [own.told.tolist() for _, own in known.groupby("sequence")]
         given = field.predict_marginals(X, known=entries)
         count.near(
             "marginals given known labels", flat([frame.predict_marginals(known, known="told")]), flat(given), near
