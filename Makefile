@@ -75,6 +75,7 @@ bench: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.campaigns.fuzz
 	$(BIN)/python -m tests.campaigns.brute_force
+	$(BIN)/python -m tests.campaigns.pairs
 
 clean:
 	rm -rf $(VENV) build dist demo-report.html docs/gallery docs/api/generated
