@@ -61,9 +61,7 @@ class CrossFitting(FitStep):
             if placed.keep is not None:
                 raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
             if placed.posterior.datafit.n_positions != len(self.confusions.annotations.codes):
-                raise ValueError(
-                    "annotators need every position in the fit: leave out weights of zero, StructureSearch"
-                )
+                raise ValueError("annotators need every position in the fit: leave out StructureSearch")
             return self._fit(solve, placed)
 
         return complete_first
