@@ -56,6 +56,7 @@ from kernelfields.numerics.parameters import (
 )
 from kernelfields.numerics.stored_arrays import finite_array, whole_array
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.user_warnings import warn_user
 
 # Questions of the field that can be asked here, in its words; attributes of its fit can be, too.
 _OWN = ("predict", "score", "predict_marginals", "predict_proba", "log_likelihood", "classes_")
@@ -159,10 +160,9 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         single = is_classifier(field)
         annotations = read_annotations(y, single=single, classes=usual.classes)
         if annotations.n_annotators == 1:
-            warnings.warn(
+            warn_user(
                 f"{annotations.annotators[0]!r} is the only annotator: errors of one alone are separated from labels "
                 "by the inputs and the prior only",
-                stacklevel=2,
             )
         lengths = np.ones(len(annotations.codes), dtype=np.int64) if single else np.diff(annotations.offsets)
         weights = np.repeat(check_sample_weight(sample_weight, len(lengths), SAMPLES if single else SEQUENCES), lengths)
@@ -191,11 +191,10 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         best = rounds.best if field.decodes_labellings(None) else rounds.marginals.argmax(axis=1)
         self.consensus_ = field.arranged([(annotations, self.classes_[best])])  # type: ignore[list-item]
         if len(self.label_changes_) == self.max_steps and self.label_changes_[-1] > self.tol:
-            warnings.warn(
+            warn_user(
                 f"{self.label_changes_[-1]:.2%} of the labels changed in the last of max_steps={self.max_steps} "
                 f"rounds, more than tol={self.tol:g}: raise max_steps, or tol",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

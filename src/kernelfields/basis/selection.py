@@ -14,14 +14,13 @@ The estimator alternates: fit, certify over the whole RKHS, grow, warm start; se
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.basis.panel import PanelCholesky, select_rows
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.registry import SETTINGS
+from kernelfields.numerics.user_warnings import warn_user
 
 
 class Basis(BaseEstimator):
@@ -183,7 +182,6 @@ def resolve_basis(basis: object) -> Basis:
 def warn_of_no_pivots(rank: int, kernel: Kernel, whose: str) -> None:
     """Warn of a basis without a single function: the kernel is zero wherever there are data."""
     if rank == 0:
-        warnings.warn(
+        warn_user(
             f"{kernel!r} is zero at every training input: {whose} has no basis functions and takes no part in the fit",
-            stacklevel=2,
         )

@@ -6,11 +6,11 @@ names. Cost: one comparison of names per table. Fails: ValueError or TypeError t
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 
 from kernelfields.data.reading import listed
 from kernelfields.numerics.containers import columns_of
+from kernelfields.numerics.user_warnings import warn_user
 
 
 def column_names(table: object) -> list[str] | None:
@@ -40,10 +40,9 @@ def shared_columns(tables: Iterable[object], noun: str) -> list[str] | None:
                 f"the columns of {noun} {number} are not those of {noun} {first}: {difference(names, expected)}"
             )
     if unnamed and expected is not None:
-        warnings.warn(
+        warn_user(
             f"some {noun}s have names of columns, such as {noun} {first}, and others none: their columns are taken to "
             "be in the same order",
-            stacklevel=2,
         )
     return expected
 
@@ -59,9 +58,9 @@ def check_columns(tables: Iterable[object], expected: list[str] | None, noun: st
                 f"{noun.capitalize()} {number}: {difference(names, expected)}"
             )
     if named and expected is None:
-        warnings.warn("X has feature names, but this model was fitted without feature names", stacklevel=2)
+        warn_user("X has feature names, but this model was fitted without feature names")
     if unnamed and expected is not None:
-        warnings.warn("X does not have valid feature names, but this model was fitted with feature names", stacklevel=2)
+        warn_user("X does not have valid feature names, but this model was fitted with feature names")
 
 
 def difference(names: Sequence[str], expected: Sequence[str]) -> str:

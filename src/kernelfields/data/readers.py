@@ -12,7 +12,6 @@ Fails: ValueError or TypeError that names what differs from the data of the fit.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -60,6 +59,7 @@ from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
 from kernelfields.data.time_stamps import warn_of_time_stamps
 from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
 from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.window_statistics import window_names, with_window_columns
 
 # Inputs of so many columns of which less than this share is not zero are taken for features of words and the like.
@@ -364,10 +364,9 @@ class InputReader:
         except (TypeError, ValueError) as error:
             raise type(error)(f"this model was fitted on feature dicts, pass the same: {error}") from error
         if self.warns and not inputs.nnz and is_listing(sequences) and any(map(len, chain.from_iterable(sequences))):
-            warnings.warn(
+            warn_user(
                 "no feature of X is known to this model, whose answers then depend on no input: its features are named "
                 f"{listed(self.encoder.feature_names_[:3])} and so on; make those of X as in the fit",
-                stacklevel=2,
             )
         return inputs, offsets
 

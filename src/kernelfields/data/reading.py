@@ -18,7 +18,6 @@ Fails: ValueError or TypeError naming the sequence (counted from 0) and what to 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -44,6 +43,7 @@ from kernelfields.numerics.containers import (
 from kernelfields.numerics.parameters import is_real, is_sequence
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.user_warnings import warn_user
 
 if TYPE_CHECKING:
     pass
@@ -510,10 +510,9 @@ def encode_labels(
 def warn_of_minus_one(classes: np.ndarray) -> None:
     """Warn where labels are -1 and whole numbers from zero on, as where scikit-learn writes -1 for "not labelled"."""
     if classes.dtype.kind in "if" and len(classes) > 2 and np.array_equal(classes, np.arange(-1, len(classes) - 1)):
-        warnings.warn(
+        warn_user(
             f"y holds -1 beside the labels 0 to {len(classes) - 2}, and it is a label like the others here: where it "
             "stands for labels that are not known, as in scikit-learn's semi-supervised estimators, write None",
-            stacklevel=2,
         )
 
 

@@ -12,12 +12,13 @@ Cost: a look at some names and rows. Arrays whose columns have no names are not 
 from __future__ import annotations
 
 import re
-import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from kernelfields.numerics.user_warnings import warn_user
 
 # A value in so many rows of the data, or in fewer, is not judged; of the others this share must be different.
 _LEAST_ROWS, _NEARLY_ALL = 50, 0.95
@@ -36,15 +37,13 @@ def warn_of_time_stamps(inputs: Any, names: Sequence[str] | None, *, named: bool
         "Leave it out, or make numbers of it that new rows share, such as the hour or the time since the row before"
     )
     for name, count in _text(names, inputs).items() if named else ():
-        warnings.warn(
+        warn_user(
             f"column {name!r} holds {count}, each of which becomes a feature that new rows do not have. {advice}",
-            stacklevel=2,
         )
     for name in _whole_numbers(inputs, names):
-        warnings.warn(
+        warn_user(
             f"column {name!r} holds another whole number in nearly every row, as time stamps and ids do: a field "
             f"learns rows by it, and new ones have others. {advice}",
-            stacklevel=2,
         )
 
 

@@ -10,7 +10,6 @@ Dask collections are recognised by the protocol that they share, so that Dask is
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -18,6 +17,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.numerics.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from kernelfields.engines.engine import Engine
@@ -64,7 +65,7 @@ def engine_here(engine: str | Engine) -> str | Engine:
     try:
         scoring_engine(engine)
     except (ImportError, RuntimeError) as error:
-        warnings.warn(f"engine={engine!r} is not here, 'auto' takes its place: {error}", stacklevel=3)
+        warn_user(f"engine={engine!r} is not here, 'auto' takes its place: {error}")
         return "auto"
     return engine
 

@@ -8,7 +8,6 @@ Questions that follow from the distribution of the labels alone are in questions
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -35,6 +34,7 @@ from kernelfields.numerics.parameters import (
     is_auto,
 )
 from kernelfields.numerics.threads import Workers, blas_threads
+from kernelfields.numerics.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from kernelfields.data.partial_labels import LabelWeights
@@ -88,12 +88,11 @@ class AnsweringField(KeptField[Data, Reader]):
             return
         doubt = repeated.larger_doubt(reader.as_given(data.inputs))
         if doubt is not None:
-            warnings.warn(
+            warn_user(
                 f"columns {repeated.first} to {repeated.last - 1} are probabilities that repeat the labels of the fit, "
                 f"with a mean of {1.0 - repeated.doubt:.3f} for the likeliest, and {1.0 - doubt:.3f} in these data: if "
                 "a classifier made them for data that it was fitted to, the field trusts it far too much; "
                 "OutOfFold(classifier) makes them from the other folds",
-                stacklevel=4,
             )
 
     @answers_collections

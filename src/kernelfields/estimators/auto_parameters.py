@@ -30,7 +30,6 @@ they choose what scores nodes, and the last fit has the edges, too.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -74,6 +73,7 @@ from kernelfields.models.pilot_folds import Folds, pilot_folds
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.threads import blas_threads
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.windows import STATISTICS
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
@@ -279,10 +279,9 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
         with blas_threads(1):
             choices = tried(kernels, rank_left="rank" in left)
             if choices.chosen.get("kernel") == "forest" and seen is not training:
-                warnings.warn(
+                warn_user(
                     "the kernel 'forest' predicts held-out data best, and it learns from all inputs, which the workers "
                     "have in parts: the best of the others takes its place. Lists can have a forest",
-                    stacklevel=2,
                 )
                 choices = tried([name for name in kernels if name != "forest"], rank_left="rank" in left)
         training.piloted = seen.piloted
@@ -536,9 +535,8 @@ def warn_of_uneven_columns(estimator: Estimator, data: PackedData) -> None:
         return
     uneven = uneven_spreads(data.inputs, data.position_weights[: data.inputs.shape[0]])
     if uneven is not None:
-        warnings.warn(
+        warn_user(
             f"columns have very different spreads, {uneven[0]:.3g} is usual and {uneven[1]:.3g} the largest, and "
             f"{estimator.kernel!r} takes a difference of one to mean as much in each: scale=True brings them to one "
             "scale, scale=False confirms that this is meant",
-            stacklevel=6,
         )

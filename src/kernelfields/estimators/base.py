@@ -153,8 +153,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             self.set_fitted(training, fitted)
         for step in training.steps:
             step.after(self)
-        warn_of_fit(fitted, self.relative_tolerance, stacklevel=4)
-        warn_of_inference(fitted.warnings, stacklevel=5)
+        warn_of_fit(fitted, self.relative_tolerance)
+        warn_of_inference(fitted.warnings)
         return self
 
     def _steps_of_callbacks(self) -> Sequence[FitStep]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -36,6 +35,7 @@ from kernelfields.numerics.parameters import (
     parameter,
     variances_or_auto,
 )
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.windows import STATISTICS, window_of_sequences
 from kernelfields.numerics.wording import counted
 
@@ -181,12 +181,11 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
             return y
         if warn:
             first, several = changed[0], len(changed) > 1
-            warnings.warn(
+            warn_user(
                 f"{counted(len(changed), 'label')} of y break{'s' * (not several)} the scheme "
                 f"{constraints.scheme!r} and {'are' if several else 'is'} mended, the first at sequence "
                 f"{first.sequence}, position {first.position}: {first.label!r} is read as {first.new!r}. Constraints("
                 f"scheme={constraints.scheme!r}, strict=True) makes this an error",
-                stacklevel=2,
             )
         return mended
 
@@ -565,8 +564,7 @@ def _warn_of_rare_labels(labels: np.ndarray, shares: np.ndarray, predicted: np.n
         return
     left = zip(labels[~predicted].tolist(), shares[~predicted].tolist(), strict=True)
     named = ", ".join(f"{label!r} ({share:.1%} of the positions)" for label, share in left)
-    warnings.warn(
+    warn_user(
         f"never predicted for held-out data: {named}. decode='f1' predicts rare labels above thresholds of their own, "
         "decode='posterior' or 'viterbi' confirms that the most probable labels are wanted (docs/rare_events.md)",
-        stacklevel=8,
     )

@@ -63,6 +63,7 @@ from kernelfields.numerics.parameters import (
     parameter,
 )
 from kernelfields.numerics.stored_arrays import finite_array, whole_number
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.design import kernel_quadratic_form
 from kernelfields.reports.tables import Table
@@ -213,11 +214,10 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         value = count * (found.value + shift)
         self.certificate_ = Certificate("span", value, value - count * found.gap)
         if not self.log_partition_error_ <= self.quadrature_tol:
-            warnings.warn(
+            warn_user(
                 f"the log partition may be wrong by {self.log_partition_error_:.2g} nats, more than "
                 f"quadrature_tol={self.quadrature_tol:g}, with {quadrature.n_nodes(len(self.box_))} nodes; set "
                 "n_nodes higher, use a smoother kernel or a smaller prior_variance, or accept the error",
-                stacklevel=3,
             )
 
     def _error_of_peaks(self, quadrature: Quadrature) -> float:
@@ -263,11 +263,10 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
             if chosen:
                 scores[outside] = -np.log1p(self.sample_size_) - self._measure.box.log_volume
             counted = "they count as one in n + 1 of the mass" if chosen else "so the score is minus infinity"
-            warnings.warn(
+            warn_user(
                 f"{int(outside.sum())} of {len(scores)} points lie outside the box of the fit, where the density is "
                 f"zero; {counted}: give a box that holds all points, held-out ones included, or let box='auto' reach "
                 f"farther beyond the sample than margin={self.margin:g}",
-                stacklevel=2,
             )
         return float(np.mean(scores))
 

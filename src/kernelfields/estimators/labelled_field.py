@@ -220,8 +220,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
         if self._fitted_items is not None:
             self._fitted_items = self._fitted_items.with_items(data)
         self._set_views()
-        warn_of_solution(solution, self.relative_tolerance, stacklevel=4)
-        warn_of_inference(datafit.warnings, stacklevel=5)
+        warn_of_solution(solution, self.relative_tolerance)
+        warn_of_inference(datafit.warnings)
 
 
 def _refuse_unknown(data: PackedData) -> None:

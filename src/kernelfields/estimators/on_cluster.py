@@ -20,6 +20,7 @@ from kernelfields.data.reading import rows_if_any
 from kernelfields.engines.choice import Partitions, is_collection
 from kernelfields.models.callbacks import Checkpoint
 from kernelfields.numerics.parameters import check_callbacks
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.objective.group import RUNNING
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def launched(cluster: Dask, estimator: Any, method: str, arguments: tuple, setti
         found = cluster.run(call_method, common, collections, n_parts, watch, waits=bool(own))
     attributes, result, warned = found
     for message, category in warned:
-        warnings.warn(message, category, stacklevel=4)
+        warn_user(message, category)
     taken_over(estimator, attributes)
     for checkpoint in checkpoints:
         checkpoint.end(estimator)

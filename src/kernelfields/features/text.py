@@ -17,7 +17,6 @@ the parameter, or sequence and position.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,6 +29,7 @@ from kernelfields.features.patterns import FARTHEST_ROW, FLAGS, LONGEST_AFFIX, C
 from kernelfields.numerics.containers import columns_of
 from kernelfields.numerics.parameters import is_sequence, is_whole
 from kernelfields.numerics.registry import Parametrized, Registry
+from kernelfields.numerics.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -185,11 +185,10 @@ class TextFeatures(WordTransformer):
         self.n_tags_ = _n_tags(read)
         words = [word for columns in read for word in columns[0]]
         if hold_texts(words):
-            warnings.warn(
+            warn_user(
                 f"positions are texts of several words, such as {words[0]!r:.60}, and TextFeatures takes each for one "
                 "word: TfidfVectorizer() and OutOfFold(make_pipeline(TfidfVectorizer(), LogisticRegression())) see "
                 "the words of a text",
-                stacklevel=2,
             )
         return self
 

@@ -64,7 +64,7 @@ class Answers:
     def member(self) -> Member:
         """The distribution of labellings, inferred when first needed; doubts of approximate inference are warnings."""
         member = self.family.at(self.potentials, workers=self.workers)
-        warn_of_inference(member.warnings, stacklevel=6)
+        warn_of_inference(member.warnings)
         return member
 
     @property

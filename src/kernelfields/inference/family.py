@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +41,7 @@ from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.packing import first_largest
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.vectors import add_scaled, dot
 
 #: The group of neighbouring labels of a chain.
@@ -591,7 +591,7 @@ class LabelFamily(ABC):
         return f"<{type(self).__name__}: {self.description or self.method}>"
 
 
-def warn_of_inference(reports: Iterable[str], stacklevel: int) -> None:
+def warn_of_inference(reports: Iterable[str]) -> None:
     """Issue what approximate inference reported of its answer as warnings."""
     for report in reports:
-        warnings.warn(report, ConvergenceWarning, stacklevel=stacklevel)
+        warn_user(report, ConvergenceWarning)

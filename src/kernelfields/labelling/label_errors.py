@@ -126,7 +126,7 @@ def _judged(
             "out each item in turn"
         ) from None
     advice = "it has learnt their labels. Judge others, or let folds (cv=5) fit without them"
-    refuse_items_of_fit(estimator, X, advice, stacklevel=4)
+    refuse_items_of_fit(estimator, X, advice)
     field, X, y = field_of(estimator, X, y, labelled=True)
     if y is None or isinstance(y, SoftTargets):
         raise ValueError("y must hold labels, got " + ("None" if y is None else "SoftTargets"))

@@ -20,7 +20,6 @@ from __future__ import annotations
 import copy
 import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any, Protocol
 
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.numerics.parameters import is_real
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.solvers.loop import Iteration
 
 
@@ -74,7 +74,7 @@ class Checkpoint:
             estimator.save(self.path)
         except OSError as error:
             # The fit is worth more than its checkpoint.
-            warnings.warn(f"no checkpoint was written, the fit goes on: {error}", RuntimeWarning, stacklevel=2)
+            warn_user(f"no checkpoint was written, the fit goes on: {error}", RuntimeWarning)
 
     def _start_clock(self) -> None:
         self._due = time.monotonic() + float(self.seconds)

@@ -14,7 +14,6 @@ Fails: ModelFileError, naming the file, where parts do not fit together or a num
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
@@ -37,6 +36,7 @@ from kernelfields.models.stored_values import check_plain_parameters, n_labellin
 from kernelfields.numerics.registry import SETTINGS, parameter_defaults
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.term import Term
@@ -150,10 +150,9 @@ def _without_retired(kind: type, described: Mapping[str, Any]) -> Document:
         if name in parameter_defaults(kind) or name not in _RETIRED:
             kept[name] = value
         elif isinstance(value, np.ndarray) or value != _RETIRED[name]:
-            warnings.warn(
+            warn_user(
                 f"{kind.__name__} no longer has the parameter {name}, {value!r:.60} in this file: answers are those of "
                 "the fit, and the next fit is without it",
-                stacklevel=2,
             )
     return kept
 

@@ -6,7 +6,6 @@ solve       objective -> solver (models/starts.py) -> fitted terms and certifica
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +17,7 @@ from kernelfields.inference.family import LabelFamily
 from kernelfields.models.assessment import assess
 from kernelfields.models.placed import FitStep, FittedField, Placed, compose
 from kernelfields.models.starts import minimize_from_best_start
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.wording import counted
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
@@ -94,22 +94,21 @@ def predicted_marginals(datafit: Datafit, coefficients: Sequence[np.ndarray]) ->
     return datafit.group.joined(datafit.family.read_back(member.marginals()))
 
 
-def warn_of_fit(fitted: FittedField, tol: float, stacklevel: int) -> None:
+def warn_of_fit(fitted: FittedField, tol: float) -> None:
     """Warn when a fit was interrupted, ended short of its tolerance, or rounded its features too much."""
     solution = fitted.solution
-    warn_of_solution(solution, tol, stacklevel + 1)
+    warn_of_solution(solution, tol)
     share = abs(sum(fitted.roundings)) / max(abs(solution.value), np.finfo(float).tiny)
     if share > tol:
-        warnings.warn(
+        warn_user(
             f"float32 features are too coarse for this prior: rounding moves the value by about {share:.1g} of "
             f"itself, more than tol={tol:g}, and certificate_ leaves it out. Fit with dtype='float64' or a smaller "
             "prior variance; certify(X, y) computes the gap of the fitted field itself.",
             ConvergenceWarning,
-            stacklevel=stacklevel + 1,
         )
 
 
-def warn_of_solution(solution: Solution, tol: float, stacklevel: int) -> None:
+def warn_of_solution(solution: Solution, tol: float) -> None:
     """Warn when a solver was interrupted or ended short of its tolerance."""
     text = None
     if solution.reason == "interrupted":
@@ -123,4 +122,4 @@ def warn_of_solution(solution: Solution, tol: float, stacklevel: int) -> None:
             f"(tol={tol:g}): {solution.message}"
         )
     if text is not None:
-        warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel + 1)
+        warn_user(text, ConvergenceWarning)

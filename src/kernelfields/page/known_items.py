@@ -10,7 +10,6 @@ Cost of an answer: inference for one item. Fails: ValueError in one sentence for
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.formats.annotated_texts import scheme_of
 from kernelfields.inference.answers import Answers
 from kernelfields.models.wrapped_field import WrappedField, field_inside, opened
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.page.fits import classes_of, fitted_or_none, inner_estimator, usual_estimator
 from kernelfields.page.history import Changes, History
 from kernelfields.page.items import Known, items_of
@@ -156,7 +156,7 @@ class KnownItems:
             self.status = (
                 f"lines of {self.journal.path.name} that cannot be used are left out ({len(left_out)}): {listed}"
             )
-            warnings.warn(self.status, stacklevel=3)
+            warn_user(self.status)
 
     def _check_file(self) -> None:
         """Raise ValueError where the file could not be saved; items whose journal is the reason are as they were."""

@@ -15,7 +15,6 @@ import errno
 import json
 import os
 import socket
-import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +23,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.page.own_files import NotOwnFileError, open_own, read_own
 
 # Windows locks bytes, and nobody can read those: one that lies behind all that is written.
@@ -103,4 +103,4 @@ def _lock(file: int) -> None:
     except OSError as error:
         if error.errno in _TAKEN:
             raise
-        warnings.warn(f"this folder has no locks ({error.strerror}): label its files from one place only", stacklevel=4)
+        warn_user(f"this folder has no locks ({error.strerror}): label its files from one place only")

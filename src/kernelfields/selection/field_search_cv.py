@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import os
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
@@ -58,6 +57,7 @@ from kernelfields.models.wrapped_field import (
     refuses,
 )
 from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, is_auto, is_whole, parameter
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.selection.candidates import Candidate, Kernels, Searched, grid_ends, list_candidates
@@ -325,15 +325,15 @@ class FieldSearchCV(WrappedField):
         if failed:
             text = f"{counted(len(failed), 'candidate')} could not be fitted and stayed out, the first "
             text += f"({failed[0].candidate}) because: {failed[0].error}"
-            warnings.warn(text, FitFailedWarning, stacklevel=3)
+            warn_user(text, FitFailedWarning)
         if short := sum(evaluation.n_unconverged for evaluation in self._evaluations):
             text = f"{short} of {n_fits} fits of the search stopped before tol={tol:g} was reached: "
             text += "raise max_iter of the estimator, or see cv_results_['n_unconverged'] for whom it concerns"
-            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+            warn_user(text, ConvergenceWarning)
         if self.interrupted_:
             done = len(self._evaluations) * self.n_splits_
             text = f"the search was interrupted after {done} of {n_fits} fits; the best candidate so far was kept"
-            warnings.warn(text, ConvergenceWarning, stacklevel=3)
+            warn_user(text, ConvergenceWarning)
 
     def table(self, top: int | None = None) -> Table:
         """Return the candidates, the best first, each as far as it came; ``top`` limits the number of rows."""

@@ -7,7 +7,6 @@ Cost: one fit for each fold. Fails: ValueError naming what cannot be folded, Typ
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from kernelfields.inference.answers import Answers
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.wrapped_field import field_inside
 from kernelfields.numerics.containers import n_dimensions, n_rows_of
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.selection.folds import Split, split_items
 
 #: Shares of items that were in the fit: more than chance would have, and too many.
@@ -55,7 +55,7 @@ def field_of(
     return field, inputs, labels
 
 
-def refuse_items_of_fit(model: object, X: object, advice: str, stacklevel: int = 3) -> None:
+def refuse_items_of_fit(model: object, X: object, advice: str) -> None:
     """Raise ValueError, or warn, if a model was fitted to the items that are to judge it, as far as can be known."""
     field, inputs, _ = field_of(model, X)
     share = field.share_of_fit(inputs)
@@ -63,7 +63,7 @@ def refuse_items_of_fit(model: object, X: object, advice: str, stacklevel: int =
     if share >= _TOO_MANY:
         raise ValueError(found)
     if share >= _SUSPICIOUS:
-        warnings.warn(found, UserWarning, stacklevel=stacklevel)
+        warn_user(found, UserWarning)
 
 
 def unframed(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Any, Any]:

@@ -21,7 +21,6 @@ for items of which no label is known.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -56,6 +55,7 @@ from kernelfields.models.wrapped_field import (
     refuses,
 )
 from kernelfields.numerics.parameters import attribute, check_declared, declares_parameters, one_of, parameter
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.reports.tables import Result, Table
 from kernelfields.selection.held_out import refuse_items_of_fit
 from kernelfields.uncertainty.events import answering, known_positions
@@ -215,7 +215,7 @@ class CalibratedField(WrappedField, StoredEstimator):
             return face.predict_marginals(X, **settings)
         rows, found = self._map_of(POSITIONS).rows, self.ask("predict_marginals", X, **settings)
         if settings.get("cliques") is not None:
-            warnings.warn("marginals of cliques are those of the estimator: positions are calibrated", stacklevel=2)
+            warn_user("marginals of cliques are those of the estimator: positions are calibrated")
             return _mapped(found[0], rows), *found[1:]
         return _mapped(found, rows)
 

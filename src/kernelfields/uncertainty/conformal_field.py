@@ -20,7 +20,6 @@ labels, ValueError where calibration data cannot be used.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -61,6 +60,7 @@ from kernelfields.numerics.parameters import (
     one_of,
     parameter,
 )
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.reports.page import Shown
 from kernelfields.reports.tables import Table
 from kernelfields.selection.held_out import LabelledItems, refuse_items_of_fit, unframed
@@ -288,11 +288,10 @@ class ConformalField(WrappedField, StoredEstimator):
                 self.thresholds_[name] = event_threshold(events.scores[own], amounts[own], self.n_items_[name], risk)
         if few := [name for name, count in self.n_items_.items() if count < least_items(risk)]:
             where = "" if few == [_ALL] else f" of {', '.join(map(repr, few))}"
-            warnings.warn(
+            warn_user(
                 f"a level of {self.confidence_level} needs {least_items(risk)} calibration items{where}, and there are "
                 f"{min(self.n_items_[name] for name in few)}: sets hold everything there",
                 UserWarning,
-                stacklevel=3,
             )
         elif self.target == POSITIONS and not by_kind and not self.allow_empty:
             levels = np.array([self.thresholds_[cell] for cell in cells.tolist()])
@@ -311,12 +310,11 @@ class ConformalField(WrappedField, StoredEstimator):
         missed = [(share, name) for share, name in missed if share < self.confidence_level]
         if missed:
             named = ", ".join(f"{name} {share:.0%}" for share, name in missed[:_NAMED])
-            warnings.warn(
+            warn_user(
                 f"the likeliest label is right at {accuracy:.1%} of the positions, and a level of "
                 f"{self.confidence_level} asks for no more: sets hold it alone, and of some labels fewer: {named}. "
                 "groups='label' holds the level for each of them",
                 UserWarning,
-                stacklevel=4,
             )
 
     def _item_groups(self, lengths: np.ndarray) -> np.ndarray:
@@ -330,10 +328,9 @@ class ConformalField(WrappedField, StoredEstimator):
         cells = self._item_groups(lengths).tolist()
         new = sorted({str(cell) for cell in cells if cell not in self.thresholds_})
         if new and self.thresholds_:
-            warnings.warn(
+            warn_user(
                 f"no calibration item belongs to {', '.join(new)}: the answer there is the safe one, everything",
                 UserWarning,
-                stacklevel=4,
             )
         return comparable(np.array([self.thresholds_.get(cell, self._safe_level) for cell in cells]))
 
@@ -363,20 +360,18 @@ class ConformalField(WrappedField, StoredEstimator):
         if self.target == LABELLINGS and found:
             size = float(np.mean([len(own.labellings) for own in found]))
             if size > _MANY:
-                warnings.warn(
+                warn_user(
                     f"sets hold {size:,.0f} labellings on average: the field is too unsure of whole ones for a level "
                     f"of {self.confidence_level}. Ask for a lower one, or for sets of labels by target='positions'",
                     UserWarning,
-                    stacklevel=2,
                 )
         return found
 
     def _check_calibrated(self) -> None:
         if "thresholds_" in vars(self) and not self.thresholds_:
-            warnings.warn(
+            warn_user(
                 "the estimator has learnt since the calibration: sets hold everything until conformalize is called",
                 UserWarning,
-                stacklevel=3,
             )
         if "thresholds_" not in vars(self):  # the field inside may have thresholds of its own
             raise NotFittedError(

@@ -9,7 +9,6 @@ Cost: that of the answers. Fails: ValueError where labels are needed that are no
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
@@ -25,6 +24,7 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.spans import span_probabilities
 from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.selection.held_out import field_of
 
 POSITIONS, LABELLINGS, ENTITIES = "positions", "labellings", "entities"
@@ -125,7 +125,7 @@ def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None) 
         strange = f"y holds labels that the fit never saw, {listed(sorted(unseen))} at {unseen.total()} positions"
         if np.isneginf(events.scores).all():
             raise ValueError(f"{strange}, and no others: it saw {listed(field.classes_)}")
-        warnings.warn(f"{strange}: no set can hold them, and they count as missed", UserWarning, stacklevel=4)
+        warn_user(f"{strange}: no set can hold them, and they count as missed", UserWarning)
     return events, kind_names(field, target, scheme)
 
 

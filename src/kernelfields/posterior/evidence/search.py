@@ -17,7 +17,6 @@ prior variance for each part, these are relevance weights of groups of features.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +30,7 @@ from kernelfields.engines.engine import Sample
 from kernelfields.engines.threads import LocalSample
 from kernelfields.models.build import build_designs
 from kernelfields.numerics.threads import blas_threads
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.posterior.evidence.problem import (
@@ -270,19 +270,17 @@ def maximise_evidence(
     except KeyboardInterrupt:
         if climb.best is None:
             raise
-        warnings.warn(
+        warn_user(
             "the search for the largest evidence was interrupted; the best point so far was kept",
             ConvergenceWarning,
-            stacklevel=4,
         )
     if climb.best is None:
         raise ValueError(f"the evidence is nowhere finite from here: {climb.failures[-1]}")
     if climb.failures:
-        warnings.warn(
+        warn_user(
             f"the evidence was not finite at {len(climb.failures)} of {len(climb.path.steps)} points "
             f"({climb.failures[-1]}); the search stepped back and kept the best point",
             ConvergenceWarning,
-            stacklevel=4,
         )
     mode, evidence = climb.best.mode, climb.best.evidence
     chosen = [place.design(each.term) for each in mode.designs] if elsewhere else mode.designs

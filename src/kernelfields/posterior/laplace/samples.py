@@ -14,7 +14,6 @@ were too few for samples. Fails: ValueError with fewer than two draws.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -27,6 +26,7 @@ from kernelfields.models.field import Field
 from kernelfields.models.stored_values import record
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
+from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Data, Term, shared_features
@@ -215,20 +215,18 @@ def _with_unseen(design: Design, drawn: np.ndarray, random: np.random.Generator)
 
 def _warn_of_poor_fits(rise: float, truncation: float, steps: int) -> None:
     if not rise <= FARTHEST_RISE:
-        warnings.warn(
+        warn_user(
             f"the posterior is no Gaussian around its mode: draws lie {rise:.3g} times as far above it as the "
             "Gaussian predicts, so that variances and the evidence are off. Prior variances are "
             "large for these data; smaller ones, above all of label pairs never seen (that of edges), or a "
             "temperature fitted to held-out data help",
             UserWarning,
-            stacklevel=4,
         )
     if truncation > LARGEST_TRUNCATION:
-        warnings.warn(
+        warn_user(
             f"{steps} Lanczos steps are too few for samples: the last quarter of them still moved one by "
             f"{100 * truncation:.0f} % of its length. Call laplace with more steps",
             UserWarning,
-            stacklevel=4,
         )
 
 
