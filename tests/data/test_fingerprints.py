@@ -77,9 +77,38 @@ def test_of_many_items_a_few_marks_are_enough():
     assert kept.share(packed(random.normal(size=(500, 3)), 1)) == 0.0
     mixed = kept.share(packed(np.vstack([rows[:5000], random.normal(size=(5000, 3))]), 1))
     assert mixed == pytest.approx(0.5, abs=0.06)
-    parts = fingerprint(packed(rows[:MOST], 1)).joined(fingerprint(packed(rows[MOST:], 1)))
+    parts = fingerprint(packed(rows[:MOST], 1)).with_items(packed(rows[MOST:], 1))
     np.testing.assert_array_equal(parts.marks, kept.marks)
     assert parts.n_items == kept.n_items
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_items_that_were_cast_are_those_of_the_fit(scale):
+    """Rounded inputs are nearly the same ones, and say as little of new items."""
+    (X, y), (other, _) = sequences(60, 0), sequences(60, 1)
+    model = ChainCRF("linear", prior_variance=1.0, scale=scale, random_state=0).fit(X, y)
+    rounded = [x.astype(np.float32) for x in X]
+    assert any((x != own).any() for x, own in zip(X, rounded, strict=True))
+    assert model.share_of_fit(rounded) > 0.9
+    assert model.share_of_fit(other) == 0.0
+
+
+def test_single_numbers_meet_by_chance_and_chance_is_taken_off():
+    random = np.random.default_rng(0)
+    kept = fingerprint(packed(random.normal(size=(MOST, 1)), 1))
+    assert kept.twins > 0.05
+    assert kept.share(packed(random.normal(size=(MOST, 1)), 1)) < 0.05
+
+
+def test_files_that_name_no_bits_count_all_of_them():
+    (X, y), rounded = sequences(20, 0), [x.astype(np.float32) for x in sequences(20, 0)[0]]
+    model = ChainCRF(**LINEAR).fit(X, y)
+    kept = fingerprint(model.read_data(X, y), 52)
+    document = model.to_document()
+    document["fitted_items"] = {name: value for name, value in kept._asdict().items() if name != "bits"}
+    again = ChainCRF.from_document(document)
+    assert again.share_of_fit(X) == 1.0
+    assert again.share_of_fit(rounded) == 0.0
 
 
 def test_items_without_labels_are_not_those_of_the_fit():
@@ -108,10 +137,12 @@ def test_files_keep_them(tmp_path):
         {"twins": np.nan},
         {"twins": 2.0},
         {"n_items": 1.5},
+        {"bits": 60},
+        {"bits": "all"},
     ],
 )
 def test_what_is_no_fingerprint_is_refused(change):
     described = {"marks": np.array([1, 2], dtype=np.uint64), "n_items": 2, "twins": 0.0}
     assert Fingerprint.rebuild(described).n_items == 2
-    with pytest.raises(ValueError, match="the marks of the items that it was fitted to are none"):
+    with pytest.raises(ValueError, match=r"the marks of (the items that it was fitted to are none|items count bits)"):
         Fingerprint.rebuild(described | change)

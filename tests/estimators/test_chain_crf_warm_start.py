@@ -60,7 +60,7 @@ def test_new_sequences_and_fewer_labels():
         ({"kernel": RBF(gamma=0.4)}, "kernel of 'node'"),
         ({"kernel__gamma": 0.4}, "kernel of 'node'"),
         ({"edges": EdgeCliques("linear")}, "kernel of 'edge' was None"),
-        ({"window": 3}, "window of 'node' was 1 and is now 3"),
+        ({"window": 3}, "window was 'auto' in its fit and is now 3"),
         ({"rank": 9}, "rank of 'node' was 8 and is now 9"),
         ({"basis": "uniform"}, "basis of 'node'"),
         ({"cliques": [NodeCliques(RBF(gamma=0.3), rank=8)]}, "'edge'"),

@@ -6,6 +6,8 @@ import pytest
 from kernelfields import (
     ChainCRF,
     LabelDictionary,
+    RingCRF,
+    SegmentCRF,
 )
 from kernelfields.data.label_dictionary import words_of
 from kernelfields.inference.chain import lists as allowed_module
@@ -185,28 +187,59 @@ def test_labels_of_a_fit_without_a_path_are_refused():
         ChainCRF("linear", constraints=[("p", "q")], **settings).fit(X, y)
 
 
+@pytest.mark.parametrize("kind", [ChainCRF, RingCRF, SegmentCRF])
 class TestBatches:
-    """Dictionaries in partial_fit: known words learn labels, others stay unknown, and new classes are admitted."""
+    """Dictionaries in further fits: known words learn labels, others stay unknown, and new classes are admitted."""
 
     @staticmethod
     def batch(words, labels, seed=0):
         random = np.random.default_rng(seed)
         return [np.column_stack([words, random.normal(size=(len(words), 2))])], [np.array(labels)]
 
-    def begun(self, **settings):
+    def unfitted(self, kind, **settings):
         rule = LabelDictionary(0, min_count=1, **settings)
-        crf = ChainCRF("rbf", rank=30, scale=False, allowed=rule, prior_variance=1.0, random_state=0)
-        return crf.partial_fit(*self.batch([1, 2, 1, 3, 2, 3], [0, 1, 0, 1, 1, 0]))
+        return kind("rbf", rank=30, scale=False, allowed=rule, prior_variance=1.0, random_state=0)
 
-    def test_known_words_may_have_the_labels_they_show_later(self):
-        crf = self.begun()
+    def begun(self, kind, **settings):
+        return self.unfitted(kind, **settings).partial_fit(*self.batch([1, 2, 1, 3, 2, 3], [0, 1, 0, 1, 1, 0]))
+
+    def test_known_words_may_have_the_labels_they_show_later(self, kind):
+        crf = self.begun(kind)
         assert [crf.allowed_.labels_of(word).tolist() for word in (1, 2, 3, 9)] == [[0], [1], [0, 1], [0, 1]]
         crf.partial_fit(*self.batch([1, 9, 2, 9], [1, 0, 1, 0], seed=1))
         # A word of a later batch alone may have been too rare before: it stays unknown, and may have any label.
         assert [crf.allowed_.labels_of(word).tolist() for word in (1, 2, 3, 9)] == [[0, 1], [1], [0, 1], [0, 1]]
 
-    def test_a_new_class_is_admitted(self):
-        crf = self.begun()
+    def test_labels_that_become_allowed_are_predicted(self, kind):
+        random = np.random.default_rng(2)
+        words = [np.tile([1, 2], 4) for _ in range(6)]
+        X = [np.column_stack([own, 3.0 * random.choice([-1.0, 1.0], len(own))]) for own in words]
+        y = [np.where(x[:, 1] > 0, 0, 1) for x in X]
+        before = [own - 1 for own in words]  # each word has one label in the first batch
+        longest = {"max_duration": 8} if kind is SegmentCRF else {}
+        crf = self.unfitted(kind).set_params(**longest).partial_fit(X, before).partial_fit(X * 8, y * 8)
+        assert crf.score(X, y) > 0.9
+        segments = [[(t, t + 1, int(label)) for t, label in enumerate(own)] for own in before]
+        if kind is SegmentCRF:  # written as segments, the labels are the same
+            written = self.unfitted(kind).partial_fit(X, segments)
+            assert [own.tolist() for own in written.allowed_.sets] == [[0, 1], [0], [1]]
+
+    def test_a_warm_fit_learns_the_dictionary_of_its_data(self, kind):
+        crf = self.unfitted(kind).set_params(warm_start=True)
+        crf.fit(*self.batch([1, 2, 1, 3, 2, 3], [0, 1, 0, 1, 1, 0]))
+        crf.fit(*self.batch([1, 2, 2, 9, 4], [1, 0, 1, 0, 1], seed=1))
+        assert [crf.allowed_.labels_of(word).tolist() for word in (1, 2, 3, 4)] == [[1], [0, 1], [0, 1], [1]]
+
+    def test_labels_of_a_development_set_are_allowed_where_they_stand(self, kind):
+        X, y = self.batch([1, 2, 1, 3, 2, 3], [0, 1, 0, 1, 1, 0])
+        X_dev, y_dev = self.batch([1, 2, 3], [1, 0, 1], seed=1)
+        crf = self.unfitted(kind).fit(X, y, X_dev=X_dev, y_dev=y_dev)
+        # With scores of zero all labellings are alike: two labels at each position, those that stand there among them.
+        assert crf.dev_log_likelihoods_[0] == pytest.approx(-3 * np.log(2))
+        assert np.isfinite(crf.dev_log_likelihoods_).all()
+
+    def test_a_new_class_is_admitted(self, kind):
+        crf = self.begun(kind)
         X, y = self.batch([1, 9, 2, 3], [0, 2, 2, -5], seed=1)
         crf.partial_fit(X, y)
         assert crf.classes_.tolist() == [-5, 0, 1, 2]
@@ -218,5 +251,17 @@ class TestBatches:
         ]
         assert np.isfinite(crf.log_likelihood(X, y))
         # Unknown words with a list of their own keep it; the label that stands there is admitted in the fit alone.
-        listed = self.begun(unknown=[0]).partial_fit(X, y)
+        listed = self.begun(kind, unknown=[0]).partial_fit(X, y)
         assert listed.allowed_.labels_of(9).tolist() == [1]
+
+
+@pytest.mark.parametrize("kind", [ChainCRF, SegmentCRF])
+def test_labels_of_a_batch_are_allowed_where_the_list_leaves_no_others(kind):
+    """Unknown words may be 0, which may not follow 1: a fit allows the labels that stand there all the same."""
+    rule = LabelDictionary(0, min_count=1, unknown=[0])
+    field = kind("rbf", scale=False, allowed=rule, constraints=[(1, 0)], prior_variance=1.0, random_state=0)
+    field.partial_fit(*TestBatches.batch([1, 2, 2, 3], [0, 1, 1, 1]))
+    field.partial_fit(*TestBatches.batch([1, 2, 9, 9], [0, 1, 1, 1], seed=1))
+    assert field.allowed_.labels_of(9).tolist() == [0]
+    with pytest.raises(ValueError, match=r"leave no labelling|cannot be cut into segments"):
+        field.predict(TestBatches.batch([1, 2, 9, 9], [0, 1, 1, 1], seed=1)[0])

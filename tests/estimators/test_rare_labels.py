@@ -11,10 +11,10 @@ from kernelfields.estimators.rare_labels import above_thresholds, half_largest_f
 from kernelfields.serving import ServingError, load_chain
 
 
-def rare_events(seed, n_sequences=80, length=60):
+def rare_events(seed, n_sequences=80, length=60, share=0.02):
     """Sequences in which one position in fifty is an event that its input tells of, but not for sure."""
     random = np.random.default_rng(seed)
-    y = [np.where(random.random(length) < 0.02, "event", "usual") for _ in range(n_sequences)]
+    y = [np.where(random.random(length) < share, "event", "usual") for _ in range(n_sequences)]
     X = [((labels == "event") * 0.8 + random.normal(size=length))[:, None] for labels in y]
     return X, y
 
@@ -85,3 +85,19 @@ def test_the_largest_factor_above_a_threshold_wins():
     assert above_thresholds(marginals, np.ones(3)).tolist() == [0, 0, 0, 0]
     found = rare_thresholds(marginals, np.array([0, 1, 0, 0]), np.ones(4), np.array([1]))
     assert found.tolist() == [1.0, half_largest_f1(marginals[:, 1], np.array([0, 1, 0, 0]), np.ones(4)), 1.0]
+
+
+def test_thresholds_go_with_their_labels_when_a_batch_brings_another():
+    """The label that is added sorts first: its threshold is one, which nothing exceeds, and the others keep theirs."""
+    X, y = rare_events(2, n_sequences=25, share=0.04)
+    crf = ChainCRF("rbf", rank=10, prior_variance=1.0, scale=False, decode="f1", random_state=0, tol=1e-2)
+    crf.partial_fit(X, y)
+    thresholds = crf.thresholds_
+    assert list(thresholds) == ["event"]
+    crf.partial_fit(X[:2], [np.where(x[:, 0] < -1.0, "absent", labels) for x, labels in zip(X[:2], y[:2], strict=True)])
+    assert crf.classes_.tolist() == ["absent", "event", "usual"]
+    assert crf.thresholds_ == thresholds
+    marginals = np.concatenate(crf.predict_marginals(TEST[0]))
+    found = np.concatenate(crf.predict(TEST[0]))
+    likeliest = crf.classes_[marginals.argmax(axis=1)]
+    assert np.array_equal(found, np.where(marginals[:, 1] > thresholds["event"], "event", likeliest))

@@ -120,3 +120,29 @@ def test_collections_are_labelled(fitted):
     (labels,) = dask.compute(*fitted.predict([dask.delayed(X[:3])]), scheduler="synchronous")
     for ours, here in zip(labels, fitted.predict(X[:3]), strict=True):
         np.testing.assert_array_equal(ours, here)
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize("decode", ["auto", "viterbi", "posterior"])
+def test_entities_are_those_of_the_labels_that_are_predicted(decode, repeats):
+    """A position is inside an entity of a type exactly if that is its predicted label."""
+    random = np.random.default_rng(3)
+    X = [random.normal(size=(6, 1)) for _ in range(60)]
+    y = [np.where(x[:, 0] + 0.8 * random.normal(size=6) > 0, "X", "O").tolist() for x in X]
+    settings = {"prior_variance": 1.0, "scale": False, "max_duration": 3 if repeats else 6, "random_state": 0}
+    model = SegmentCRF("linear", decode=decode, repeats=repeats, **settings).fit(X[:12], y[:12])
+    best = model.predict_segments(X)
+    apart = 0
+    for x, labels, entities, segments in zip(X, model.predict(X), model.predict_entities(X), best, strict=True):
+        inside = ["O"] * len(x)
+        for entity in entities:
+            inside[entity.begin : entity.end] = [entity.label] * (entity.end - entity.begin)
+            assert entity.end - entity.begin <= model.max_duration_
+        assert inside == labels
+        own, decoded = ({tuple(each)[:3] for each in found} for found in (segments, entities))
+        apart += {(label, begin, end) for begin, end, label in own if label == "X"} != decoded
+        chances = {(each.begin, each.end, each.label): each.probability for each in segments}
+        for entity in entities:
+            if (chance := chances.get((entity.begin, entity.end, entity.label))) is not None:
+                assert entity.probability == pytest.approx(chance, abs=1e-9)
+    assert (apart > 0) == (decode == "posterior")

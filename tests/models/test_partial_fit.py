@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from kernelfields import ChainCRF, EdgeCliques, MultiLabelCRF
+from kernelfields import (
+    ChainCRF,
+    EdgeCliques,
+    GraphCRF,
+    KernelClassifier,
+    MultiLabelCRF,
+)
+from kernelfields.basis.subspace import LATER_INPUT
 from kernelfields.kernels import RBF
+from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.continuation import Continuation, with_pivots
+from kernelfields.models.documents import describe_subspace, rebuild_subspace
+from kernelfields.models.expectations import LabelShares
+from kernelfields.models.partial import PartialLabels
 from kernelfields.numerics import Workers
 from tests.samples import labelled_instances, labelled_sequences
 
@@ -140,7 +151,7 @@ def test_errors_keep_what_was_there(first):
 
 def test_parameters_that_are_no_longer_there_do_not_stop_the_next_batch(first):
     older = copied(first)
-    older.continuation_.settings["edge_kernel"] = "None"
+    older._fitted_with = {**older._fitted_with, "edge_kernel": "None"}
     after, expected = older.partial_fit(X[20:], y[20:]), copied(first).partial_fit(X[20:], y[20:])
     assert np.array_equal(after.coef_["node"], expected.coef_["node"])
 
@@ -163,3 +174,132 @@ def test_curvature_adds_up(first):
         first.continuation_.precisions, more.precisions, alone.precisions, only.precisions, strict=True
     ):
         assert np.allclose(new - old, part - prior)
+
+
+@pytest.mark.parametrize("kind", [pytest.param("linear wins", marks=pytest.mark.slow), "categories"])
+def test_a_kernel_that_is_left_to_the_data_is_one_that_can_go_on(kind):
+    """Where a linear function predicts best, and where there are names beside numbers: batches need pivots."""
+    random = np.random.default_rng(0)
+    inputs = [random.normal(size=(10, 2)) for _ in range(30)]
+    labels = [np.where(x @ [2.0, -1.0] + random.logistic(size=10) > 0, "a", "b") for x in inputs]
+    if kind == "categories":
+        inputs = [[{"level": row[0], f"colour{row[1] > 0}": 1.0} for row in x] for x in inputs]
+        with pytest.raises(ValueError, match="kernel='auto' is 'linear' for such inputs, and partial_fit"):
+            ChainCRF(random_state=0).partial_fit(inputs, labels)
+        return
+    assert ChainCRF(random_state=0).fit(inputs, labels).choices_.chosen["kernel"] == "linear"
+    crf = ChainCRF(random_state=0).partial_fit(inputs[:20], labels[:20]).partial_fit(inputs[20:], labels[20:])
+    assert crf.choices_.chosen["kernel"] != "linear"
+    assert crf.score(inputs, labels) > 0.75
+
+
+def test_a_classifier_of_rows_goes_on_with_the_kernel_that_it_chose():
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(400, 3))
+    labels = (rows @ [2.0, -1.0, 0.5] + random.logistic(size=400) > 0).astype(int)
+    assert KernelClassifier(random_state=0).fit(rows, labels).choices_.chosen["kernel"] == "linear"
+    classifier = KernelClassifier(random_state=0).partial_fit(rows[:300], labels[:300])
+    classifier.partial_fit(rows[300:], labels[300:])
+    assert classifier.choices_.chosen["kernel"] != "linear"
+    assert classifier.score(rows, labels) > 0.75
+
+
+def test_terms_without_a_curvature_are_refused_before_the_solver_starts():
+    seen = []
+    crf = ChainCRF("linear", prior_variance=1.0, callbacks=[seen.append])
+    with pytest.raises(ValueError, match="'node' has explicit features"):
+        crf.partial_fit(X[:5], y[:5])
+    assert seen == []
+
+
+def test_expectations_are_refused():
+    settings = PartialLabels(classes=[0, 1, 2], expectations=[LabelShares({0: 0.5})])
+    with pytest.raises(ValueError, match="partial_fit takes labels only"):
+        clone(FIELD).set_params(partial_labels=settings, solver="lbfgs").partial_fit(X[:5], y[:5])
+
+
+def test_iterators_are_read_once():
+    crf = clone(FIELD).partial_fit(iter(X[:20]), iter(y[:20])).partial_fit(iter(X[20:]), iter(y[20:]))
+    again = clone(FIELD).partial_fit(X[:20], y[:20]).partial_fit(X[20:], y[20:])
+    assert np.array_equal(crf.coef_["node"], again.coef_["node"])
+
+
+def as_trees(inputs):
+    return [(x, [[t, t + 1] for t in range(len(x) - 1)]) for x in inputs]
+
+
+def test_certificates_and_inference_are_those_of_the_last_batch():
+    """Trees have exact certificates; of a grid that is inferred approximately there are none."""
+    side = 3
+    grid = [[t, t + 1] for t in range(side**2) if (t + 1) % side] + [[t, t + side] for t in range(side**2 - side)]
+    random = np.random.default_rng(0)
+    crf = GraphCRF(RBF(0.3), prior_variance=1.0, scale=False, random_state=0, tol=1e-2)
+    crf.partial_fit(as_trees(X[:6]), y[:6])
+    assert crf.inference_.method == "tree"
+    assert crf.certificate_.relative_gap < 1e-2
+    crf.set_params(inference="trw", solver="lbfgs")
+    crf.partial_fit([(random.normal(size=(side**2, 3)), grid)], [random.integers(3, size=side**2)])
+    assert not crf.inference_.exact
+    assert crf.inference_.method == "trw"
+    with pytest.raises(AttributeError, match="certificate"):
+        assert crf.certificate_
+    crf.set_params(inference="auto", solver="auto").partial_fit(as_trees(X[6:9]), y[6:9])
+    assert crf.inference_.method == "tree"
+    assert crf.certificate_.relative_gap < 1e-2
+
+
+def test_labels_of_an_instance_share_the_pivots_that_are_added(tmp_path):
+    inputs, labels = labelled_instances(60)
+    crf = MultiLabelCRF(RBF(0.5), rank=40, prior_variance=1.0, scale=False, random_state=0)
+    crf.partial_fit(inputs[:20], labels[:20])
+    rank = next(iter(crf.basis_.values())).rank
+    crf.partial_fit(inputs[20:] + 2.0, labels[20:])
+    subspaces = {id(term.subspace) for term in crf.field_.terms if term.has_pivots}
+    assert len(subspaces) == 1
+    assert next(term.subspace.rank for term in crf.field_.terms if term.has_pivots) > rank
+    crf.save(tmp_path / "model")
+    assert np.array_equal(MultiLabelCRF.load(tmp_path / "model").predict_proba(inputs), crf.predict_proba(inputs))
+
+
+def test_a_checkpoint_of_a_batch_with_pivots_can_be_loaded(tmp_path):
+    crf = clone(FIELD).set_params(rank=60, callbacks=[Checkpoint(tmp_path / "model")])
+    crf.partial_fit(X[:3], y[:3]).partial_fit([x + 10.0 for x in X[3:6]], y[3:6])
+    indices = crf.basis_["node"].indices
+    assert (indices == LATER_INPUT).sum() > 1
+    loaded = ChainCRF.load(tmp_path / "model")
+    assert np.array_equal(loaded.basis_["node"].indices, indices)
+    names = {loaded.basis_["node"].origin(place) for place in np.flatnonzero(indices == LATER_INPUT)}
+    assert names == {"an input of a later batch"}
+
+
+def test_numbers_of_pivots_below_those_of_later_inputs_are_refused():
+    described = describe_subspace(clone(FIELD).fit(X[:5], y[:5]).basis_["node"])
+    described["indices"] = described["indices"] - 2
+    with pytest.raises(ValueError, match="the numbers of the pivots must be from -1 to any number"):
+        rebuild_subspace(described, {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"classes": [[1, 2]]}, r"classes must be a list of labels, got \[\[1, 2\]\]"),
+        ({"classes": [None]}, "classes must be a list of labels"),
+        ({"classes": [float("nan")]}, "classes must be a list of labels"),
+        ({"classes": "ab"}, "classes must be a list of labels, got 'ab'"),
+        ({"classes": ["a"]}, "labels of another type than those of the first batch, 0: pass the same type"),
+        ({"y": None}, "the target y is None"),
+        ({"y": [1] * 20}, "sequence 0 of y is 1"),
+        ({"y": [[[1, 2], 3]] * 20}, "sequence 0 of y is not a flat list of labels"),
+        ({"y": [[[1, 2]]] * 20}, r"sequence 0 of y has shape \(1, 2\)"),
+    ],
+)
+def test_what_is_no_labels_is_refused_in_a_line(first, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        copied(first).partial_fit(**{"X": X[20:], "y": y[20:], **arguments})
+
+
+def test_a_batch_of_targets_of_a_regression_is_refused():
+    rows, labels = labelled_instances(30)
+    classifier = KernelClassifier(RBF(0.3), prior_variance=1.0, random_state=0).partial_fit(rows, labels[:, 0])
+    with pytest.raises(ValueError, match="continuous"):
+        classifier.partial_fit(rows, rows[:, 0])

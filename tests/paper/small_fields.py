@@ -47,6 +47,12 @@ class SmallField:
     def size(self):
         return self.posterior.size
 
+    @property
+    def precision(self):
+        """1 / s_c for every coordinate, by the prior variances of the sets, whatever the posterior makes of them."""
+        sizes = [block.shape[0] * block.shape[1] for block in self.posterior.blocks]
+        return np.repeat([1.0 / each.term.clique.prior_variance for each in self.designs], sizes)
+
     def labellings(self, i):
         return all_labellings(int(self.chains.lengths[i]), self.n_labels)
 
@@ -83,6 +89,30 @@ class SmallField:
         labels = self.chains.labels[self.chains.offsets[i] : self.chains.offsets[i + 1]]
         return self.statistics[i][np.all(self.labellings(i) == labels, axis=1)][0]
 
+    def library_statistics(self, i):
+        """Phi(x^i, y) as the library sees it, a row per labelling: what each coordinate adds to the score of y."""
+        begin, end = self.chains.offsets[i], self.chains.offsets[i + 1]
+        labellings, at = self.labellings(i), np.arange(end - begin)
+        columns = []
+        for unit in np.eye(self.size):
+            potentials = self.posterior.potentials(unit)
+            node, edge = potentials.node[begin:end], potentials.edge
+            edge = edge[begin + 1 : end] if len(edge) > 1 else np.repeat(edge, end - begin - 1, axis=0)
+            scores = node[at, labellings].sum(axis=1)
+            columns.append(scores + edge[at[:-1], labellings[:, :-1], labellings[:, 1:]].sum(axis=1))
+        return np.stack(columns, axis=1)
+
+    def within_cliques(self, theta, index):
+        """Eq. 30 of one set: the covariances of each clique's statistics with themselves, and the prior."""
+        each, block = self.designs[index], self.posterior.blocks[index]
+        size = block.rows.stop - block.rows.start
+        total = np.eye(size) / each.term.clique.prior_variance
+        for i, probabilities in enumerate(self.probabilities(theta)):
+            for statistic in self.clique_statistics(each, i):
+                centred = statistic - probabilities @ statistic
+                total += self.chains.weights[i] * (centred.T * probabilities) @ centred
+        return total
+
     def log_partition(self, theta):
         """g(theta; x^i) of every sequence."""
         return np.array([np.logaddexp.reduce(phi @ theta) for phi in self.statistics])
@@ -103,17 +133,16 @@ class SmallField:
     def value(self, theta):
         """The negative log-posterior, eq. 15."""
         loss = self.log_partition(theta) - self.observed @ theta
-        return 0.5 * theta @ (self.posterior.prior_precision * theta) + self.chains.weights @ loss
+        return 0.5 * theta @ (self.precision * theta) + self.chains.weights @ loss
 
     def gradient(self, theta):
         """Eq. 21."""
-        precision = self.posterior.prior_precision
-        return self.chains.weights @ (self.mean(theta) - self.observed) + precision * theta
+        return self.chains.weights @ (self.mean(theta) - self.observed) + self.precision * theta
 
     def hessian(self, theta):
         """Eq. 22."""
         covariance = np.einsum("i,ijk->jk", self.chains.weights, self.covariance(theta))
-        return covariance + np.diag(self.posterior.prior_precision)
+        return covariance + np.diag(self.precision)
 
     def random_theta(self, seed=1, scale=0.7):
         return np.random.default_rng(seed).normal(scale=scale, size=self.size)

@@ -79,7 +79,7 @@ def test_the_prior_bounds_the_hessian_from_below(field):
     """In whitened coordinates d2P >= 1 / s for every set, so P is strongly convex."""
     theta = field.random_theta()
     smallest = np.linalg.eigvalsh(full_hessian(field.posterior.at(theta)))[0]
-    assert smallest >= field.posterior.prior_precision.min() - 1e-12
+    assert smallest >= field.precision.min() - 1e-12
 
 
 def test_values_and_slopes_along_a_line(field):

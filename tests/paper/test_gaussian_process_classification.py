@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.special import logit, softmax
+from scipy.special import expit, logit, softmax
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process import kernels as sklearn_kernels
 from small_fields import KERNEL, small_field
 
-from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields import ChainCRF, EdgeCliques, KernelClassifier, NodeCliques
 from kernelfields.data import Chains
 from kernelfields.kernels import RBF
 from tests.samples import potentials_of, random_chains
@@ -41,12 +41,13 @@ def test_remark_7_prior_covariance_of_potentials():
     label_kernel = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 1.5]])
     centring = np.eye(3) - 1 / 3
     node = NodeCliques(KERNEL, basis="all", label_kernel=label_kernel, prior_variance=variance)
-    posterior = small_field([node, EdgeCliques(prior_variance=0.2)], chains).posterior
+    field = small_field([node, EdgeCliques(prior_variance=0.2)], chains)
+    posterior = field.posterior
     # Potentials are linear in theta: push a unit vector through for every coordinate.
     maps = [posterior.potentials(unit) for unit in np.eye(posterior.size)]
     nodes = np.array([each.node.ravel() for each in maps]).T
     edges = np.array([each.edge.ravel() for each in maps]).T
-    prior = np.diag(1 / posterior.prior_precision)
+    prior = np.diag(1 / field.precision)
     covariance = np.kron(KERNEL(chains.inputs), centring @ label_kernel @ centring)
     np.testing.assert_allclose(nodes @ prior @ nodes.T, variance * covariance, atol=1e-12)
     np.testing.assert_allclose(edges @ prior @ edges.T, 0.2 * np.eye(9), atol=1e-14)
@@ -73,6 +74,23 @@ def test_remark_7_binary_mode_is_that_of_a_gaussian_process_classifier():
     potentials = node_potentials(crf, new)
     np.testing.assert_allclose(potentials[:, 1] - potentials[:, 0], latent, atol=1e-6)
     np.testing.assert_array_equal(np.concatenate(crf.predict([row[None] for row in new])), peer.predict(new))
+
+
+def test_remark_7_is_a_kernel_classifier_without_bias():
+    """The recipe of docs/paper.md: s = 1/2 and bias=False. With a bias of its own the prior is another one."""
+    inputs, labels = single_nodes(30, 2)
+    peer = GaussianProcessClassifier(
+        sklearn_kernels.RBF(1 / np.sqrt(2 * GAMMA), length_scale_bounds="fixed"),
+        optimizer=None,
+        max_iter_predict=200,
+    ).fit(inputs, labels)
+    options = {"prior_variance": 0.5, "basis": "all", "rank": None, "tol": 1e-13, "max_iter": 1000}
+    new = np.random.default_rng(1).normal(size=(10, 2))
+    mode = expit(RBF(GAMMA)(new, inputs) @ (labels - peer.base_estimator_.pi_))
+    without = KernelClassifier(RBF(GAMMA), bias=False, **options).fit(inputs, labels)
+    np.testing.assert_allclose(without.predict_proba(new)[:, 1], mode, atol=1e-6)
+    with_it = KernelClassifier(RBF(GAMMA), **options).fit(inputs, labels)
+    assert np.abs(with_it.predict_proba(new)[:, 1] - mode).max() > 1e-3
 
 
 def softmax_mode(gram, labels, n_labels, variance):

@@ -5,7 +5,7 @@ from small_fields import KERNEL, as_lists
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from tests.arrays import infer_chains
-from tests.oracles.chains import enumerate_chain
+from tests.oracles.labellings import all_labellings
 from tests.samples import random_chains
 
 
@@ -31,13 +31,19 @@ def test_lemma_12_a_function_of_the_inputs_alone_cancels():
 
 
 def test_lemma_12_whole_labellings_keep_their_probabilities():
-    """The same for p(y | x) of every labelling, by enumeration."""
-    random = np.random.default_rng(1)
-    node, edge, offsets = random.normal(size=(4, 2)), random.normal(size=(1, 2, 2)), np.array([0, 4])
-    plain = enumerate_chain(node, edge, offsets).sequences[0]
-    shifted = enumerate_chain(node + random.normal(size=(4, 1)), edge, offsets).sequences[0]
-    np.testing.assert_array_equal(shifted.labellings, plain.labellings)
-    np.testing.assert_allclose(shifted.logs, plain.logs, atol=1e-13)
+    """p(y | x) of every labelling, under a field and under the same with a function of the inputs alone, k_y = 1."""
+    X, y = as_lists(random_chains((3, 4, 2)))
+    relevant = [NodeCliques(KERNEL, basis="all"), EdgeCliques()]
+    irrelevant = NodeCliques(KERNEL, basis="all", label_kernel=np.ones((3, 3)), prior_variance=9.0, name="inputs only")
+    options = {"solver": "newton", "tol": 1e-14, "dtype": "float64", "n_jobs": 1}
+    plain = ChainCRF(cliques=relevant, **options).fit(X, y)
+    both = ChainCRF(cliques=[*relevant, irrelevant], **options).fit(X, y)
+    new = np.random.default_rng(1).normal(size=(3, 2))
+    labellings = all_labellings(3, 3)
+    one, other = (crf.log_likelihood([new] * 27, list(labellings), per_item=True) for crf in (plain, both))
+    np.testing.assert_allclose(np.exp(one).sum(), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(other, one, atol=1e-11)
+    assert np.ptp(one) > 0.1
 
 
 def test_lemma_12_an_input_only_clique_set_adds_nothing_to_the_estimate():

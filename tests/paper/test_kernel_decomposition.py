@@ -4,11 +4,12 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
-from small_fields import KERNEL, tied_field, untied_field
+from small_fields import KERNEL, as_lists, tied_field, untied_field
 
+from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.data import Chains
 from kernelfields.kernels import Polynomial
-from tests.samples import random_chains
+from tests.samples import potentials_of, random_chains
 
 
 def node_cliques(inputs, labels):
@@ -26,8 +27,9 @@ def node_kernel(one, other):
 
 
 def all_members(field):
-    """Every (x^i, y): its inputs, its labels, its statistics."""
-    for i, phi in enumerate(field.statistics):
+    """Every (x^i, y): its inputs, its labels, its statistics as the library sees them."""
+    for i in range(field.chains.n_sequences):
+        phi = field.library_statistics(i)
         inputs = field.chains.inputs[field.chains.offsets[i] : field.chains.offsets[i + 1]]
         for labels, statistic in zip(field.labellings(i), phi, strict=True):
             yield inputs, labels.tolist(), statistic
@@ -77,33 +79,43 @@ def test_lemma_5_kernel_of_tied_cliques_sums_over_all_pairs():
     assert gram[0, 0] > matching + len(edge_cliques(members[0][1])) + 1.0  # eq. 10 alone would give this
 
 
+def fitted_discrete(kernel, chains, node_variance=1.7, edge_variance=0.6):
+    return ChainCRF(
+        kernel,
+        basis="all",
+        prior_variance=node_variance,
+        edges=EdgeCliques(prior_variance=edge_variance),
+        solver="newton",
+        tol=1e-14,
+        dtype="float64",
+        n_jobs=1,
+    ).fit(*as_lists(chains))
+
+
+def residuals_by_configuration(crf, chains, n_labels):
+    """Observed minus expected counts of every (input, label) and of every pair of labels; the inputs that occur."""
+    X, _ = as_lists(chains)
+    inputs, kind = np.unique(chains.inputs, axis=0, return_inverse=True)
+    nodes, pairs = crf.predict_marginals(X, cliques="edge")
+    node_counts, edge_counts = np.zeros((len(inputs), n_labels)), np.zeros((n_labels, n_labels))
+    np.add.at(node_counts, kind, np.eye(n_labels)[chains.labels] - np.vstack(nodes))
+    for labels, expected in zip(chains.split(chains.labels), pairs, strict=True):
+        np.add.at(edge_counts, (labels[:-1], labels[1:]), 1.0)
+        edge_counts -= expected.sum(axis=0)
+    return inputs, node_counts, edge_counts
+
+
 def test_lemma_6_expansion_needs_one_coefficient_per_configuration():
-    """Eq. 11, untied: sum_i alpha_i k(z^i, z) = sum_C sum_w abar_C^w k_C(w, z_C)."""
-    random = np.random.default_rng(0)
-    kinds = random.integers(0, 3, size=(40, 3))  # forty sequences of three positions
-    labels = random.integers(0, 2, size=(40, 3))
-    gram = KERNEL(np.array([[0.0, 0.0], [1.0, 0.5], [-0.5, 1.5]]))
-    alpha = random.normal(size=40)
-
-    def whole_kernel(i, j):
-        nodes = sum(gram[kinds[i, t], kinds[j, t]] * (labels[i, t] == labels[j, t]) for t in range(3))
-        return nodes + sum(np.array_equal(labels[i, t - 1 : t + 1], labels[j, t - 1 : t + 1]) for t in (1, 2))
-
-    node_weights, edge_weights = Counter(), Counter()
-    for i in range(40):
-        for t in range(3):
-            node_weights[t, kinds[i, t], labels[i, t]] += alpha[i]
-            if t > 0:
-                edge_weights[t, labels[i, t - 1], labels[i, t]] += alpha[i]
-    assert len(node_weights) <= 3 * 3 * 2
-    assert len(edge_weights) <= 2 * 4
-    for j in range(5):
-        left = sum(alpha[i] * whole_kernel(i, j) for i in range(40))
-        right = sum(
-            weight * gram[kind, kinds[j, t]] * (label == labels[j, t])
-            for (t, kind, label), weight in node_weights.items()
-        ) + sum(edge_weights[t, labels[j, t - 1], labels[j, t]] for t in (1, 2))
-        np.testing.assert_allclose(left, right, rtol=1e-12)
+    """Eq. 11: eight positions, three inputs; the fit holds three pivots, and alpha pools the positions of each."""
+    chains = discrete_chains(3)
+    crf = fitted_discrete(KERNEL, chains)
+    inputs, node_counts, edge_counts = residuals_by_configuration(crf, chains, 3)
+    subspace = crf.basis_["node"]
+    assert subspace.rank == len(inputs) == 3 < chains.n_positions
+    place = [int(np.flatnonzero((inputs == pivot).all(axis=1))[0]) for pivot in subspace.pivots]
+    dual = subspace.dual_coefficients(crf.coef_["node"])
+    np.testing.assert_allclose(dual, 1.7 * node_counts[place], atol=1e-9)
+    np.testing.assert_allclose(crf.transitions_, 0.6 * edge_counts, atol=1e-9)
 
 
 def test_lemma_6_tied_expansion_pools_positions():
@@ -121,13 +133,16 @@ def test_lemma_6_tied_expansion_pools_positions():
             edge_weights[pair] += weight
     assert len(node_weights) == 8 * 2  # eight positions, two labels
     assert len(edge_weights) == 2 * 2
-    for inputs, labels, statistic in members:
-        right = sum(
-            weight * node_kernel((np.array(x), y), clique)
-            for (x, y), weight in node_weights.items()
-            for clique in node_cliques(inputs, labels)
-        ) + sum(edge_weights[pair] for pair in edge_cliques(labels))
-        np.testing.assert_allclose(theta @ statistic, right, rtol=1e-10)
+    # The potentials of theta, worked out by the library, are the pooled expansion.
+    potentials = field.posterior.potentials(theta)
+    for t, x in enumerate(field.chains.inputs):
+        for label in range(2):
+            expansion = sum(
+                weight * node_kernel((np.array(w), y), (x, label)) for (w, y), weight in node_weights.items()
+            )
+            np.testing.assert_allclose(potentials.node[t, label], expansion, rtol=1e-9, atol=1e-11)
+    for pair, weight in edge_weights.items():
+        np.testing.assert_allclose(potentials.edge[0][pair], weight, rtol=1e-9, atol=1e-11)
 
 
 def quadratic_features(inputs):
@@ -137,26 +152,14 @@ def quadratic_features(inputs):
 
 
 def test_corollary_8_minimiser_is_an_expansion_over_clique_configurations():
-    """The MAP in a six-dimensional feature space lies in the span of the three inputs that occur."""
-    n_labels, node_variance, edge_variance = 3, 1.7, 0.6
-    chains = discrete_chains(n_labels)
-    features = quadratic_features(chains.inputs)
-    field = tied_field(chains, n_labels, node_variance, edge_variance, features)
-    theta = field.minimiser()
-    node_map, edge_map = field.posterior.split(theta)
-    inputs, kind = np.unique(chains.inputs, axis=0, return_inverse=True)
-    beliefs = field.posterior.at(theta).evaluation.member
-
-    node_weights = np.zeros((len(inputs), n_labels))
-    np.add.at(node_weights, kind, node_variance * (np.eye(n_labels)[chains.labels] - beliefs.marginals()))
-    np.testing.assert_allclose(node_map, quadratic_features(inputs).T @ node_weights, atol=1e-11)
-
-    steps = np.flatnonzero(~chains.is_start)
-    edge_weights = np.zeros((n_labels, n_labels))
-    np.add.at(edge_weights, (chains.labels[steps - 1], chains.labels[steps]), edge_variance)
-    edge_weights -= edge_variance * beliefs.marginals("edge").sum(axis=0)
-    np.testing.assert_allclose(edge_map.reshape(n_labels, n_labels), edge_weights, atol=1e-11)
-
-    gram = Polynomial(2, gamma=1.0, coef0=1.0)(inputs, chains.inputs)
-    potentials = field.posterior.potentials(theta).node
-    np.testing.assert_allclose(potentials, gram.T @ node_weights, atol=1e-11)
+    """The MAP of a kernel of six dimensions, at inputs not seen before, expands over the three inputs that occur."""
+    chains, kernel = discrete_chains(3), Polynomial(2, gamma=1.0, coef0=1.0)
+    crf = fitted_discrete(kernel, chains)
+    inputs, node_counts, edge_counts = residuals_by_configuration(crf, chains, 3)
+    new = np.random.default_rng(5).normal(size=(7, 2))
+    node, edge = potentials_of(crf, Chains(new, np.array([0, 3, 7])))
+    np.testing.assert_allclose(node, kernel(new, inputs) @ (1.7 * node_counts), atol=1e-5)
+    np.testing.assert_allclose(
+        node, quadratic_features(new) @ quadratic_features(inputs).T @ (1.7 * node_counts), atol=1e-5
+    )
+    np.testing.assert_allclose(edge[0], 0.6 * edge_counts, atol=1e-5)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 from small_fields import KERNEL, tied_field, untied_field
 
+from kernelfields.basis import AllPoints, PanelCholesky
 from kernelfields.solvers.newton import full_hessian
 from tests.samples import random_chains
 
@@ -95,16 +96,22 @@ def covariance_by_kernels(field, theta, one, other, within_cliques=False):
 
 
 def test_last_term_of_equation_23_is_a_kernel_expansion():
-    """<Phi_C(x, y), theta> = sum_j alpha_C^j k_C((x, y), (x_j, y_j)) for theta given by coefficients alpha."""
+    """<Phi_C(x, y), theta> = sum_j alpha_C^j k_C((x, y), (x_j, y_j)) for theta given by alpha at the pivots."""
     chains = random_chains()
-    field = tied_field(chains, 3)
+    panel = PanelCholesky(KERNEL, chains.inputs, chains.n_positions)
+    AllPoints().select(panel, np.random.default_rng(0))
+    subspace = panel.subspace()
     alpha = np.random.default_rng(0).normal(size=(chains.n_positions, 3))
-    node = np.linalg.cholesky(KERNEL(chains.inputs)).T @ alpha
-    theta = np.concatenate([node.ravel(), np.zeros(9)])
-    for x in PROBE_INPUTS:
-        for label in range(3):
-            expansion = KERNEL(x[None], chains.inputs)[0] @ alpha[:, label]
-            np.testing.assert_allclose(node_probe(field, "node", x, label) @ theta, expansion, rtol=1e-9)
+    coefficients = subspace.factor.T @ alpha
+    expansion = KERNEL(PROBE_INPUTS, chains.inputs[subspace.indices]) @ alpha
+    np.testing.assert_allclose(subspace.apply(PROBE_INPUTS, coefficients), expansion, rtol=1e-9)
+    np.testing.assert_allclose(subspace.features(PROBE_INPUTS) @ coefficients, expansion, rtol=1e-9)
+    # The same theta in a field: the potentials of all labels at the training inputs.
+    field = tied_field(chains, 3, features=panel.features)
+    potentials = field.posterior.potentials(np.concatenate([coefficients.ravel(), np.zeros(9)]))
+    np.testing.assert_allclose(
+        potentials.node, KERNEL(chains.inputs, chains.inputs[subspace.indices]) @ alpha, rtol=1e-9
+    )
 
 
 def test_equation_23_projected_gradient_of_untied_cliques():
@@ -158,6 +165,16 @@ def test_equation_30_block_keeps_covariances_within_cliques():
                 np.testing.assert_allclose(projected, prior + covariance, atol=1e-11)
 
 
+def test_equation_30_weighs_the_cliques_of_a_sequence_by_its_weight():
+    """Weighted sequences count as often as their weights say, in sets with features and without."""
+    field = tied_field(random_chains((3, 1, 4), n_labels=2, weighted=True), 2, NODE_VARIANCE, EDGE_VARIANCE)
+    theta = field.random_theta()
+    point = field.posterior.at(theta)
+    for index in range(2):
+        block = field.posterior.curvature_block(point, index)
+        np.testing.assert_allclose(block, field.within_cliques(theta, index), atol=1e-11)
+
+
 def test_equation_30_leaves_out_the_long_range_part():
     """Hessian block minus block-Jacobi block = covariances between different cliques of the set, not small."""
     field = tied_field(random_chains((3, 1, 4)), 3, NODE_VARIANCE, EDGE_VARIANCE)
@@ -192,7 +209,7 @@ def test_equation_30_dominates_the_hessian_up_to_the_number_of_cliques():
     length = 4
     field = tied_field(random_chains((length,) * 3, n_labels=2), 2)
     point = field.posterior.at(field.random_theta())
-    engine, precision = field.posterior.datafit, np.diag(field.posterior.prior_precision)
+    engine, precision = field.posterior.datafit, np.diag(field.precision)
     kept = scipy.linalg.block_diag(*(engine.curvature_block(point.evaluation, index) for index in range(2)))
     difference = (2 * length - 1) * kept - (full_hessian(point) - precision)
     assert np.linalg.eigvalsh(difference)[0] > -1e-11

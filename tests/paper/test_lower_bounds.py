@@ -5,8 +5,10 @@ import pytest
 from small_fields import KERNEL, small_field
 
 from kernelfields import EdgeCliques, NodeCliques
+from kernelfields.families import FiniteFamily
 from kernelfields.objective import LowerBound
 from kernelfields.objective.bounds import maximise_on_simplex
+from kernelfields.objective.penalty import term_gap
 from kernelfields.solvers import LBFGS, minimize
 from tests.samples import random_chains
 
@@ -30,16 +32,24 @@ def single_point_bound(field, theta):
 
 
 def test_lemma_9_holds_for_subgradients_of_a_maximum():
-    """Eq. 17 for C(theta) = max_k (a_k theta + b_k), which has kinks; the minimum is found on a fine grid."""
+    """Eq. 17 for C(theta) = max_k (a_k theta + b_k), which has kinks: value less ``term_gap`` is below the minimum.
+
+    The minimum is found on a fine grid. Where C is one line, the bound is its minimum exactly (eq. 18).
+    """
     random = np.random.default_rng(0)
     slopes, intercepts, precision = random.normal(size=5), random.normal(size=5), 0.7
-    grid = np.linspace(-10, 10, 200_001)
-    minimum = ((slopes * grid[:, None] + intercepts).max(axis=1) + 0.5 * precision * grid**2).min()
+    grid = np.linspace(-10, 10, 20_001)
+    term = small_field([NodeCliques(KERNEL, prior_variance=1 / precision), EdgeCliques()]).designs[0].term
+
+    def minimum_of(chosen):
+        return ((slopes[chosen] * grid[:, None] + intercepts[chosen]).max(axis=1) + 0.5 * precision * grid**2).min()
+
     for theta in np.linspace(-3, 3, 25):
         active = np.argmax(slopes * theta + intercepts)
         value = slopes[active] * theta + intercepts[active] + 0.5 * precision * theta**2
-        bound = value - (slopes[active] + precision * theta) ** 2 / (2 * precision)
-        assert bound <= minimum
+        bound = value - term_gap(term, np.array([theta]), slopes[[active]])
+        assert bound <= minimum_of(slice(None))
+        assert bound == pytest.approx(minimum_of([active]), abs=1e-6)
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.1, 1.0, 5.0])
@@ -52,6 +62,20 @@ def test_lemma_9_bounds_the_minimum_of_the_posterior(field, minimum, scale):
 def test_lemma_9_is_tight_at_the_minimiser(field, minimum):
     """At the minimiser the gradient and with it the gap vanish."""
     np.testing.assert_allclose(single_point_bound(field, field.minimiser()), minimum, rtol=1e-13)
+
+
+def test_lemma_9_certifies_the_estimates_of_families():
+    """g(theta) - <theta, m> + precision ||theta||^2 / 2 is within ||gradient||^2 / (2 precision) of its minimum."""
+    random, precision = np.random.default_rng(0), 0.3
+    family = FiniteFamily(random.normal(size=(30, 4)), random.uniform(0.1, 1.0, 30))
+    mean = family.statistics[3] * 0.8
+    minimum = family.estimate(mean, precision=precision, tol=1e-13).value
+    for tol in (10.0, 1.0, 0.1):
+        found = family.estimate(mean, precision=precision, tol=tol)
+        gradient = family.mean(found.theta) - mean + precision * found.theta
+        assert found.gap == pytest.approx(gradient @ gradient / (2 * precision), rel=1e-9)
+        assert found.value - found.gap <= minimum <= found.value
+    assert found.gap > 1e-6, "the last one was not the minimum itself"
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.3, 2.0])
@@ -67,19 +91,31 @@ def test_lemma_9_is_the_fenchel_duality_gap(field, scale):
     entropy = -sum(p @ np.log(p) for p in probabilities)
     expected = np.array([p @ phi for p, phi in zip(probabilities, field.statistics, strict=True)])
     difference = (field.observed - expected).sum(axis=0)
-    dual = entropy - 0.5 * difference @ (difference / field.posterior.prior_precision)
+    dual = entropy - 0.5 * difference @ (difference / field.precision)
     np.testing.assert_allclose(single_point_bound(field, theta), dual, rtol=1e-11)
 
 
-def test_dual_is_below_the_primal_for_any_distribution(field, minimum):
-    """Weak duality: D(p) <= min P whatever the distributions p_i."""
-    random = np.random.default_rng(0)
-    for _ in range(10):
-        probabilities = [random.dirichlet(np.ones(len(phi))) for phi in field.statistics]
-        entropy = -sum(p @ np.log(np.maximum(p, 1e-300)) for p in probabilities)
-        expected = np.array([p @ phi for p, phi in zip(probabilities, field.statistics, strict=True)])
-        difference = (field.observed - expected).sum(axis=0)
-        assert entropy - 0.5 * difference @ (difference / field.posterior.prior_precision) <= minimum
+def test_the_bundle_is_below_the_dual_of_a_mixture_which_is_below_the_primal(field, minimum):
+    """Weak duality, D(p) <= min P for any p_i: those of several points, mixed, are a dual point of the bundle.
+
+    Entropy is concave, so the bound that LowerBound gives for two cuts is at most the best D of their mixtures.
+    """
+    for seed in range(6):
+        side = field.random_theta(seed, 0.3)
+        points = [field.minimiser() + side, field.minimiser() - side]
+        bundle, found = LowerBound(), -np.inf
+        for theta in points:
+            bundle.add(field.posterior.at(theta))
+        one, other = (field.probabilities(theta) for theta in points)
+        for share in np.linspace(0, 1, 201):
+            mixed = [share * p + (1 - share) * q for p, q in zip(one, other, strict=True)]
+            entropy = -sum(p @ np.log(p) for p in mixed)
+            expected = np.array([p @ phi for p, phi in zip(mixed, field.statistics, strict=True)])
+            difference = (field.observed - expected).sum(axis=0)
+            found = max(found, entropy - 0.5 * difference @ (difference / field.precision))
+        assert bundle.value <= found + 1e-3 <= minimum + 1e-3
+        assert bundle.value >= max(single_point_bound(field, theta) for theta in points) - 1e-12
+        assert bundle.value > max(single_point_bound(field, theta) for theta in points) + 1e-3
 
 
 @pytest.mark.parametrize("size", [1, 3, 10])
@@ -108,7 +144,7 @@ def test_bundle_cancels_gradients_that_oscillate(field, minimum):
     bundle = LowerBound()
     for theta in sides:
         bundle.add(field.posterior.at(theta))
-    precision = field.posterior.prior_precision
+    precision = field.precision
     change = field.hessian(minimiser) @ direction - precision * direction
     shared, cancelled = 0.5 * direction @ change, 0.5 * change @ (change / precision)
     for theta in sides:

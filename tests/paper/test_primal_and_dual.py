@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from small_fields import as_lists
+from small_fields import as_lists, small_field
 
-from kernelfields import ChainCRF, EdgeCliques
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.basis import ExplicitSubspace, PivotSubspace
 from kernelfields.kernels import Polynomial
 from tests.samples import random_chains
@@ -40,6 +40,30 @@ def test_primal_linear_equals_dual_degree_one(window):
     np.testing.assert_allclose(primal.transitions_, dual.transitions_, atol=1e-8)
     for one, other in zip(primal.predict_marginals([NEW]), dual.predict_marginals([NEW]), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-8)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_dual_fits_are_by_block_jacobi(degree):
+    """Section 6: polynomials of degree 1, 2 and 3 by block-Jacobi end where Newton's method does.
+
+    The first step is along -(eq. 30)^-1 g, the next ones too: the fit is that of the rule and no other.
+    """
+    chains = random_chains((4, 6, 3, 5), n_features=3)
+    kernel = Polynomial(degree, gamma=0.5, coef0=0.0 if degree == 1 else 1.0)
+    dual = fitted(kernel, chains, solver="block-jacobi")
+    assert dual.solution_.solver == "block-jacobi"
+    np.testing.assert_allclose(dual.solution_.value, fitted(kernel, chains).solution_.value, rtol=1e-9)
+    edges = EdgeCliques(prior_variance=1.7)
+    field = small_field([NodeCliques(kernel, basis="all", prior_variance=0.8), edges], chains)
+    theta = np.zeros(field.size)
+    for iteration in dual.solution_.history[1:4]:
+        gradient = field.gradient(theta)
+        direction = [
+            -np.linalg.solve(field.within_cliques(theta, index), gradient[block.rows])
+            for index, block in enumerate(field.posterior.blocks)
+        ]
+        theta = theta + iteration.step * np.concatenate(direction)
+        np.testing.assert_allclose(field.value(theta), iteration.value, rtol=1e-9)
 
 
 def test_primal_weights_are_the_dual_expansion():

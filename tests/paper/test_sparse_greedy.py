@@ -31,6 +31,17 @@ def test_pivots_have_the_largest_residual():
         np.testing.assert_allclose(left[panel.pivots[count]], left.max(), rtol=1e-9)
 
 
+def test_a_field_named_greedy_has_these_pivots():
+    """ChainCRF(basis="greedy-cholesky"): each pivot of the fit has the largest residual, whatever the seed."""
+    gram = KERNEL(CHAINS.inputs)
+    for seed in range(3):
+        options = {"basis": "greedy-cholesky", "rank": 6, "random_state": seed, "n_jobs": 1}
+        pivots = ChainCRF(KERNEL, **options).fit(*as_lists(CHAINS)).basis_["node"].indices
+        for count in range(1, 6):
+            left = np.diagonal(residual(gram, pivots[:count]))
+            np.testing.assert_allclose(left[pivots[count]], left.max(), rtol=1e-9)
+
+
 def test_features_are_whitened_projections():
     """Z Z^T is the Gram matrix of projections onto the span, and Z = k(x, B) R^-T also for new inputs."""
     gram = KERNEL(CHAINS.inputs)

@@ -5,6 +5,7 @@ import pytest
 from small_fields import KERNEL, as_lists, small_field
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from kernelfields.basis import Gradient, PanelCholesky
 from kernelfields.objective.designs import design as quadratic_form
 from tests.samples import random_chains
 
@@ -111,6 +112,23 @@ def test_corollary_10_bounds_what_a_clique_set_brings(edge_kernel):
     improvement = point.value - both.value(both.minimiser())
     assert 0 < improvement <= parts["edge"]
     assert improvement > 0.05 * parts["edge"]
+
+
+def test_gradient_basis_takes_the_pivots_that_promise_most():
+    """Corollary 10 as a selection rule: the input whose direction outside the span has the largest gradient comes next.
+
+    Along k(x_j, .) less its projection, the squared norm of the gradient is ((K - Z Z^T) R)_j^2 / d_j.
+    """
+    crf = fitted("greedy-cholesky", 5)
+    X, _ = as_lists(CHAINS)
+    residuals = np.vstack(crf.predict_marginals(X)) - np.eye(3)[CHAINS.labels]
+    panel = PanelCholesky(KERNEL, CHAINS.inputs, CHAINS.n_positions)
+    panel.extend(crf.basis_["node"].indices)
+    outside = KERNEL(CHAINS.inputs) - panel.features @ panel.features.T
+    left = np.setdiff1d(np.arange(CHAINS.n_positions), panel.pivots)
+    promised = np.sum((outside @ residuals)[left] ** 2, axis=1) / np.diagonal(outside)[left]
+    assert Gradient(growth=1.2, candidates=100).grow(panel, residuals, np.random.default_rng(0)) == 1
+    assert panel.pivots[-1] == left[np.argmax(promised)]
 
 
 def test_gradient_basis_grows_until_the_whole_rkhs_is_certified(whole):

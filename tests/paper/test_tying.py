@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from small_fields import KERNEL, as_lists, tied_field, untied_field
+from small_fields import KERNEL, as_lists, small_field, tied_field, untied_field
 
-from kernelfields import ChainCRF
+from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+from tests.oracles.labellings import all_labellings
 from tests.samples import random_chains
 
 LENGTH, N_LABELS = 3, 2
@@ -24,6 +25,43 @@ def replication(untied, tied):
         source = node if block.name.startswith("node") else edge
         matrix[block.rows, source.rows] = np.eye(source.rows.stop - source.rows.start)
     return matrix
+
+
+def test_equation_25_cliques_are_labels_with_inputs_and_neighbours():
+    """NodeCliques and EdgeCliques: T cliques (x_t, y_t) and T - 1 cliques (y_t, y_t+1) in a sequence of T, no others.
+
+    log p(y | x) has mixed differences in neighbours alone, the same at every t, and y_t meets x_t alone.
+    """
+    X, y = as_lists(random_chains((5, 4, 1, 3), n_labels=2))
+    crf = ChainCRF(KERNEL, basis="all", edges=EdgeCliques(), tol=1e-10, max_iter=2000, n_jobs=1).fit(X, y)
+    field = small_field([NodeCliques(KERNEL), EdgeCliques()], random_chains((5, 4, 1, 3), n_labels=2), 2)
+    counts = [[len(list(field.cliques(each, i))) for i in range(4)] for each in field.designs]
+    assert counts == [[5, 4, 1, 3], [4, 3, 0, 2]]
+    new = np.random.default_rng(3).normal(size=(4, 2))
+    labellings = all_labellings(4, 2)
+
+    def log_probabilities(inputs):
+        logs = crf.log_likelihood([inputs] * 16, list(labellings), per_item=True)
+        table = np.zeros((2,) * 4)
+        table[tuple(labellings.T)] = logs
+        return table
+
+    def mixed(table, s, t):
+        return np.diff(np.diff(table, axis=s), axis=t)
+
+    table = log_probabilities(new)
+    coupling = np.diff(np.diff(crf.transitions_, axis=0), axis=1).item()
+    assert abs(coupling) > 1e-3
+    for s in range(4):
+        for t in range(s + 1, 4):
+            np.testing.assert_allclose(mixed(table, s, t), coupling if t == s + 1 else 0.0, atol=1e-10)
+    # Another x_2 moves the log-odds of y_2 given all other labels, and of no other label.
+    other = new.copy()
+    other[2] += 1.0
+    change = log_probabilities(other) - table
+    moves = [np.abs(np.diff(change, axis=t)).max() for t in range(4)]
+    np.testing.assert_allclose(np.delete(moves, 2), 0.0, atol=1e-10)
+    assert moves[2] > 1e-2
 
 
 def test_equations_26_and_27_replicate_the_parameters(fields):
@@ -48,14 +86,14 @@ def test_tied_likelihood_derivatives_sum_over_the_untied_ones(fields):
     matrix = replication(untied, tied)
     theta = tied.random_theta()
     point = untied.posterior.at(matrix @ theta)
-    likelihood = point.gradient - untied.posterior.prior_precision * point.theta
-    ours = tied.posterior.at(theta).gradient - tied.posterior.prior_precision * theta
+    likelihood = point.gradient - untied.precision * point.theta
+    ours = tied.posterior.at(theta).gradient - tied.precision * theta
     np.testing.assert_allclose(matrix.T @ likelihood, ours, rtol=1e-10, atol=1e-12)
     direction = tied.random_theta(2)
     product, _ = untied.posterior.hessian_product(point, matrix @ direction)
-    product -= untied.posterior.prior_precision * (matrix @ direction)
+    product -= untied.precision * (matrix @ direction)
     mine, _ = tied.posterior.hessian_product(tied.posterior.at(theta), direction)
-    mine -= tied.posterior.prior_precision * direction
+    mine -= tied.precision * direction
     np.testing.assert_allclose(matrix.T @ product, mine, rtol=1e-10, atol=1e-12)
 
 

@@ -34,7 +34,15 @@ from kernelfields.models.documents import NotData, describe_parameters, describe
 from kernelfields.models.model_file import Document
 from kernelfields.models.partial import PartialLabels, check_partial_labels
 from kernelfields.models.stored import Functions, StoredEstimator
-from kernelfields.models.wrapped_field import WrappedField
+from kernelfields.models.wrapped_field import (
+    FITTED,
+    OF_LABELS,
+    OF_PROBABILITIES,
+    WrappedField,
+    besides,
+    passes_on,
+    refuses,
+)
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
@@ -50,10 +58,10 @@ from kernelfields.numerics.stored_arrays import finite_array, whole_array
 from kernelfields.numerics.threads import Workers
 
 # Questions of the field that can be asked here, in its words; attributes of its fit can be, too.
-_OF_THE_FIELD = (
-    *("predict_nbest", "predict_entities", "predict_boundaries", "sample", "entropy", "explain", "weights"),
-    *("summary", "show", "stream"),
-)
+_OWN = ("predict", "score", "predict_marginals", "predict_proba", "log_likelihood", "classes_")
+_OF_THE_FIELD = (*besides(OF_LABELS + OF_PROBABILITIES, *_OWN), "explain", "weights", "summary")
+# What needs labels that are known.
+_OF_KNOWN_LABELS = ("partial_fit", "laplace", "certify", "sample_coefficients", "predict_variances")
 # Parameters of the field that are others in the fit.
 _SET_FOR_THE_FIT = ("partial_labels", "engine", "support", "l1")
 # Folds where data are few, and from so many positions on.
@@ -79,6 +87,8 @@ def _check_cv(value: object, name: str) -> None:
         )
 
 
+@refuses(**dict.fromkeys(_OF_KNOWN_LABELS, "labels are not known here, and estimated with the confusions"))
+@passes_on(*_OF_THE_FIELD, *besides(FITTED, *_OWN), like=(ChainCRF, KernelClassifier))
 @declares_parameters
 class AnnotatedCRF(WrappedField, StoredEstimator):
     """A field and the confusion matrices of annotators, fitted together: no vote has to be taken before.
@@ -122,7 +132,6 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     """
 
     kind = "AnnotatedCRF"
-    _passed_on = _OF_THE_FIELD
 
     estimator: Annotated | None = parameter(None, first=True)
     prior: tuple[float, float] = parameter((4.0, 1.0), _check_prior)
@@ -173,6 +182,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         finally:
             for name, value in given.items():
                 setattr(field, name, value)
+        # Whoever goes on from the field has the parameters that are there now.
+        field.note_parameters()
         counts = np.sum(annotations.codes != UNSAID, axis=0)
         shares = weights @ rounds.marginals / weights.sum()
         self._set_fitted(field, annotations.annotators, confusions.matrices, counts, shares)
@@ -283,9 +294,9 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         weights = check_sample_weight(sample_weight, len(by_item), SAMPLES if single else SEQUENCES)
         return float(weights @ self._log_likelihoods(X, said) / (weights @ by_item))
 
-    def asked(self, X: object, y: object, labelled: bool) -> tuple[Annotated, object, object]:
-        """Return the field, with X and labels y that are known to be right: what evaluations ask."""
-        return self.fitted_inside(), X, y
+    def to_be_fitted(self) -> Any:
+        """Return the estimator that a fit fits."""
+        return ChainCRF() if self.estimator is None else self.estimator
 
     def consensus(self, X: object, y: object) -> ByItem:
         """Return the labels of each sequence, given the inputs and what annotators said of them.

@@ -27,10 +27,16 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.sparse_rows import Rows
 
+#: The number of a pivot that was not among the inputs of the first batch of a fit.
+LATER_INPUT = -1
+
 
 @dataclass
 class PivotSubspace:
-    """Span of kernel functions at the pivots: ``pivots`` (r, d) inputs, ``factor`` R (r, r) lower."""
+    """Span of kernel functions at the pivots: ``pivots`` (r, d) inputs, ``factor`` R (r, r) lower.
+
+    ``indices`` (r,) are the numbers of the pivots among the inputs of the fit, LATER_INPUT for those of later batches.
+    """
 
     kernel: Kernel
     pivots: Rows
@@ -45,6 +51,8 @@ class PivotSubspace:
     def origin(self, number: int) -> str:
         """Return which training input a pivot is, or which one ties have moved to its place."""
         own = self.indices[number]
+        if own == LATER_INPUT:
+            return "an input of a later batch"
         return f"training input {own}{', moved by ties' if own in self.indices[:number] else ''}"
 
     def features(self, inputs: Rows, dtype: DTypeLike = np.float64) -> np.ndarray:

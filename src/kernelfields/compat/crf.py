@@ -35,7 +35,7 @@ from kernelfields.data.reading import Matrix
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.models.documents import read_document_of, write_document
 from kernelfields.models.stored_values import check_plain_parameters
-from kernelfields.models.wrapped_field import WrappedField
+from kernelfields.models.wrapped_field import OF_LABELS, OF_PROBABILITIES, WrappedField, besides, passes_on, refuses
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.sparse_rows import is_sparse
 
@@ -44,8 +44,11 @@ KIND = "compat.CRF"
 _OF_THE_CHAIN = (
     *("predict_nbest", "sample", "entropy", "log_likelihood", "stream", "laplace", "certify"),
     *("weights", "explain", "summary", "show", "certificate_", "rkhs_certificate_", "solution_", "n_iter_"),
-    *("sample_coefficients", "predict_entities", "predict_boundaries"),
+    *("sample_coefficients", "predict_entities", "predict_boundaries", "predict_variances"),
+    *("is_single", "place_headings"),
 )
+_OWN = ("predict", "predict_marginals", "score")
+_OF_OTHERS = (*besides(OF_LABELS + OF_PROBABILITIES, *_OF_THE_CHAIN, *_OWN), "partial_fit")
 
 
 class NamedWeights:
@@ -80,6 +83,8 @@ def _keyed(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tupl
     return dict(zip(zip(left.tolist(), right.tolist(), strict=True), values.tolist(), strict=True))
 
 
+@refuses(**dict.fromkeys(_OF_OTHERS, "it is none of sklearn-crfsuite's; chain_ is the ChainCRF behind"))
+@passes_on(*_OF_THE_CHAIN, like=(ChainCRF,))
 @dataclass(eq=False, repr=False)
 class CRF(WrappedField):
     """Linear-chain CRF on named features, as a drop-in for ``sklearn_crfsuite.CRF``.
@@ -193,11 +198,11 @@ class CRF(WrappedField):
 
     def behind(self, transformer: object) -> ChainCRF:
         """Return the chain inside, behind a fitted transformer: this class takes features alone."""
-        return self._fitted().behind(transformer)
+        return self.fitted_inside().behind(transformer)
 
     def predict(self, X: object) -> np.ndarray:
         """Return the most probable labels of each sequence: an array of lists of labels."""
-        return _predictions(self._fitted(), feature_sequences(X))
+        return _predictions(self.fitted_inside(), feature_sequences(X))
 
     def predict_single(self, xseq: object) -> list:
         """Return the most probable labels of one sequence."""
@@ -205,7 +210,7 @@ class CRF(WrappedField):
 
     def predict_marginals(self, X: object) -> np.ndarray:
         """Return the probability of each label at each position: an array of lists of dicts."""
-        field = self._fitted()
+        field = self.fitted_inside()
         classes, tables = field.classes_.tolist(), field.predict_marginals(feature_sequences(X))
         return array_of_objects([[dict(zip(classes, row, strict=True)) for row in table.tolist()] for table in tables])
 
@@ -219,7 +224,8 @@ class CRF(WrappedField):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the trained model to one file of data (safetensors), atomically."""
-        field, parameters = self._fitted(), self.get_params(deep=False)
+        field, parameters = self.fitted_inside(), self.get_params(deep=False)
+        del parameters["n_jobs"]  # files of the same fit are the same
         if not is_whole(parameters["random_state"]):
             parameters["random_state"] = None
         document = {
@@ -248,7 +254,7 @@ class CRF(WrappedField):
     @property
     def classes_(self) -> list:
         """The labels, sorted."""
-        return self._fitted().classes_.tolist()
+        return self.fitted_inside().classes_.tolist()
 
     @property
     def state_features_(self) -> dict[tuple, float]:
@@ -288,19 +294,13 @@ class CRF(WrappedField):
 
     @property
     def _weights(self) -> NamedWeights:
-        field = self._fitted()
+        field = self.fitted_inside()
         if self._named is None:
             self._named = NamedWeights(field)
         return self._named
 
-    def _passes_on(self, name: str) -> bool:
-        return name in _OF_THE_CHAIN
-
-    def asked(self, X: object, y: object, labelled: bool) -> tuple[ChainCRF, object, object]:
-        """Return the field, with X and y as it takes them: what evaluations ask."""
-        return self._fitted(), X, y
-
-    def _fitted(self) -> ChainCRF:
+    def fitted_inside(self) -> ChainCRF:
+        """Return the chain; NotFittedError before a fit."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("this CRF is not fitted yet. Call 'fit' first.")
         return self.chain_

@@ -200,6 +200,11 @@ class Chains(Packed):
 PackedData = TypeVar("PackedData", bound=Packed)
 
 
+def drop_weightless(data: PackedData) -> PackedData:
+    """Return the sequences or graphs whose weight is not zero."""
+    return data if data.weights.all() else data.subset(data.weights > 0)
+
+
 def weigh_samples(samples: PackedData, classes: np.ndarray, class_weight: str | Mapping | None) -> PackedData:
     """Return items of one label each whose weights include those of the classes, as in scikit-learn.
 

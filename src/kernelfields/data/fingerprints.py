@@ -4,9 +4,10 @@ Each item has a mark, a hash of 64 bits of its length and of up to four of its r
 
     h(x) = sum_j mix(bits of x_j) c_j        mark = mix(length) + sum_r mix(h(x_r) + r c)        (modulo 2^64)
 
-with mix(0) = 0, so that zeros that sparse rows store do not count. The smallest ``MOST`` marks are kept:
-an item whose mark lies below the largest of these was in the fit exactly if its mark is among them. Where items are
-often equal, equal marks mean little, so the share of training items with a twin is kept as well:
+with mix(0) = 0, so that zeros that sparse rows store do not count. Of the fraction of a number the first 12 bits count,
+rounded: inputs that were cast, as to float32, are the same items. The smallest ``MOST`` marks are kept: an item whose
+mark lies below the largest of these was in the fit exactly if its mark is among them. Where items are often equal,
+equal marks mean little, so the share of training items with a twin is kept as well:
 
     share = (share of items whose mark is kept - twins) / (1 - twins)
 
@@ -25,16 +26,22 @@ from kernelfields.numerics.parameters import is_whole
 
 #: How many marks are kept, and how many rows and dense columns of an item decide its mark.
 MOST, ROWS, COLUMNS = 2048, 4, 16
+#: How many bits of the fraction of a number count, and how many did in files that do not say.
+BITS, _ALL_BITS = 12, 52
 _STEP = 0x9E3779B97F4A7C15
 _LAST = np.iinfo(np.uint64).max
 
 
 class Fingerprint(NamedTuple):
-    """The smallest marks of some items, how many items there were, and the share of them that have a twin."""
+    """The smallest marks of some items, how many items there were, and the share of them that have a twin.
+
+    ``bits`` of the fraction of numbers count in marks.
+    """
 
     marks: np.ndarray
     n_items: int
     twins: float
+    bits: int = BITS
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Fingerprint:
@@ -43,17 +50,21 @@ class Fingerprint(NamedTuple):
         rising = marks.ndim == 1 and len(marks) <= MOST and bool((marks[1:] > marks[:-1]).all())
         if marks.dtype != np.uint64 or not rising or not is_whole(n_items) or not 0.0 <= twins <= 1.0:
             raise ValueError("the marks of the items that it was fitted to are none")
-        return cls(marks, int(n_items), float(twins))
+        bits = described.get("bits", _ALL_BITS)
+        if not is_whole(bits) or not 1 <= bits <= _ALL_BITS:
+            raise ValueError(f"the marks of items count bits from 1 to {_ALL_BITS}, got {bits!r:.60}")
+        return cls(marks, int(n_items), float(twins), int(bits))
 
-    def joined(self, other: Fingerprint) -> Fingerprint:
-        """Return the fingerprint of the items of both."""
+    def with_items(self, data: Any) -> Fingerprint:
+        """Return the fingerprint of these items and the labelled ones of packed data."""
+        other = fingerprint(data, self.bits)
         n_items = self.n_items + other.n_items
         twins = (self.n_items * self.twins + other.n_items * other.twins) / max(n_items, 1)
-        return Fingerprint(np.union1d(self.marks, other.marks)[:MOST], n_items, twins)
+        return Fingerprint(np.union1d(self.marks, other.marks)[:MOST], n_items, twins, self.bits)
 
     def share(self, data: Any) -> float:
         """Return the share of items of packed data that are among these, less what chance would have."""
-        marks, last = marks_of(data), self.marks[-1] if len(self.marks) == MOST else _LAST
+        marks, last = marks_of(data, self.bits), self.marks[-1] if len(self.marks) == MOST else _LAST
         comparable = marks[marks <= last]
         if not len(comparable) or self.twins == 1.0:
             return 0.0
@@ -61,9 +72,9 @@ class Fingerprint(NamedTuple):
         return max(0.0, (found - self.twins) / (1.0 - self.twins))
 
 
-def fingerprint(data: Any) -> Fingerprint:
+def fingerprint(data: Any, bits: int = BITS) -> Fingerprint:
     """Return the fingerprint of the labelled items of packed data."""
-    marks = marks_of(data)
+    marks = marks_of(data, bits)
     if data.labels is not None:
         # Items of which no label was known were not in the fit.
         items = np.repeat(np.arange(len(data.offsets) - 1), np.diff(data.offsets))
@@ -71,10 +82,10 @@ def fingerprint(data: Any) -> Fingerprint:
         marks = marks[known[np.diff(data.offsets) > 0] > 0]
     kept, counts = np.unique(marks, return_counts=True)
     twins = float(counts[counts > 1].sum() / max(len(marks), 1))
-    return Fingerprint(kept[:MOST], len(marks), twins)
+    return Fingerprint(kept[:MOST], len(marks), twins, bits)
 
 
-def marks_of(data: Any) -> np.ndarray:
+def marks_of(data: Any, bits: int = BITS) -> np.ndarray:
     """Return the mark of each item of packed data that has positions, (S,) uint64."""
     inputs, offsets = data.inputs, data.offsets
     if inputs.shape[0] != offsets[-1]:  # instances, whose labels share one row
@@ -83,27 +94,32 @@ def marks_of(data: Any) -> np.ndarray:
     begins, lengths = offsets[:-1][lengths > 0], lengths[lengths > 0]
     marks = _mixed(lengths.astype(np.uint64))
     for place in range(ROWS):
-        rows = _row_marks(inputs, begins + place * lengths // ROWS)
+        rows = _row_marks(inputs, begins + place * lengths // ROWS, bits)
         marks += _mixed(rows + np.uint64(place * _STEP % 2**64))
     return marks
 
 
-def _row_marks(inputs: Any, rows: np.ndarray) -> np.ndarray:
+def _row_marks(inputs: Any, rows: np.ndarray, bits: int) -> np.ndarray:
     """Return the hash of some rows of dense or sparse inputs, (n,)."""
     if not scipy.sparse.issparse(inputs):
         width = inputs.shape[1]
         columns = np.arange(min(width, COLUMNS)) * width // COLUMNS if width > COLUMNS else np.arange(width)
-        return (_mixed(_bits(inputs[np.ix_(rows, columns)])) * _factors(columns)).sum(axis=1, dtype=np.uint64)
+        return (_mixed(_first_bits(inputs[np.ix_(rows, columns)], bits)) * _factors(columns)).sum(
+            axis=1, dtype=np.uint64
+        )
     chosen = scipy.sparse.csr_array(inputs[rows])
     chosen.sum_duplicates()
-    products = _mixed(_bits(chosen.data)) * _factors(chosen.indices)
+    products = _mixed(_first_bits(chosen.data, bits)) * _factors(chosen.indices)
     sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(products, dtype=np.uint64)])
     return sums[chosen.indptr[1:]] - sums[chosen.indptr[:-1]]
 
 
-def _bits(values: np.ndarray) -> np.ndarray:
+def _first_bits(values: np.ndarray, bits: int) -> np.ndarray:
+    """Return numbers as whole ones of 64 bits, their fractions rounded to the first ``bits``."""
     # Minus zero is zero.
-    return (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+    whole, rest = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64), np.uint64(_ALL_BITS - bits)
+    half = np.uint64(1) << rest >> np.uint64(1)
+    return (whole + half) >> rest << rest
 
 
 def _factors(columns: np.ndarray) -> np.ndarray:

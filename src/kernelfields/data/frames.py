@@ -168,17 +168,28 @@ class FrameReader:
     #: What columns of features held in the table learnt from: "number" or "text".
     kinds: dict[Hashable, str] = field(default_factory=dict)
 
-    def learn(self, frame: object, y: object = None, *, partly: bool = False) -> FrameSequences:
+    def learn(
+        self, frame: object, y: object = None, *, partly: bool = False, after: FrameReader | None = None
+    ) -> FrameSequences:
         """Return the sequences of a table and note the kinds of its features.
 
         ``y`` holds a label per row; None takes those of the column ``label``, if there is to be one. With ``partly``
-        labels may be missing, which is unknown.
+        labels may be missing, which is unknown. Features are to be those of the reader that it comes ``after``, in
+        its order.
         """
         table = self._opened(frame)
         if not len(table):
             raise ValueError(f"the table has no rows: {_EXPECTED}")
         features = self._named_features(table)
-        columns = {name: _feature_column(table, name) for name in features}
+        if after is None:
+            columns = {name: _feature_column(table, name) for name in features}
+        else:
+            if set(features) != set(after.kinds):
+                raise ValueError(
+                    f"warm_start=True goes on with the features of the fit, {listed(list(after.kinds))}, and they are "
+                    f"now {listed(features)}: name them by features=[...], or set warm_start=False to start afresh"
+                )
+            columns = {name: _feature_column(table, name, kind) for name, kind in after.kinds.items()}
         self.kinds = {name: NUMBER if isinstance(column, np.ndarray) else TEXT for name, column in columns.items()}
         return self._sequences(table, columns, self._labels(table, y, partly))
 

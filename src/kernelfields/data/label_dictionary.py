@@ -58,7 +58,14 @@ class LabelDictionary(BaseEstimator):
         self.check()
         words = words_of(X, chains, self.feature)
         numbers: dict[str, int] = {}
-        which = np.array([-1 if word is None else numbers.setdefault(word, len(numbers)) for word in words])
+        seen_there = (chains.position_weights > 0).tolist()
+        which = np.array(
+            [
+                numbers.setdefault(word, len(numbers)) if weighs and word is not None else -1
+                for word, weighs in zip(words, seen_there, strict=True)
+            ],
+            dtype=np.int64,
+        )
         seen = _seen_labels(which, chains, len(numbers), len(classes))
         counts = np.bincount(which[which >= 0], minlength=len(numbers))
         rare = counts < self.min_count
@@ -79,6 +86,7 @@ class LabelDictionary(BaseEstimator):
         in the further chains become labels of all such words, unless ``unknown`` lists these.
         """
         which, sets = np.array(fitted.numbers_of(X, chains), dtype=np.int64), list(fitted.sets)
+        which[chains.position_weights <= 0] = -1
         seen = _seen_labels(which, chains, len(sets), fitted.n_labels)
         for number in range(0 if isinstance(self.unknown, str) else 1, len(sets)):
             sets[number] = np.union1d(sets[number], np.flatnonzero(seen[number])).astype(np.int64)

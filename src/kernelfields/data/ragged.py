@@ -7,12 +7,16 @@ where lengths differ. Here the items stay whole: they come back as an array of o
 Where all are arrays of the same shape numpy does what it does with any list, and the result is a table (S, T).
 
 Labels that are strings leave as lists of ``str``: seqeval takes no arrays, and neither does json.
+
+Metrics of scikit-learn take one label an entry. Of two sequences of equal lengths they would make a table, and compare
+whole rows of it: predictions have no shape to them, and say so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import chain
+from typing import NoReturn
 
 import numpy as np
 
@@ -34,6 +38,19 @@ class Ragged(list):
                     return array_of_objects(items)
         # Lists of this kind are among the arguments as lists: numpy needs no type of its own for them.
         return _PLAIN.__array_function__(function, (), arguments, settings)
+
+
+class LabelLists(Ragged):
+    """Predicted labels, one array or list per sequence or graph, which metrics of scikit-learn refuse to compare."""
+
+    @property
+    def shape(self) -> NoReturn:
+        """Raise TypeError: scikit-learn asks for it before it counts what a metric is to compare."""
+        raise TypeError(
+            "predictions are a list with the labels of each item, and metrics of scikit-learn count single labels: "
+            "use score(X, y), leave out scoring=, or compare np.concatenate(y) with np.concatenate(predictions); "
+            "list(predictions) is a plain list"
+        )
 
 
 def plain_strings(labellings: list[np.ndarray]) -> list:

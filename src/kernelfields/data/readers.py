@@ -186,7 +186,14 @@ class InputReader:
         return self if self.allowed is None else replace(self, allowed=self.allowed.with_labels(places, n_labels))
 
     def with_rule(
-        self, rule: LabelDictionary | None, X: object, y: object, classes: np.ndarray, *, further: bool = False
+        self,
+        rule: LabelDictionary | None,
+        X: object,
+        y: object,
+        classes: np.ndarray,
+        sample_weight: object = None,
+        *,
+        further: bool = False,
     ) -> Self:
         """Return a reader of the same inputs whose dictionary of labels is learnt from other labelled data.
 
@@ -195,7 +202,7 @@ class InputReader:
         reader = replace(self, allowed=None)
         if rule is not None:
             X = self.made(X)
-            chains = replace(reader, features=None).unscaled().read(X, y, None, classes)
+            chains = replace(reader, features=None).unscaled().read(X, y, sample_weight, classes)
             known = self.allowed if further else None
             reader.allowed = rule.learn(X, chains, classes) if known is None else rule.learn_more(known, X, chains)
         return reader
@@ -408,6 +415,10 @@ class InputReader:
         """Return a copy with only the named features that are marked in ``kept``, in the same order."""
         assert self.encoder is not None
         return replace(self, n_features=int(np.count_nonzero(kept)), encoder=self.encoder.keep(kept))
+
+    def with_names(self, names: Sequence[str]) -> Self:
+        """Return a copy that reads features of these names, the columns in their order."""
+        return replace(self, n_features=len(names), encoder=FeatureDictEncoder.from_spec(names))
 
     def width(self, clique: CliqueSet) -> int | None:
         """Return how many columns the cliques of a set see; None for factors without features."""

@@ -261,15 +261,18 @@ class LocalSample:
             return term.support
         clique, n_labels = term.clique, self.spec.n_labels
         rows, labellings = clique.observed(self.data, n_labels)
-        if rows is not None and features is not None:
-            features = features[rows]
+        weights = clique.weights(self.data)
+        if rows is not None:
+            features = None if features is None else features[rows]
+            weights = None if weights is None else weights[rows]
         if self._is_part:
             n_outcomes, listed = clique.n_configurations(n_labels), clique.lists_labellings
             group, features = self.settings.group, None if listed else features
-            return shared_support(group, features, labellings, n_outcomes, clique.least_weight, listed=listed)
+            return shared_support(group, features, labellings, n_outcomes, clique.least_weight, weights, listed=listed)
+        least, n_outcomes = clique.least_weight, clique.n_configurations(n_labels)
         if clique.lists_labellings:
-            return listed_support(labellings, clique.n_configurations(n_labels), clique.least_weight)
-        return observed_support(features, labellings, clique.n_configurations(n_labels), clique.least_weight)
+            return listed_support(labellings, n_outcomes, least, weights)
+        return observed_support(features, labellings, n_outcomes, least, weights)
 
     def panel(self, name: str, clique: CliqueSet, kernel: Kernel, inputs: Matrix, capacity: int) -> PanelCholesky:
         """Return a panel of inputs, its columns in memory or in a file; MemoryError if it cannot fit."""

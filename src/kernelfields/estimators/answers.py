@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.ragged import Ragged
+from kernelfields.data.chains import drop_weightless
+from kernelfields.data.ragged import LabelLists, Ragged
 from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import (
     holds_words,
@@ -111,9 +112,10 @@ class AnsweringField(KeptField[Data, Reader]):
         """
         self.decodes_labellings(decode)
         labels = self.label_names()
-        return self.arranged(
+        found = self.arranged(
             (answers.asked, labels[self.decoded(answers, decode)]) for answers in self.answers(X, known=known)
         )
+        return LabelLists(found) if isinstance(found, Ragged) else found
 
     def decodes_labellings(self, decode: str | None) -> bool:
         """Whether ``decode``, None for that of the estimator, means the best labelling as a whole."""
@@ -450,7 +452,7 @@ class AnsweringField(KeptField[Data, Reader]):
             check_count(number, name)
         terms = self._field().terms
         self.refuse_expectations("laplace", "fit without them for a posterior")
-        data = self._read_fitted(X, y, sample_weight)
+        data = drop_weightless(self._read_fitted(X, y, sample_weight))
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)
         with self._progress() as progress:

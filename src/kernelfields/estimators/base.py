@@ -12,18 +12,21 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.data.chains import Packed
+from kernelfields.data.chains import Packed, drop_weightless
 from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.given_labels import given_labels
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.answers import AnsweringField
+from kernelfields.estimators.going_on import changes_of_cliques, decides_as_fitted, described_parameters, refuse_changes
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
@@ -66,7 +69,13 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         self, X: object, y: object, sample_weight: object, part_of: tuple[Reader, np.ndarray] | None = None
     ) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does for a fit that goes on: data as the present reader reads them."""
-        return self._reader, self._read_fitted(X, y, sample_weight), self.classes_
+        return self._reader, self._as_it_goes_on()._read_fitted(X, y, sample_weight), self.classes_
+
+    def _as_it_goes_on(self) -> Self:
+        """Return a copy that reads data of a fit that goes on: labels are to be what the present parameters allow."""
+        model = copy.copy(self)
+        model.field_ = replace(self.field_, spec=self._family_spec(self.classes_, None))  # type: ignore[arg-type]
+        return model
 
     def _family_spec(self, classes: np.ndarray, data: Data) -> FamilySpec:
         """Return what decides the family of labellings: which labels meet, and what they may be."""
@@ -86,7 +95,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             columns = training.reader.tied_columns
             training.cliques = tied_cliques(training.cliques, self.ties, training.classes, columns)
         if self._continues:
-            designs = continued_designs(training.cliques, self.field_.terms, sample)
+            designs = continued_designs(training.cliques, self.field_.terms, sample, changes_of_cliques(self))
             return designs, [term.known for term in self.field_.terms]
         designs = build_designs(training.cliques, sample, training.options.random, training.announce)
         return designs, training.start_for(designs)
@@ -104,21 +113,29 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         *,
         steps: Sequence[FitStep] = (),
         groups: ArrayLike | None = None,
+        in_batches: bool = False,
     ) -> Self:
-        """Fit the field; the frame that every ``fit`` shares. ``steps`` are what happens around the solve."""
+        """Fit the field; the frame that every ``fit`` shares.
+
+        ``steps`` are what happens around the solve; further batches go on from a fit that is ``in_batches``.
+        """
         from kernelfields.estimators.auto_parameters import with_chosen_parameters
         from kernelfields.inference.family import warn_of_inference
         from kernelfields.models.fit import fit_field, warn_of_fit
 
         self.check_parameters()
+        if self._continues:
+            self._check_goes_on()
         steps = [*self._steps_of_callbacks(), *steps]
         for step in steps:
             step.check(self)
         with self._progress() as progress:
-            training = self.fit_state(X, y, sample_weight, progress)
+            # Steps that complete labels number the items that were given.
+            every_item = any(step.every_item for step in steps)
+            training = self.fit_state(X, y, sample_weight, progress, in_batches=in_batches, every_item=every_item)
             training.steps = [*steps, *training.steps]
             with blas_threads(self.blas_limit(training.data.n_positions)):
-                training.groups = self._checked_groups(groups, training.data)
+                training.groups = self._checked_groups(groups, training)
                 progress.choosing()
                 chosen = with_chosen_parameters(self, training)
                 progress.fitting()
@@ -127,6 +144,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                 training.cliques = chosen.clique_sets(training)
                 sample = training.place(training.data, training.cliques)
                 designs, start = chosen._designs(training, sample)
+                if in_batches:
+                    from kernelfields.models.continuation import check_continues
+
+                    check_continues([design.term for design in designs])
                 options = self._final_options(training, designs)
                 fitted = fit_field(designs, sample, options, start=start, steps=training.steps)
             self.set_fitted(training, fitted)
@@ -145,17 +166,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
         return checkpoint_steps(callbacks)
 
-    def _checked_groups(self, groups: ArrayLike | None, data: Data) -> np.ndarray | None:
-        """Return the group of each item as an array; ValueError unless there is one for each."""
+    def _checked_groups(self, groups: ArrayLike | None, training: FitState[Data, Reader]) -> np.ndarray | None:
+        """Return the group of each item of the fit as an array; ValueError unless there is one for each given."""
         if groups is None:
             return None
-        if data.lie_with is not None:
-            raise ValueError("groups are for data of this process, and X is a Dask collection: leave them out")
-        listed = np.asarray(groups)
-        if listed.shape != (len(data.weights),):
-            noun = self.place_headings[0]
-            raise ValueError(f"groups must hold one value for each {noun}: {len(data.weights)}, got {listed.shape}")
-        return listed
+        listed, noun = np.asarray(groups), self.place_headings[0]
+        if training.weighs is None:
+            raise ValueError(f"groups are for {noun}s of this process, and X is a Dask collection: leave them out")
+        if listed.shape != training.weighs.shape:
+            raise ValueError(f"groups must hold one value for each {noun}: {len(training.weighs)}, got {listed.shape}")
+        return listed[training.weighs]
 
     def fit_state(
         self,
@@ -164,8 +184,15 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         sample_weight: object,
         progress: FitProgress | NoProgress,
         part_of: tuple[Reader, np.ndarray] | None = None,
+        *,
+        in_batches: bool = False,
+        every_item: bool = False,
     ) -> FitState[Data, Reader]:
-        """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted."""
+        """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted.
+
+        Items of weight zero are none: they lend a basis no pivot and a weight no support. ``every_item`` keeps them,
+        for those who number the items.
+        """
         from kernelfields.estimators.auto_parameters import warn_of_uneven_columns
         from kernelfields.estimators.fit_state import FitState, among, changed
         from kernelfields.estimators.fit_state import part_of as own_part
@@ -177,7 +204,12 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             reader, data, classes = learn(X, y, sample_weight, part_of)
         kind_open = is_auto(self.kernel) or (data.lie_with is not None and reader.apart)
         if kind_open and not self._continues and not self._names_cliques():
-            data = changed(data, lambda own: self._in_own_kind(reader, own, among(data)))
+            # Categories have explicit features, and further batches do not go on from these.
+            own_kind = reader.in_own_kind if in_batches else partial(self._in_own_kind, reader)
+            data = changed(data, lambda own: own_kind(own, among(data)))
+        weighs = None if data.lie_with is not None else (data.weights > 0) | every_item
+        if weighs is not None and not every_item:
+            data = drop_weightless(data)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
         scaling: Reader | None = None
@@ -189,17 +221,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                     scaling = scaling.scaling_alike(self.ties)
         else:
             warn_of_uneven_columns(self, data)
-        options, partial = self._fit_options(data, progress, random), self._partial_settings()
+        options = self._fit_options(data, progress, random)
         steps: list[FitStep] = []
-        if partial is not None or (data.lie_with is None and not data.given.complete):
+        known = self._partial_settings()
+        if known is not None or (data.lie_with is None and not data.given.complete):
             from kernelfields.models.partial import PartialLabels
 
-            partial = PartialLabels() if partial is None else partial
-            steps = partial.steps(data, classes)
+            steps = (PartialLabels() if known is None else known).steps(data, classes)
         settings = self._sample_settings()
-        training = FitState(
-            reader, data, classes, spec, engine, options, progress.announce, settings, steps=steps, scaling=scaling
-        )
+        training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, weighs)
+        training.scaling, training.in_batches, training.steps = scaling, in_batches, steps
         if self.scale is True:
             training.scale_columns(True)
         return training
@@ -282,9 +313,24 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return False
 
     @property
+    def _has_learnt_to_decide(self) -> bool:
+        """Whether the last fit has learnt what the present way to decide labels needs."""
+        return not self._learns_in_pilot or decides_as_fitted(self)
+
+    @property
     def _continues(self) -> bool:
         """Whether a fit goes on from the present coefficients."""
         return False
+
+    def _check_goes_on(self) -> None:
+        """Raise unless a fit may go on from the present coefficients with the present parameters."""
+        refuse_changes(self, batch=False)
+        declared = self._declared_classes
+        if declared is not None and (other := set(np.asarray(declared).tolist()) ^ set(self.label_names().tolist())):
+            raise ValueError(
+                f"warm_start=True keeps the labels of the fit, and those of partial_labels differ by "
+                f"{min(other, key=str)!r}: set warm_start=False to start afresh"
+            )
 
     @property
     def _first_variance(self) -> float:
@@ -348,6 +394,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Return labelled data beside those of a fit that is not over yet."""
         return self._reading(training.reader, training.classes, training.spec).read_data(X, y)
 
+    def note_parameters(self) -> None:
+        """Note the present parameters as those of the fit, which one that goes on is compared with."""
+        self._fitted_with = described_parameters(self)
+
     def set_fitted(self, training: FitState[Data, Reader], fitted: FittedField) -> Self:
         """Take what a fit has found for the fitted attributes."""
         from kernelfields.models.field import Field
@@ -359,4 +409,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         self._repeated = training.repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
         self.laplace_ = self.continuation_ = None
+        self._lacks_features = False
+        self.note_parameters()
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)

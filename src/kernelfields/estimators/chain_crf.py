@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.data.constraints import ConstraintMasks, Constraints, find_scheme, guess_scheme, resolve_constraints
+from kernelfields.data.constraints import Constraints, find_scheme, guess_scheme
 from kernelfields.data.label_dictionary import LabelDictionary, check_dictionary, readable_again
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import InputReader
@@ -165,10 +165,6 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     def _weight_candidates(self, training: ChainTraining) -> list[Settings]:
         return [{"categories": variance} for variance in _OF_CATEGORIES] if training.reader.categories else []
 
-    def _masks(self, classes: np.ndarray) -> ConstraintMasks | None:
-        """Return the penalties of what the constraints forbid; None without constraints."""
-        return None if self.constraints is None else resolve_constraints(self.constraints, classes)
-
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
         if self.constraints is None:
             return y
@@ -199,12 +195,44 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
             raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
         return super()._learn_collection(X, y, sample_weight)
 
+    def _read_items(self, X: object, y: object, sample_weight: object) -> Chains:
+        """Return data as the fitted reader reads them; fits and answers check them in ways of their own."""
+        return self._reader.read(X, y, sample_weight, self.classes_)
+
+    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
+        chains = self._read_items(X, y, sample_weight)
+        if self.field_.spec.base_measure(chains).forbids:
+            from kernelfields.inference.checks import check_lengths
+
+            check_lengths(chains.filled, self.field_.spec)
+        return chains
+
+    # Labels of a fit may be what a dictionary does not allow: it learns them, or they are allowed where they stand.
+
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
         from kernelfields.inference.checks import check_labels
 
-        data = self.read_data(X, self.training_labels(y), sample_weight).for_fit()
+        data = self._read_items(X, self.training_labels(y), sample_weight).for_fit()
         check_labels(data, self.field_.spec, self.classes_)
         return data
+
+    def _learn_again(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
+    ) -> tuple[InputReader, Chains, np.ndarray]:
+        X, y, classes = readable_again(X), self.training_labels(readable_again(y), warn=True), self.classes_
+        reader = self._reader.with_rule(self.allowed, X, self._position_labels(y), classes, sample_weight)
+        reading = self._reading(reader, classes, self._spec_of_all(classes))
+        return reader, reading._read_fitted(X, y, sample_weight), classes
+
+    def _read_batch(self, X: object, y: object, sample_weight: object) -> Chains:
+        y = self.training_labels(y, warn=True)
+        labels = self._position_labels(y)
+        self._reader = self._reader.with_rule(self.allowed, X, labels, self.classes_, sample_weight, further=True)
+        return super()._read_batch(X, y, sample_weight)
+
+    def _read_beside(self, training: ChainTraining, X: object, y: object) -> Chains:
+        reading = self._reading(training.reader, training.classes, training.spec)
+        return reading._read_items(X, y, None).for_fit()
 
     def _set_views(self) -> None:
         super()._set_views()
@@ -294,8 +322,9 @@ class ChainCRF(SequenceField):
     callbacks : callables that see each Iteration; returning True stops the fit. A ``Checkpoint`` among them
         writes the model to a file from time to time.
     warm_start : bool, default False
-        Start the next fit from the present coefficients, in the present basis. Prior variances, sequences and
-        solver settings may change from fit to fit, the clique sets may not.
+        Start the next fit from the present coefficients, in the present basis. Sequences, prior variances, l1,
+        constraints, allowed, decode and solver settings may change from fit to fit; another parameter that has
+        changed is an error that names it. Thresholds of decode="f1" stay those of the fit that learnt them.
     partial_labels : PartialLabels or None
         How to fit where labels in y are partly known: None for unknown, a set of possible ones, a dict of weights.
     allowed : LabelDictionary or None
@@ -373,40 +402,22 @@ class ChainCRF(SequenceField):
         chosen = self.allowed is None and not self._learns_cliques
         return chosen and not any(clique.needs_threads for clique in self._described_cliques())
 
-    def _learn_again(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
-    ) -> tuple[InputReader, Chains, np.ndarray]:
-        return self._learn(X, y, sample_weight)
-
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
     ) -> tuple[InputReader, Chains, np.ndarray]:
         from kernelfields.models.build import name_cliques
 
         y = self.training_labels(y, warn=part_of is None)
-        if self._continues:
-            X, y, classes = readable_again(X), readable_again(y), self.classes_
-            reader = self._reader.with_rule(self.allowed, X, y, classes)
-            chains = reader.read(X, y, sample_weight, classes).for_fit()
-        else:
-            reader = self._reader_for(X, part_of)
-            seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
-            known = self._declared_classes if part_of is None else part_of[1]
-            chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
+        reader = self._reader_for(X, part_of)
+        seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
+        known = self._declared_classes if part_of is None else part_of[1]
+        chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
         spec = self._family_spec(classes, chains)
         if spec.base_measure(chains).forbids:
             from kernelfields.inference.checks import check_labels
 
             check_labels(chains, spec, classes)
         return reader, chains, classes
-
-    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
-        chains = self._reader.read(X, y, sample_weight, self.classes_)
-        if self.field_.spec.base_measure(chains).forbids:
-            from kernelfields.inference.checks import check_lengths
-
-            check_lengths(chains.filled, self.field_.spec)
-        return chains
 
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
         from kernelfields.models.build import name_cliques
@@ -416,21 +427,10 @@ class ChainCRF(SequenceField):
                 raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {name!r} is infinite")
         super()._fit_first_batch(X, y, sample_weight)
 
-    def _read_batch(self, X: object, y: object, sample_weight: object) -> Chains:
-        X, y = readable_again(X), self.training_labels(y, warn=True)
-        self._reader = self._reader.with_rule(self.allowed, X, y, self.classes_, further=True)
-        return super()._read_batch(X, y, sample_weight)
-
-    def _spec_for(self, classes: np.ndarray) -> FamilySpec:
-        return self._family_spec(classes, None)
-
     def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
         from kernelfields.inference.choice import FamilySpec
 
         return FamilySpec(self._family_kind, len(classes), self._masks(classes))
-
-    def _read_beside(self, training: ChainTraining, X: object, y: object) -> Chains:
-        return training.reader.read(X, y, None, training.classes).for_fit()
 
     def clique_sets(self, training: ChainTraining) -> NamedCliques:
         from kernelfields.models.build import name_cliques
@@ -527,6 +527,11 @@ class ChainCRF(SequenceField):
 
     def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
         if decode is None and self.decode == BY_THRESHOLDS:
+            if not self._has_learnt_to_decide:
+                raise ValueError(
+                    "decode='f1' takes thresholds that a fit with decode='f1' learns, and this field was fitted with "
+                    "another one: fit again, with warm_start=True from here, or set decode='posterior'"
+                )
             return above_thresholds(answers.marginals, self._thresholds())
         return super().decoded(answers, decode)
 

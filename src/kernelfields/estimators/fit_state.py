@@ -37,6 +37,10 @@ class FitState(Generic[Data, Reader]):
     options: FitOptions
     announce: Callable[[str], None]
     settings: SampleSettings
+    #: Which of the items that were given have a weight, (S,); None where these are elsewhere.
+    weighs: np.ndarray | None = None
+    #: Whether further batches are to go on from the fit.
+    in_batches: bool = False
     #: The data of a development set.
     held_out: Data | None = None
     #: The group of each item, which folds keep together; None where each is its own.

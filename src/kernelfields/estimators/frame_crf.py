@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import partial, wraps
 from typing import Any, Self
 
 import numpy as np
@@ -24,17 +23,28 @@ from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.models.model_file import Document
 from kernelfields.models.stored import Functions, StoredEstimator
-from kernelfields.models.wrapped_field import WrappedField, field_of
+from kernelfields.models.wrapped_field import FITTED, OF_PROBABILITIES, WrappedField, besides, passes_on, refuses
 from kernelfields.numerics.parameters import declares_parameters, parameter
 
 # Questions of the field that take a table in the place of sequences: alone, with its labels, or the rows of one
 # sequence. Others, without inputs, are asked as they are, and so are the attributes of the fit.
-_OF_TABLES = ("predict_nbest", "predict_entities", "predict_boundaries", "sample", "entropy", "predict_variances")
+_OF_TABLES = (
+    *("predict_nbest", "predict_entities", "predict_boundaries", "predict_segments", "sample", "entropy"),
+    "predict_variances",
+)
 _OF_LABELS = ("log_likelihood", "laplace", "certify")
 _OF_ONE = ("explain", "show")
 _OF_THE_FIT = ("weights", "summary", "stream", "sample_coefficients")
+_OF_OTHERS = besides(OF_PROBABILITIES, "predict_marginals", *_OF_TABLES, *_OF_LABELS, *_OF_ONE, *_OF_THE_FIT)
+_KINDS = (ChainCRF,)
+_ROWS = "each row of a table has a label, predict(df), and predict_marginals(df) a column for each label"
 
 
+@refuses(**dict.fromkeys((*_OF_OTHERS, "predict_states"), _ROWS))
+@passes_on(*_OF_TABLES, way="_ask_of_table", like=_KINDS)
+@passes_on(*_OF_LABELS, way="_ask_of_labels", like=_KINDS)
+@passes_on(*_OF_ONE, way="_ask_of_one", like=_KINDS)
+@passes_on(*_OF_THE_FIT, *besides(FITTED, "classes_", "feature_names_in_", "n_features_in_"), like=_KINDS)
 @declares_parameters
 class FrameCRF(WrappedField, StoredEstimator):
     """A field on tables of pandas, polars or pyarrow: one row per position, a column of sequence ids, one of labels.
@@ -72,7 +82,6 @@ class FrameCRF(WrappedField, StoredEstimator):
     """
 
     kind = "FrameCRF"
-    _passed_on = _OF_THE_FIT
 
     estimator: BaseEstimator | None = parameter(None, first=True)
     sequence: Hashable = parameter("sequence")
@@ -88,13 +97,19 @@ class FrameCRF(WrappedField, StoredEstimator):
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
-        if getattr(estimator, "warm_start", False) and self.__sklearn_is_fitted__():
-            estimator = self.estimator_.set_params(**estimator.get_params(deep=False))
+        after = None
+        if self.__sklearn_is_fitted__() and _goes_on(estimator):
+            if type(self.estimator_) is not type(estimator) or isinstance(estimator, Pipeline):
+                raise ValueError(
+                    f"warm_start=True goes on from a fitted {type(self.estimator_).__name__}, and a FrameCRF can with "
+                    f"a field of the same class, got {estimator!r:.100}: set warm_start=False to start afresh"
+                )
+            estimator, after = self.estimator_.set_params(**estimator.get_params(deep=False)), self._reader
         if isinstance(y, SoftTargets):
             # One table of targets for each sequence, in the order of their first rows.
-            sequences = replace(reader.learn(X, [""] * len(X)), y=y)  # type: ignore[arg-type]  # a table has a length
+            sequences = replace(reader.learn(X, [""] * len(X), after=after), y=y)  # type: ignore[arg-type]
         else:
-            sequences = reader.learn(X, y, partly=_fits_gaps(estimator))
+            sequences = reader.learn(X, y, partly=_fits_gaps(estimator), after=after)
         if settings.get("X_dev") is not None:
             beside = reader.read(settings["X_dev"], settings.get("y_dev"), labelled=True, partly=_fits_gaps(estimator))
             settings |= {"X_dev": beside.X, "y_dev": beside.y}
@@ -136,12 +151,12 @@ class FrameCRF(WrappedField, StoredEstimator):
         row; known labels are kept, and the others filled in given these.
         """
         sequences, given = self._given(X, known)
-        return self._output(sequences.column(self._ask("predict", sequences.X, **given, **settings), str(self.label)))
+        return self._output(sequences.column(self.ask("predict", sequences.X, **given, **settings), str(self.label)))
 
     def predict_marginals(self, X: object, *, known: object = None, **settings: object) -> object:
         """Return a table with p(y_t | x) for each row, a column per label, named by it; ``known`` as for predict."""
         sequences, given = self._given(X, known)
-        answer = self._ask("predict_marginals", sequences.X, **given, **settings)
+        answer = self.ask("predict_marginals", sequences.X, **given, **settings)
         if settings.get("cliques") is None:
             return self._output(sequences.columns(answer, self.classes_))
         return self._output(sequences.columns(answer[0], self.classes_)), answer[1]
@@ -184,8 +199,7 @@ class FrameCRF(WrappedField, StoredEstimator):
 
     def to_document(self) -> Document:
         """Return the fitted field and the names of its columns as plain values and arrays; of a search the best one."""
-        field = getattr(self.estimator_, "best_estimator_", self.estimator_)
-        kind, document = describe_model(field, "the estimator of this FrameCRF")
+        kind, document = describe_model(self.estimator_, "the estimator of this FrameCRF")
         names = {"sequence": self.sequence, "label": self.label, "sort": self.sort}
         kinds = self._reader.kinds
         for name in (*names.values(), *kinds):
@@ -207,18 +221,9 @@ class FrameCRF(WrappedField, StoredEstimator):
         reader = FrameReader(**own, features=features, kinds=kinds)
         return cls(clone(field), features=features, **own)._keep(field, reader)
 
-    def __getattr__(self, name: str) -> Any:
-        # Only what is not found here comes this way.
-        ways = ((_OF_TABLES, "_ask_of_table"), (_OF_LABELS, "_ask_of_labels"), (_OF_ONE, "_ask_of_one"))
-        way = next((way for questions, way in ways if name in questions), None)
-        if way is None:
-            return super().__getattr__(name)
-        return wraps(getattr(self.fitted_inside(), name))(partial(getattr(self, way), name))
-
-    def fitted_inside(self) -> Any:
-        """Return the fitted field, the last step of a pipeline."""
-        check_is_fitted(self, "estimator_")
-        return field_of(self.estimator_) if isinstance(self.estimator_, Pipeline) else self.estimator_
+    def to_be_fitted(self) -> Any:
+        """Return the estimator that a fit fits."""
+        return ChainCRF() if self.estimator is None else self.estimator
 
     def behind(self, transformer: object) -> Self:
         """Refuse: what is made of a table before it is read has other columns."""
@@ -227,7 +232,7 @@ class FrameCRF(WrappedField, StoredEstimator):
     def _ask_of_table(self, name: str, X: object, *arguments: object, known: object = None, **settings: object) -> Any:
         """Return what the field answers for the sequences of a table: columns where there is an answer for each row."""
         sequences, given = self._given(X, known)
-        found = self._ask(name, sequences.X, *arguments, **given, **settings)
+        found = self.ask(name, sequences.X, *arguments, **given, **settings)
         if name == "predict_variances":
             return self._output(sequences.columns(found, self.classes_))
         if name != "sample":
@@ -242,7 +247,7 @@ class FrameCRF(WrappedField, StoredEstimator):
         """Return what the field answers for the sequences of a table and their labels, ``y`` or a column of it."""
         sequences = self._reader.read(X, y, labelled=True, partly=name == "log_likelihood")
         given = self._given(X, known)[1]
-        return self._ask(name, sequences.X, sequences.y, *arguments, **given, **settings)
+        return self.ask(name, sequences.X, sequences.y, *arguments, **given, **settings)
 
     def _ask_of_one(self, name: str, X: object, y: object = None, *arguments: object, **settings: object) -> Any:
         """Return what the field answers for the rows of one sequence; ``y`` holds their labels."""
@@ -250,16 +255,18 @@ class FrameCRF(WrappedField, StoredEstimator):
         if len(sequences.X) != 1:
             raise ValueError(f"{name} takes the rows of one sequence, and the table has {len(sequences.X)} sequences")
         labels = None if sequences.y is None else sequences.y[0]
-        return getattr(self.fitted_inside(), name)(sequences.X[0], labels, *arguments, **settings)
+        return self.ask(name, sequences.X[0], labels, *arguments, **settings)
 
     def asked(self, X: object, y: object, labelled: bool) -> tuple[Any, list, list | None]:
         """Return the field, with X and y as it takes them: what evaluations ask."""
         sequences = self.sequences(X, y, labelled=labelled)
         return self.fitted_inside(), sequences.X, sequences.y
 
-    def _ask(self, question: str, X: list, *arguments: object, **settings: object) -> Any:
-        """Return an answer of the field."""
-        return getattr(self.fitted_inside(), question)(X, *arguments, **settings)
+
+def _goes_on(estimator: BaseEstimator) -> bool:
+    """Whether an estimator, or the last step of a pipeline, is to go on from its last fit."""
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    return bool(last.get_params(deep=False).get("warm_start", False))
 
 
 def _fits_gaps(estimator: BaseEstimator) -> bool:

@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
-from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.neighbour_columns import neighbour_names
@@ -147,8 +146,7 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         return self._reader.read(X, y, sample_weight, self.classes_)
 
     def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
-        masks = None if self.constraints is None else resolve_constraints(self.constraints, classes)
-        return FamilySpec(self._family_kind, len(classes), masks, method=self.inference)
+        return FamilySpec(self._family_kind, len(classes), self._masks(classes), method=self.inference)
 
     def clique_sets(self, training: FitState[Graphs, GraphReader]) -> NamedCliques:
         # Of a collection, data without items have the types of nodes and edges of all.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
 
@@ -21,11 +21,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.cliques import USUAL_RANK
-from kernelfields.data.constraints import ConstraintMasks
+from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.data.fingerprints import Fingerprint
 from kernelfields.data.readers import InputReader
 from kernelfields.data.ties import LabelSymmetry, read_ties
 from kernelfields.engines.choice import resolve_engine
+from kernelfields.estimators.going_on import described_features, noted_parameters
 from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
@@ -139,6 +140,10 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     _repeated: RepeatedLabels | None = attribute(None)
     #: What items of the fit are recognised by; None where they were elsewhere.
     _fitted_items: Fingerprint | None = attribute(None)
+    #: What parameters were in the fit, as going_on.py describes them; batches have those of the first.
+    _fitted_with: Mapping[str, str] | None = attribute(None)
+    #: Whether the field comes from a file of an older version, without the named features that l1 had left no weight.
+    _lacks_features: bool = attribute(False)
 
     # Parameters of those estimators that have them.
     kernel: Any = attribute()
@@ -155,6 +160,8 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     ties: TiesLike | None = attribute(None)
     #: What makes inputs of what users pass.
     features: Any = attribute(None)
+    #: What is forbidden of labels.
+    constraints: object = attribute(None)
     #: Scores of neighbouring labels that do not depend on inputs, (L, L).
     transitions_: np.ndarray | None = attribute(None)
 
@@ -203,6 +210,10 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         """All labels there are, where ``partial_labels`` names them."""
         partial = self._partial_settings()
         return None if partial is None else partial.classes
+
+    def _masks(self, classes: np.ndarray) -> ConstraintMasks | None:
+        """Return the penalties of what the constraints forbid; None without constraints."""
+        return None if self.constraints is None else resolve_constraints(self.constraints, classes)
 
     def refuse_expectations(self, method: str, advice: str) -> None:
         """Raise if a fit has expectations, which a method does not support."""
@@ -325,18 +336,31 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         field, own = copy.copy(self), self._reader.features
         made = transformer if own is None else Pipeline([("before", transformer), ("features", own)])
         field._reader = replace(self._reader, features=made)
+        if self._fitted_with is not None and "features" in self._fitted_with:
+            field._fitted_with = {**self._fitted_with, "features": described_features(made)}
         return field
 
     # ---- files
 
     def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays."""
-        from kernelfields.models.documents import describe_parameters, describe_solution, describe_terms
+        from kernelfields.models.documents import (
+            describe_parameters,
+            describe_solution,
+            describe_terms,
+            without_times,
+        )
+        from kernelfields.models.idle_features import may_lose_features, without_idle_features
 
         check_is_fitted(self, "field_")
-        certificates, (reader, terms) = self._certificates, self._without_idle_features()
+        certificates, reader, terms, idle = self._certificates, self._reader, self.field_.terms, None
+        # Laplace approximations and batches hold numbers of all weights.
+        followed = self.laplace_ is not None or self.continuation_ is not None
+        if may_lose_features(reader, terms) and not (followed or self._lacks_features):
+            reader, terms, idle = without_idle_features(reader, terms)
         document = {
             "parameters": describe_parameters(self),
+            "settings": self._fitted_with,
             "classes": self._described_classes(),
             "inputs": reader.describe(),
             "structure": self._describe_spec(),
@@ -344,6 +368,8 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
             "solution": describe_solution(self.solution_),
             "certificates": None if certificates is None else [asdict(certificate) for certificate in certificates],
         }
+        if idle is not None:
+            document["idle"] = idle
         if reader.features is not None:
             from kernelfields.estimators.pipelines import describe_features
 
@@ -358,23 +384,8 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         if self._fitted_items is not None:
             document["fitted_items"] = self._fitted_items._asdict()
         if self.evidence_path_ is not None:
-            document["evidence_path"] = [asdict(step) for step in self.evidence_path_.steps]
+            document["evidence_path"] = [without_times(step) for step in self.evidence_path_.steps]
         return document
-
-    def _without_idle_features(self) -> tuple[InputReader, Sequence[Term]]:
-        """Return the reader and the terms without named features that l1 has left no weight: answers stay the same."""
-        from kernelfields.models.documents import idle_features, without_features
-
-        reader, terms = self._reader, self.field_.terms
-        followed = self.laplace_ is not None or self.continuation_ is not None  # they hold numbers of all weights
-        if reader.encoder is None or followed or self.allowed is not None:
-            return reader, terms
-        idle = idle_features(terms, reader.n_features)
-        if idle is None:
-            return reader, terms
-        if idle.all():
-            idle[0] = False  # a reader without any name would not know what it reads
-        return reader.with_features(~idle), [without_features(term, idle) for term in terms]
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
@@ -389,6 +400,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         )
         from kernelfields.models.field import Field
         from kernelfields.models.fit import FittedBy
+        from kernelfields.models.idle_features import may_lose_features, with_idle_features
         from kernelfields.models.pilot_fit import Choices
         from kernelfields.models.stored_values import record
         from kernelfields.posterior.evidence.settings import EvidencePath
@@ -399,6 +411,9 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         reader = cls._rebuilt_reader(document["inputs"])
         spec = cls._rebuilt_spec(document["structure"], classes)
         terms = rebuild_terms(document, spec.n_labels, functions)
+        lacking = "idle" not in document and may_lose_features(reader, terms)
+        if "idle" in document:
+            reader, terms = with_idle_features(reader, terms, document["idle"])
         check_widths(terms, reader.width)
         estimator = rebuild_estimator(cls, document["parameters"], functions)
         if document.get("features"):
@@ -408,6 +423,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
             if is_auto(estimator.features) and "features" not in document["parameters"]:  # it is no plain value
                 estimator.features = reader.features
         estimator.check_parameters()
+        estimator._lacks_features = lacking and "laplace" not in document
         cls._check_terms(terms, reader, spec)
         fitted_by, certificates = document.get("fitted_by"), document["certificates"]
         inference = None if fitted_by is None else record(FittedBy, fitted_by, "how it was fitted")
@@ -421,6 +437,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
             estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
         if "continuation" in document:
             estimator.continuation_ = Continuation.rebuild(document["continuation"], terms)
+        estimator._fitted_with = noted_parameters(estimator, document.get("settings"))
         if "fitted_items" in document:
             estimator._fitted_items = Fingerprint.rebuild(document["fitted_items"])
         return estimator._set_field(reader, classes, Field(terms, spec), inference, solution, certificates)

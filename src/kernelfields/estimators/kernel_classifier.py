@@ -9,7 +9,6 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
@@ -17,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight
 from kernelfields.data.chains import weigh_samples
 from kernelfields.data.cliques import GraphNodes
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.partial_labels import LabelWeights, SoftTargets, known_labels, tells_partly
+from kernelfields.data.partial_labels import LabelWeights, tells_partly
 from kernelfields.data.readers import TableReader, read_labels
 from kernelfields.data.reading import (
     SAMPLES,
@@ -157,9 +156,7 @@ class KernelClassifier(TableField[Graphs]):
                 labels, classes = places_in(part_of[1], classes)[labels], part_of[1]
             data = single_nodes(inputs, labels, weights)
         data = weigh_samples(data, classes, self.class_weight)
-        # A sample of weight zero is none: it must not lend the basis a pivot either.
-        data = data.subset(data.weights > 0)
-        if data.given.complete and len(np.unique(data.required_labels)) < 2:
+        if data.given.complete and len(np.unique(data.required_labels[data.weights > 0])) < 2:
             raise ValueError("samples of at least 2 classes must have a positive weight")
         return reader, data, classes
 
@@ -179,16 +176,9 @@ class KernelClassifier(TableField[Graphs]):
         return weigh_samples(super()._read_fitted(X, y, sample_weight), self.classes_, self.class_weight)
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
-        return super()._all_classes([y], classes)
-
-    def item_labels(self, training: FitState[Graphs, TableReader], y: Any) -> list[np.ndarray]:
-        # Not those of the data, which leave out samples of weight zero.
-        if isinstance(y, SoftTargets):
-            return list(y.read(training.classes, None, SAMPLES)[0][:, None])
         if not tells_partly(y):
-            return list(places_in(training.classes, column_or_1d(_kept_whole(y)))[:, None])
-        codes, known = known_labels(y, training.classes, None, SAMPLES)
-        return [codes[row : row + 1] if known[row] else codes[:0] for row in range(len(codes))]
+            check_classification_targets(_kept_whole(y))
+        return super()._all_classes([y], classes)
 
     def clique_sets(self, training: FitState[Graphs, TableReader]) -> NamedCliques:
         cliques = [GraphNodes(self.kernel, basis=self.basis, rank=self.rank, prior_variance=self.prior_variance)]

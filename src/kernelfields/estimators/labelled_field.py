@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.label_dictionary import LabelDictionary
+from kernelfields.data.chains import drop_weightless
+from kernelfields.data.label_dictionary import readable_again
 from kernelfields.data.partial_labels import SoftRows, share_right
 from kernelfields.data.reading import random_generator
-from kernelfields.data.whole_numbers import places_in
 from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.going_on import refuse_changes
 from kernelfields.estimators.kept_field import EngineLike
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.workers import runs_on_workers
@@ -29,15 +29,8 @@ from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
     from kernelfields.engines.engine import PackedData
-    from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.partial import PartialLabels
     from kernelfields.models.placed import FitStep
-
-# Parameters that may be others in the next batch of partial_fit: they do not describe the field.
-_MAY_CHANGE = (
-    *("solver", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose", "callbacks"),
-    *("class_weight", "warm_start", "partial_labels", "decode", "decision", "inference"),
-)
 
 
 def _check_solver(solver: object, name: str) -> None:
@@ -127,6 +120,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         curvature included.
         """
         changed, steps = copy.copy(self), self._steps_of_callbacks()
+        X, y = readable_again(X), readable_again(y)
         for step in steps:
             step.check(self)
         if not self.__sklearn_is_fitted__():
@@ -149,26 +143,21 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
         return all_classes(self.classes_, self._position_labels(self.training_labels(y)), classes)
 
-    def _described(self) -> dict[str, str]:
-        """Return what must not change from batch to batch."""
-        own = self.get_params(deep=False)
-        return {name: _described_value(value) for name, value in own.items() if name not in _MAY_CHANGE}
-
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
         from kernelfields.models.continuation import Continuation
 
         self.check_parameters()
+        self._refuse_expectations("partial_fit", "fit all sequences at once")
         if self.ties is not None:
             raise ValueError("partial_fit keeps the curvature of labels that share no weights: leave out ties")
         for name, given in self.get_params().items():
             if name.endswith("prior_variance") and np.inf in (given if isinstance(given, list | tuple) else [given]):
                 raise ValueError(f"partial_fit needs a Gaussian prior: {name} is infinite")
-        self._fit(X, y, sample_weight)
+        self._fit(X, y, sample_weight, in_batches=True)
         known = Continuation.begin(self.field_.terms)
-        data = self._read_fitted(X, y, sample_weight)
+        data = drop_weightless(self._read_fitted(X, y, sample_weight))
         _refuse_unknown(data)
         self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
-        self.continuation_.settings = self._described()
 
     def _check_continues(self) -> None:
         if self.continuation_ is None:
@@ -176,33 +165,26 @@ class LabelledField(FieldEstimator[Data, Reader]):
                 "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
                 "clone(estimator), instead of fit"
             )
-        present = self._described()
-        for name, before in self.continuation_.settings.items():
-            if present.get(name, before) != before:
-                raise ValueError(
-                    f"{name} was {before:.200} in the first batch and is {present[name]:.200}: set it back, or fit "
-                    "afresh"
-                )
+        refuse_changes(self, batch=True)
 
     def _admit(self, classes: np.ndarray) -> None:
-        """Let the field have these classes, the old ones among them."""
-        from kernelfields.models.continuation import with_labels
+        """Let the field have these classes, the old ones among them: all that depends on labels follows here."""
         from kernelfields.models.field import Field
+        from kernelfields.models.label_growth import LabelGrowth
 
         if len(classes) == len(self.classes_):
             return
-        places, terms = places_in(classes, self.classes_), self.field_.terms
-        grown = with_labels(terms, places, len(classes))
         assert self.continuation_ is not None, "a batch was fitted before"
-        self.continuation_ = self.continuation_.with_labels(grown, places, len(classes))
-        self._reader = self._reader.with_labels(places, len(classes))
-        self.classes_ = classes
-        self.field_ = Field(grown, self._spec_for(classes))
+        growth, terms = LabelGrowth.between(self.classes_, classes), self.field_.terms
+        grown = [growth.term(term) for term in terms]
+        spec = replace(self.field_.spec, n_labels=len(classes), masks=self._masks(classes))
+        self.classes_, self.field_ = classes, Field(grown, spec)
+        self._reader = self._reader.with_labels(growth.places, len(classes))
+        self.choices_ = self.choices_.with_labels(growth.places, len(classes))
+        precisions = growth.precisions(terms, grown, self.continuation_.precisions)
+        self.continuation_ = replace(self.continuation_, precisions=precisions)
+        self.solution_ = replace(self.solution_, theta=np.concatenate([term.known.ravel() for term in grown]))
         self._set_views()
-
-    def _spec_for(self, classes: np.ndarray) -> FamilySpec:
-        """Return what decides the family of labellings of the fitted field, if it had these classes."""
-        return replace(self.field_.spec, n_labels=len(classes))
 
     def _read_batch(self, X: object, y: object, sample_weight: object) -> Data:
         """Return the data of one more batch, as the field reads those of a fit."""
@@ -210,40 +192,36 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
     @runs_on_workers
     def _fit_next_batch(self, X: object, y: object, sample_weight: object) -> None:
+        from kernelfields.inference.family import warn_of_inference
         from kernelfields.models.continuation import fit_continued, with_pivots
         from kernelfields.models.field import Field
-        from kernelfields.models.fit import warn_of_solution
+        from kernelfields.models.fit import FittedBy, warn_of_solution
         from kernelfields.objective.bounds import Certificate
 
-        data = self._read_batch(X, y, sample_weight)
+        data = drop_weightless(self._read_batch(X, y, sample_weight))
         _refuse_unknown(data)
         terms = with_pivots(self.field_.terms, data)
         assert self.continuation_ is not None, "a batch was fitted before"
-        known = self.continuation_.grown(terms)
+        known, spec = self.continuation_.grown(terms), self._field().spec
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
-        sample = self._engine(data).place(data, self.field_.spec, settings)
+        sample = self._engine(data).place(data, spec, settings)
         random = random_generator(self.random_state)
         with self._progress() as progress:
             options = self._fit_options(data, progress, random)
-            terms, solution = fit_continued(terms, known, sample, options)
-        self.field_ = Field(terms, self.field_.spec)
-        self.solution_ = solution
+            terms, solution, datafit = fit_continued(terms, known, sample, options)
+        self.field_, self.solution_ = Field(terms, spec), solution
+        # Graphs of a batch, and more labels, may be inferred in another way than those before.
+        self.inference_ = FittedBy.of(datafit.family)
         # The bound holds for this batch after the posterior before it; of the rest of the RKHS nothing is known.
         span = Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts)
         rkhs = Certificate("rkhs", solution.value, 0.0, False, solution.gap_parts)
-        self._certificates = None if self._certificates is None else (span, rkhs)
+        self._certificates = (span, rkhs) if datafit.family.exact else None
         self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
         if self._fitted_items is not None:
-            self._fitted_items = self._fitted_items.joined(fingerprint(data))
+            self._fitted_items = self._fitted_items.with_items(data)
         self._set_views()
         warn_of_solution(solution, self.relative_tolerance, stacklevel=4)
-
-
-def _described_value(value: Any) -> str:
-    if not isinstance(value, LabelDictionary):
-        return repr(value)
-    # scikit-learn shortens the representation of a dictionary of many words.
-    return f"{type(value).__name__}({value.get_params(deep=False)})"
+        warn_of_inference(datafit.warnings, stacklevel=5)
 
 
 def _refuse_unknown(data: PackedData) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import Start
 from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.fit_state import FitState
+from kernelfields.estimators.going_on import changes_of_cliques
 from kernelfields.estimators.inspecting.explanations import Compared
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.kernel_classifier import TableField
@@ -30,9 +30,9 @@ from kernelfields.estimators.questions import Tokens
 from kernelfields.estimators.rare_labels import half_largest_f1
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
-from kernelfields.models.build import NamedCliques, split_sum
+from kernelfields.models.build import NamedCliques, continued_designs, split_sum
 from kernelfields.models.field import Field
-from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
+from kernelfields.models.instance_terms import Edge, InstanceTerms, named_cliques, pair_names
 from kernelfields.models.label_graph import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.models.model_file import Document
 from kernelfields.models.pilot_fit import Choices
@@ -108,7 +108,8 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         labels are found which a prior keeps from being probable; "f1": half the largest F1 that any threshold has,
         which is where F1 itself is largest if probabilities are right.
     scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
-    warm_start : as in ChainCRF; the pairs of labels and the threshold stay those of the first fit
+    warm_start : as in ChainCRF; the pairs of labels stay those of the first fit, and the threshold that of the one
+        that learnt it for the present ``decision``
     partial_labels : PartialLabels or None
         How to fit where labels in y are NaN, which is unknown.
 
@@ -179,7 +180,8 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     def _learn_again(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
     ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
-        return self._reader, self._read_fitted(X, y, sample_weight), self.label_names_
+        reader, data, _ = super()._learn_again(X, y, sample_weight)
+        return reader, data, self.label_names_
 
     def _reading(self, reader: TableReader, classes: np.ndarray, spec: FamilySpec) -> Self:
         reading = super()._reading(reader, classes, spec)
@@ -291,11 +293,9 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         if not self._continues:
             designs: list[Design] = list(self._terms(sample, training).designs(list(training.spec.pairs.values())))
             return designs, None
-        terms = self.field_.terms
-        designs = [
-            sample.design(term.with_clique(copy.copy(term.clique).set_params(prior_variance=variance)))
-            for term, variance in zip(terms, self.term_variances(training), strict=True)
-        ]
+        terms, (labels, pairs) = self.field_.terms, self._kinds()
+        cliques = named_cliques(training.classes.tolist(), training.spec.pairs, labels, pairs)
+        designs = continued_designs(cliques, terms, sample, changes_of_cliques(self))
         return designs, [term.known for term in terms]
 
     def set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
@@ -340,6 +340,11 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
         if self.decision == "subset" if decode is None else self.decodes_labellings(decode):
             return answers.best_labels()
+        if decode is None and not self._has_learnt_to_decide:
+            raise ValueError(
+                f"decision={self.decision!r} takes a threshold that a fit with it learns, and this field was fitted "
+                "with another one: fit again, with warm_start=True from here, or set decision='hamming'"
+            )
         threshold = self.threshold_ if decode is None and self._learns_in_pilot else 0.5
         return (answers.marginals[:, 1] > threshold).astype(np.int64)
 

@@ -19,6 +19,7 @@ from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebui
 from kernelfields.models.model_file import Document
 from kernelfields.models.model_text import PIPELINE
 from kernelfields.models.stored import Functions, StoredEstimator, find_kind
+from kernelfields.models.wrapped_field import best_inside
 
 _STEPS = "TextFeatures, Sequencewise, OutOfFold, WindowFeatures, and a SequenceUnion of them"
 
@@ -26,7 +27,6 @@ _STEPS = "TextFeatures, Sequencewise, OutOfFold, WindowFeatures, and a SequenceU
 def describe_pipeline(pipeline: Pipeline) -> Document:
     """Return a fitted pipeline, of a search the best, as plain values and arrays; TypeError naming another step."""
     *before, (name, last) = pipeline.steps
-    last = getattr(last, "best_estimator_", last)
     kind, document = describe_model(last, f"the last step {name!r}")
     return {"steps": _described_steps(before), "estimator": {"name": name, "kind": kind, "document": document}}
 
@@ -68,7 +68,8 @@ def _rebuilt_steps(described: Sequence[Document]) -> list[tuple[str, Any]]:
 
 
 def describe_model(model: object, what: str) -> tuple[str, Document]:
-    """Return the kind of a fitted estimator or pipeline and what describes it; TypeError if it cannot be saved."""
+    """Return the kind of a fitted estimator or pipeline, of a search the best, and what describes it; or TypeError."""
+    model = best_inside(model)
     if isinstance(model, Pipeline):
         return PIPELINE, describe_pipeline(model)
     if not isinstance(model, StoredEstimator) or find_kind(model.kind) is not type(model):

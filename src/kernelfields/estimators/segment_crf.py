@@ -33,7 +33,7 @@ from kernelfields.estimators.chain_crf import ChainTraining, SequenceField
 from kernelfields.estimators.edges import clique_set
 from kernelfields.estimators.questions import Ranked
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.checks import check_labels, check_lengths
+from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import EDGE
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
@@ -169,21 +169,18 @@ class SegmentCRF(SequenceField):
         check_labels(data, self._family_spec(classes, data), classes)
         return reader, data, classes
 
-    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> SegmentedChains:
+    def _read_items(self, X: object, y: object, sample_weight: object) -> SegmentedChains:
         y, begins = _plain_labels(y)
-        chains = self._reader.read(X, y, sample_weight, self.classes_)
-        data = self._segmented(chains, begins, self.max_duration_)
-        check_lengths(data.filled, self.field_.spec)
-        return data
+        return self._segmented(super()._read_items(X, y, sample_weight), begins, self.max_duration_)
 
     def _check_known(self, data: Chains, labels: np.ndarray, partial: LabelWeights | None) -> None:
         # What is known are labels of positions, however these are cut.
         super()._check_known(data, labels, as_log_weights(labels, partial, len(self.classes_)))
 
-    def _family_spec(self, classes: np.ndarray, data: Chains) -> FamilySpec:
-        if self._continues:
-            return self.field_.spec
+    def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
         longest = self.max_duration
+        if longest is None and self._continues:
+            longest = self.max_duration_
         if longest is None:
             if not isinstance(data, SegmentedChains):
                 raise ValueError("max_duration is read off segments of this process: give it for Dask collections")
@@ -191,9 +188,6 @@ class SegmentCRF(SequenceField):
             longest = min(2 * int((ends - begins).max()), int(data.lengths.max()))
         masks, repeats = self._masks(classes), bool(self.repeats)
         return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=repeats)
-
-    def _spec_for(self, classes: np.ndarray) -> FamilySpec:
-        return replace(self.field_.spec, n_labels=len(classes), masks=self._masks(classes))
 
     def _decodes_jointly(self) -> bool:
         return True
@@ -212,7 +206,11 @@ class SegmentCRF(SequenceField):
         return _entities(begins, ends, labels[begins], rules)
 
     def predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
+        if self.decodes_labellings(None):
+            labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
+        else:  # labels one by one, which are cut as labels without segments are in a fit
+            labels, spec = self.decoded(answers), self.field_.spec
+            mask = begins_of(labels, answers.family.offsets, spec.max_duration if spec.repeats else None)
         begins, ends = bounds_of(mask)
         return _entities(begins, ends, labels[begins], rules)
 

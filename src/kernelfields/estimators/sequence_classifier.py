@@ -290,7 +290,9 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
 
     # ---- what a search by cross-validation needs, as FieldEstimator has it
 
-    def fit_state(self, X: Any, y: Any, sample_weight: object, progress: NoProgress) -> ChainTraining:
+    def fit_state(
+        self, X: Any, y: Any, sample_weight: object, progress: NoProgress, *, every_item: bool = False
+    ) -> ChainTraining:
         """Return the data as the chain over states reads them, all positions in the first state of their class."""
         read, features = _read_classes(X, y), features_for(self.features, X)
         X, n_states = X if features is None else features.fit_transform(X, y), max(1, self._usual_states)
@@ -298,7 +300,8 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         if read.weights is None:
             first = read.numbers * n_states
             states = [np.full(length, number) for number, length in zip(first, read.lengths, strict=True)]
-        return self._chain(X, len(read.classes), n_states).fit_state(X, states, sample_weight, progress)
+        chain = self._chain(X, len(read.classes), n_states)
+        return chain.fit_state(X, states, sample_weight, progress, every_item=every_item)
 
     def item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
         """Return the number of the class of each sequence, in an array of its own; an empty one if it is not known."""

@@ -81,7 +81,8 @@ def predictions_of(
     found = Predictions(listed, [[label] for label in predicted] if single else predicted, decoded or None)
     if not labels_only:
         inference = getattr(asked, "inference_", None)
-        if inference is None or inference.exact:
+        # A calibrated field has no distribution of labellings.
+        if hasattr(asked, "log_likelihood") and (inference is None or inference.exact):
             found.log_likelihood = _log_likelihoods(asked, X, y)
         found.marginals = asked.predict_proba(X)[:, None] if single else asked.predict_marginals(X)
         found.classes = np.unique(asked.classes_)

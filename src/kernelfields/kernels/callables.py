@@ -74,6 +74,8 @@ class CallableKernel(Kernel):
             )
         kernel = cls(functions[name], name)
         kernel.check_parameters()
+        if cls(functions[name]).label() == name:
+            kernel.name = None  # as it was: a fit that goes on compares kernels
         return kernel
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:

@@ -49,8 +49,8 @@ NamedCliques = Sequence[tuple[str, CliqueSet]]
 #: Columns of the inputs, under None, and of the features of types of factors.
 ColumnsOf = Callable[[str | None], TiedColumns]
 
-# What must not change between a fit and one that goes on from it.
-_KEPT = ("kernel", "window", "label_kernel", "basis", "rank", "support", "ties")
+# What may change between a fit and one that goes on from it, whose basis is the same; names are compared first.
+_MAY_CHANGE = ("prior_variance", "l1", "max_duration", "name")
 
 
 def name_cliques(cliques: object) -> list[tuple[str, CliqueSet]]:
@@ -263,21 +263,26 @@ def check_pivots_allowed(name: str, clique: CliqueSet) -> None:
         )
 
 
-def continued_designs(cliques: NamedCliques, terms: Sequence[Term], sample: Sample) -> list[Design]:
+def continued_designs(cliques: NamedCliques, terms: Sequence[Term], sample: Sample, changes: str = "") -> list[Design]:
     """Put the terms of a fitted field on (new) data; ValueError if the clique sets have changed.
 
-    ``cliques`` come from :func:`name_cliques`, as those of the fitted field did.
+    ``cliques`` come from :func:`name_cliques`, as those of the fitted field did. ``changes`` are those of parameters,
+    which the message names.
     """
     names = [name for name, _ in cliques]
     if names != [term.name for term in terms]:
-        raise _changed(f"they were {[term.name for term in terms]} and are now {names}")
+        raise _changed(changes, f"they were {[term.name for term in terms]} and are now {names}")
     for (name, clique), term in zip(cliques, terms, strict=True):
-        for parameter in _KEPT:
-            if not _same(parameter, clique, term.clique):
+        if type(clique) is not type(term.clique):
+            raise _changed(changes, f"{name!r} was {term.clique!r:.100} and is now {clique!r:.100}")
+        for parameter in clique.get_params(deep=False):
+            if parameter not in _MAY_CHANGE and not _same(parameter, clique, term.clique):
                 before, now = getattr(term.clique, parameter), getattr(clique, parameter)
-                raise _changed(f"{parameter} of {name!r} was {before!r} and is now {now!r}")
+                raise _changed(changes, f"{parameter} of {name!r} was {before!r:.200} and is now {now!r:.200}")
         if clique.l1 and term.label_factor is not None:
-            raise _changed(f"{name!r} was fitted without l1, in contrasts between labels, and now has l1={clique.l1:g}")
+            raise _changed(
+                changes, f"{name!r} was fitted without l1, in contrasts between labels, and now has l1={clique.l1:g}"
+            )
     return [sample.design(term.with_clique(clique)) for (_, clique), term in zip(cliques, terms, strict=True)]
 
 
@@ -290,8 +295,9 @@ def _same(parameter: str, clique: CliqueSet, known: CliqueSet) -> bool:
     return now == before
 
 
-def _changed(how: str) -> ValueError:
+def _changed(changes: str, how: str) -> ValueError:
+    how = " ".join(how.split())  # arrays are written in several lines
     return ValueError(
-        f"warm_start=True continues the fitted field, but its clique sets have changed: {how}. "
+        f"warm_start=True continues the fitted field, but its clique sets have changed{changes}: {how}. "
         "Clone the estimator or set warm_start=False to start afresh."
     )

@@ -6,13 +6,13 @@ M are the coefficients so far, K_c the prior precision and the curvature of all 
 
     terms with pivots    K_c = I / s + sum_t w_t z_t z_t^T, shared by labels; w_t the mean variance of a label
                          coordinate at clique t, (1 - sum_y p_t(y)^2) / q for q labels, at the fit of its batch
-    constant terms       a diagonal, 1 / s + sum_t p_t(y) (1 - p_t(y)) for each labelling
+    constant terms       1 / s and a diagonal, sum_t p_t(y) (1 - p_t(y)) for each labelling, in label coordinates
 
 so curvature between cliques, and between labels, is left out. In coordinates phi = C^T V with K = C C^T this is an
 ordinary fit: z' = C^-1 z = (R C)^-1 k(B, x) are the features of the same pivots with the factor R C, the prior variance
 is one, and its mean is mu = C^T M. Pivots are added, while the rank allows, where the squared distance of an input to
 the span is more than a share of k(x, x); their coefficients are zero and have the first prior. New labels have scores
-of zero and the first prior, too.
+of zero, see models/label_growth.py.
 
     P(phi) = sum_i weight_i (log Z_i - score_i(y^i)) + 1/2 ||phi - mu||^2                 (objective/penalty.py)
 
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,18 +35,20 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.basis.subspace import LATER_INPUT, PivotSubspace, Subspace
 from kernelfields.data.partial_labels import SoftTargets
-from kernelfields.data.reading import Matrix, is_partial
+from kernelfields.data.reading import Matrix, is_partial, is_sequence
 from kernelfields.data.whole_numbers import joined_labels, labels_as_array
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.models.field import Field
+from kernelfields.models.label_growth import separates_labellings
 from kernelfields.models.model_file import Document
 from kernelfields.numerics.threads import Workers
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.penalty import Gauss
 from kernelfields.objective.posterior import LogPosterior
-from kernelfields.objective.term import Term, label_factor
+from kernelfields.objective.term import Term
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Solution
 
@@ -57,60 +59,43 @@ _LEAST_SHARE = 1e-10
 
 @dataclass
 class Continuation:
-    """The precision of the posterior so far: (r, r) for terms with pivots, (q,) for constant ones."""
+    """The precision of the posterior so far: (r, r) for terms with pivots, (q,) or (q, q) for constant ones."""
 
     precisions: list[np.ndarray]
-    #: What the parameters of the estimator were in the first batch.
-    settings: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, terms: Sequence[Term]) -> Continuation:
-        """Return that of the prior; ValueError if a term has none of the kind that is kept."""
-        for term in terms:
-            if term.support is not None or term.l1 or not (term.has_pivots or term.tied_everywhere):
-                raise ValueError(
-                    f"partial_fit keeps the curvature of terms with pivots and of constant ones, and {term.name!r} has "
-                    "explicit features: use a kernel without, such as 'rbf', or fit all sequences at once"
-                )
-        return cls([_first_precision(term, term.known.shape) for term in terms])
+        """Return that of the prior."""
+        return cls([_first_precision(term) for term in terms])
 
     def describe(self) -> Document:
         """Return arrays for a model file."""
-        return {"precisions": list(self.precisions), "settings": self.settings}
+        return {"precisions": list(self.precisions)}
 
     @classmethod
     def rebuild(cls, described: Document, terms: Sequence[Term]) -> Continuation:
         """Return what was described; ValueError if it does not fit the terms."""
         precisions = [np.asarray(each, dtype=np.float64) for each in described["precisions"]]
-        shapes = [_first_precision(term, term.known.shape).shape for term in terms]
+        firsts = [_first_precision(term) for term in terms]
+        # Older files have a diagonal for every constant term.
+        precisions = [
+            np.diag(own) if own.ndim < first.ndim and not term.has_pivots else own
+            for term, own, first in zip(terms, precisions, firsts, strict=True)
+        ]
+        shapes = [first.shape for first in firsts]
         if [each.shape for each in precisions] != shapes or not all(np.isfinite(each).all() for each in precisions):
             raise ValueError("the precisions of partial_fit do not fit the terms")
-        return cls(precisions, {str(name): str(value) for name, value in described["settings"].items()})
+        return cls(precisions)
 
     def grown(self, terms: Sequence[Term]) -> Continuation:
         """Return precisions with room for pivots that were added; theirs is that of the prior."""
         made = []
         for term, old in zip(terms, self.precisions, strict=True):
-            new = _first_precision(term, term.known.shape)
+            new = old
             if term.has_pivots:
+                new = _first_precision(term)
                 new[: len(old), : len(old)] = old
-            else:
-                new = old
             made.append(new)
-        return replace(self, precisions=made)
-
-    def with_labels(self, terms: Sequence[Term], places: np.ndarray, n_labels: int) -> Continuation:
-        """Return precisions for more labels; old label i is now ``places[i]``."""
-        made = []
-        for term, old in zip(terms, self.precisions, strict=True):
-            if not term.has_pivots:
-                new = _first_precision(term, term.known.shape)
-                if term.label_factor is None:
-                    new[_labellings(term, places, n_labels)] = old
-                else:
-                    new[:] = old.mean()
-                old = new
-            made.append(old)
         return replace(self, precisions=made)
 
     def learn(self, fitted: Field, data: PackedData, workers: Workers) -> Continuation:
@@ -130,43 +115,37 @@ class Continuation:
                 scaled = term.features(data) * np.sqrt(np.maximum(shares, 0.0))[:, None]
                 made.append(old + scaled.T @ scaled)
             else:
-                variances = weights @ (marginals * (1.0 - marginals))
-                factor = term.label_factor
-                made.append(old + (variances if factor is None else np.einsum("yq,y,yq->q", factor, variances, factor)))
+                variances, factor = weights @ (marginals * (1.0 - marginals)), term.label_factor
+                if factor is not None:
+                    between = "yq,y,yq->q" if old.ndim == 1 else "yq,y,yp->qp"
+                    variances = np.einsum(between, factor, variances, factor, optimize=True)
+                made.append(old + variances)
         return replace(self, precisions=made)
 
 
-def _first_precision(term: Term, shape: tuple[int, ...]) -> np.ndarray:
-    return (np.eye(shape[0]) if term.has_pivots else np.ones(shape[1])) / term.prior_variance
-
-
-def _labellings(term: Term, places: np.ndarray, n_labels: int) -> np.ndarray:
-    """Return the new numbers of the labellings of a clique, of single labels or of pairs."""
-    if term.labels_per_clique == 1:
-        return places
-    return (places[:, None] * n_labels + places).ravel()
-
-
-def with_labels(terms: Sequence[Term], places: np.ndarray, n_labels: int) -> list[Term]:
-    """Return fitted terms with more labels, of scores zero; old label i is now ``places[i]``."""
-    made = []
+def check_continues(terms: Sequence[Term]) -> None:
+    """Raise ValueError if a term has weights whose curvature is not kept."""
     for term in terms:
-        factor = label_factor(term.clique, n_labels)
-        table = np.zeros((len(term.known), term.clique.n_configurations(n_labels)))
-        table[:, _labellings(term, places, n_labels)] = term.in_labels(term.known)
-        coefficients = table if factor is None else table @ np.linalg.pinv(factor).T
-        made.append(replace(term, label_factor=factor, coefficients=coefficients))
-    return made
+        if term.support is not None or term.l1 or not (term.has_pivots or term.tied_everywhere):
+            raise ValueError(
+                f"partial_fit keeps the curvature of terms with pivots and of constant ones, and {term.name!r} has "
+                "explicit features: use a kernel without, such as 'rbf', or fit all sequences at once"
+            )
+
+
+def _first_precision(term: Term) -> np.ndarray:
+    if term.has_pivots:
+        return np.eye(term.subspace.rank) / term.prior_variance
+    size = term.known.shape[1]
+    return (np.ones(size) if separates_labellings(term) else np.eye(size)) / term.prior_variance
 
 
 def with_pivots(terms: Sequence[Term], data: PackedData, share: float = _SHARE_OUTSIDE) -> list[Term]:
     """Return fitted terms with pivots among the inputs of data that the span does not reach, up to their rank."""
-    made = []
-    for term in terms:
-        inputs = term.clique.view(data) if term.has_pivots else None
-        chosen = [] if inputs is None else _far_inputs(term, inputs, share)
-        made.append(_extended(term, inputs, chosen) if chosen else term)
-    return made
+    spans = {id(term.subspace): term for term in terms if term.has_pivots}
+    # Terms that share a subspace see the same inputs, and go on sharing it.
+    grown = {place: _extended(term, data, share) for place, term in spans.items()}
+    return [_on_subspace(term, grown.get(id(term.subspace), term.subspace)) for term in terms]
 
 
 def _far_inputs(term: Term, inputs: Matrix, share: float) -> list[int]:
@@ -190,8 +169,13 @@ def _far_inputs(term: Term, inputs: Matrix, share: float) -> list[int]:
     return chosen
 
 
-def _extended(term: Term, inputs: Matrix, chosen: list[int]) -> Term:
-    old, more = term.span, inputs[np.array(chosen)]
+def _extended(term: Term, data: PackedData, share: float) -> PivotSubspace:
+    """Return the subspace of a term with further pivots; the one that is there if it needs none."""
+    old, inputs = term.span, term.clique.view(data)
+    chosen = _far_inputs(term, inputs, share)
+    if not chosen:
+        return old
+    more = inputs[np.array(chosen)]
     below = old.features(more)
     corner = scipy.linalg.cholesky(old.kernel(more) - below @ below.T, lower=True)
     factor = np.block([[np.asarray(old.factor), np.zeros((old.rank, len(chosen)))], [below, corner]])
@@ -199,18 +183,22 @@ def _extended(term: Term, inputs: Matrix, chosen: list[int]) -> Term:
         pivots = scipy.sparse.vstack([old.pivots, more])
     else:
         pivots = np.vstack([np.asarray(old.pivots), more])
-    subspace = PivotSubspace(old.kernel, pivots, factor, np.append(old.indices, np.full(len(chosen), -1)))
-    padded = np.vstack([term.known, np.zeros((len(chosen), term.known.shape[1]))])
-    return replace(term, subspace=subspace, coefficients=padded)
+    return PivotSubspace(old.kernel, pivots, factor, np.append(old.indices, np.full(len(chosen), LATER_INPUT)))
+
+
+def _on_subspace(term: Term, subspace: Subspace) -> Term:
+    """Return a term whose subspace has further pivots, of coefficients zero."""
+    padding = np.zeros((subspace.rank - term.subspace.rank, term.known.shape[1]))
+    return replace(term, subspace=subspace, coefficients=np.vstack([term.known, padding])) if len(padding) else term
 
 
 def fit_continued(
     terms: Sequence[Term], known: Continuation, sample: Sample, options: FitOptions
-) -> tuple[list[Term], Solution]:
-    """Return the terms, fitted to the sample with the posterior so far as the prior, and how it was solved."""
+) -> tuple[list[Term], Solution, Datafit]:
+    """Return the terms, fitted to the sample with the posterior so far as the prior, how it was solved, and on what."""
     roots, moved, means = [], [], []
     for term, precision in zip(terms, known.precisions, strict=True):
-        root = scipy.linalg.cholesky(precision, lower=True) if term.has_pivots else np.sqrt(precision)
+        root = np.sqrt(precision) if precision.ndim == 1 else scipy.linalg.cholesky(precision, lower=True)
         clique = copy.copy(term.clique)
         clique.prior_variance = 1.0
         if term.has_pivots:
@@ -219,8 +207,9 @@ def fit_continued(
             means.append(root.T @ term.known)
         else:
             factor = np.eye(len(root)) if term.label_factor is None else term.label_factor
-            moved.append(replace(term, clique=clique, label_factor=factor / root, coefficients=None))
-            means.append(term.known * root)
+            factor = factor / root if root.ndim == 1 else scipy.linalg.solve_triangular(root, factor.T, lower=True).T
+            moved.append(replace(term, clique=clique, label_factor=factor, coefficients=None))
+            means.append(term.known * root if root.ndim == 1 else term.known @ root)
         roots.append(root)
     datafit = sample.datafit([sample.design(term) for term in moved])
     mean = np.concatenate([own.ravel() for own in means])
@@ -228,19 +217,33 @@ def fit_continued(
     solution = options.minimize(posterior, mean)
     fitted = []
     for term, root, part in zip(terms, roots, posterior.split(solution.theta), strict=True):
-        solved = scipy.linalg.solve_triangular(root, part, lower=True, trans="T") if term.has_pivots else part / root
+        if root.ndim == 1:
+            solved = part / root
+        else:
+            values = part if term.has_pivots else part.T
+            values = scipy.linalg.solve_triangular(root, values, lower=True, trans="T")
+            solved = values if term.has_pivots else values.T
         fitted.append(term.fitted(solved))
-    return fitted, solution
+    theta = np.concatenate([term.known.ravel() for term in fitted])
+    return fitted, replace(solution, theta=theta), datafit
 
 
 def all_classes(known: np.ndarray, y: Any, classes: ArrayLike | None) -> np.ndarray:
     """Return the classes so far, those of new labels and those that are named."""
-    items = [y.classes] if isinstance(y, SoftTargets) else list(y)
+    if y is None:
+        raise ValueError("partial_fit requires y to be passed, but the target y is None: give the labels of each item")
+    # What is no list of labels is left to the reader, whose errors say where.
+    items = [y.classes] if isinstance(y, SoftTargets) else list(y) if is_sequence(y) else []
     if any(map(is_partial, items)):
         raise ValueError("partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones")
-    parts = [labels_as_array(list(labels)) for labels in items if len(labels)]
+    flat = [each for each in items if is_sequence(each) and len(each) and not any(map(is_sequence, each))]
+    parts = [labels_as_array(list(labels)) for labels in flat]
     if classes is not None:
+        if not is_sequence(classes) or any(label is None or is_sequence(label) or label != label for label in classes):
+            raise ValueError(f"classes must be a list of labels, got {classes!r:.60}")
         parts.append(labels_as_array(classes))
     if any((part.dtype.kind in "US") != (known.dtype.kind in "US") for part in parts):
-        raise ValueError(f"labels of another type than those of the first batch, {known[0]!r}: pass the same type")
+        raise ValueError(
+            f"labels of another type than those of the first batch, {known[:1].tolist()[0]!r}: pass the same type"
+        )
     return np.unique(joined_labels([known, *parts]))

@@ -16,19 +16,18 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, PivotSubspace, Subspace
+from kernelfields.basis.subspace import LATER_INPUT, ConstantSubspace, ExplicitSubspace, PivotSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.choice import check_engine
 from kernelfields.kernels.callables import CallableKernel
-from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec
@@ -45,6 +44,10 @@ from kernelfields.solvers.loop import REASONS, Iteration, Solution
 
 #: The form of documents that this version writes.
 LAYOUT = 3
+# Parameters that say how a machine is used, not what is fitted: files of the same fit are the same.
+_OF_THE_MACHINE = ("n_jobs",)
+# What a clock has measured is not kept for the same reason, and not known of a fit that was read from a file.
+_UNTIMED = {"seconds": float("nan")}
 # Parameters that may be functions: those are passed by name when a file is read.
 _FUNCTIONS = ("kernel",)
 # Parameters of edges in older files, with their names in a clique set.
@@ -66,6 +69,7 @@ _RETIRED = {
     "label_kernel": "delta",
     "pivots": "both",
 }
+_COLLECTIONS: dict[str, Callable] = {"list": list, "tuple": tuple, "set": set}
 # Lists inside each other that a parameter may be.
 _DEEPEST = 20
 _ERRORS = (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError)
@@ -108,6 +112,8 @@ def describe_parameters(instance: object) -> Document:
     """Return the parameters of an estimator, or of an object with parameters, that are data."""
     described: Document = {}
     for name in parameter_defaults(type(instance)):
+        if name in _OF_THE_MACHINE:
+            continue
         value = getattr(instance, name)
         try:
             if name in _FUNCTIONS and _is_function(value):
@@ -183,6 +189,8 @@ def describe_value(value: object) -> object:
     if isinstance(value, list | tuple):
         kind = "list" if isinstance(value, list) else "tuple"
         return {"as": kind, "items": [describe_value(item) for item in value]}
+    if isinstance(value, set | frozenset):
+        return {"as": "set", "items": [describe_value(item) for item in sorted(value, key=repr)]}
     if isinstance(value, Mapping):
         return {"as": "dict", "items": [[describe_value(key), describe_value(own)] for key, own in value.items()]}
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
@@ -205,9 +213,8 @@ def rebuild_value(described: object, functions: Functions, depth: int = 0) -> ob
     if not isinstance(described, Mapping):
         return described
     kind = described["as"]
-    if kind in ("list", "tuple"):
-        items = [rebuild_value(item, functions, depth + 1) for item in described["items"]]
-        return items if kind == "list" else tuple(items)
+    if kind in _COLLECTIONS:
+        return _COLLECTIONS[kind](rebuild_value(item, functions, depth + 1) for item in described["items"])
     if kind == "dict":
         pairs = ([rebuild_value(part, functions, depth + 1) for part in pair] for pair in described["items"])
         return {key: value for key, value in pairs}  # noqa: C416
@@ -258,41 +265,6 @@ def describe_terms(terms: Sequence[Term]) -> Document:
             entry["pairs"] = {"begin": term.support.begin, "outcomes": term.support.outcomes}
         described.append(entry)
     return {"subspaces": [describe_subspace(subspace) for subspace in subspaces], "terms": described}
-
-
-def idle_features(terms: Sequence[Term], n_features: int) -> np.ndarray | None:
-    """Return which input features have no weight in any term, (n_features,); None where terms may not lose features.
-
-    They may where each of them has a penalty on absolute weights and one weight for each pair of feature and label.
-    """
-    idle = np.ones(n_features, dtype=bool)
-    explicit = [term for term in terms if not term.tied_everywhere]
-    for term in explicit:
-        plain = isinstance(term.subspace, ExplicitSubspace) and isinstance(term.subspace.kernel, Linear)
-        if not (plain and term.l1 > 0.0 and not term.shares_coefficients and term.label_factor is None):
-            return None
-        if term.subspace.rank != n_features:  # a window shows features of neighbours as well
-            return None
-        idle &= _weights(term).count_nonzero(axis=1) == 0
-    return idle if explicit else None
-
-
-def without_features(term: Term, idle: np.ndarray) -> Term:
-    """Return a term of :func:`idle_features` without these features, with the weights that are not zero alone."""
-    if term.tied_everywhere:
-        return term
-    weights = _weights(term)[~idle]
-    weights.eliminate_zeros()
-    support = Support(weights.indptr.astype(np.int32), weights.indices.astype(np.int32), weights.shape[1])
-    subspace = ExplicitSubspace(term.subspace.kernel, weights.shape[0])
-    return replace(term, subspace=subspace, support=support, coefficients=weights.data[:, None])
-
-
-def _weights(term: Term) -> scipy.sparse.csr_array:
-    """Return the weights of pairs of features and labellings, a copy in sorted order."""
-    weights = scipy.sparse.csr_array(term.label_coefficients)
-    weights.sort_indices()
-    return weights
 
 
 def rebuild_terms(described: Mapping[str, Any], n_labels: int, functions: Functions) -> list[Term]:
@@ -369,7 +341,7 @@ def rebuild_subspace(description: Document, functions: Functions) -> PivotSubspa
     factor = finite_array(description["factor"], "the factor of the pivots", (n_pivots, n_pivots))
     if not (np.diagonal(factor) > 0).all():
         raise ValueError("the factor of the pivots must have a positive diagonal")
-    indices = whole_array(description["indices"], "the numbers of the pivots", (n_pivots,))
+    indices = whole_array(description["indices"], "the numbers of the pivots", (n_pivots,), least=LATER_INPUT)
     return PivotSubspace(kernel, pivots, factor, indices)
 
 
@@ -418,16 +390,27 @@ def rebuild_certificate(described: object) -> Certificate:
 
 def describe_solution(solution: Solution) -> Document:
     """Return what a solver reported; the coefficients themselves are kept with the terms."""
-    return {**asdict(solution), "theta": None}
+    described = without_times(solution)
+    return {**described, "history": [without_times(iteration) for iteration in solution.history], "theta": None}
+
+
+def without_times(record: Any) -> Document:
+    """Return the fields of a dataclass but for what a clock has measured."""
+    return {name: value for name, value in asdict(record).items() if name not in _UNTIMED}
 
 
 def rebuild_solution(described: Document, terms: Sequence[Term]) -> Solution:
     """Return the solution that was described."""
-    history = [record(Iteration, iteration, "an iteration of the fit") for iteration in described["history"]]
+    history = [_timed_record(Iteration, iteration, "an iteration of the fit") for iteration in described["history"]]
     theta = np.concatenate([term.known.ravel() for term in terms])
-    solution = record(Solution, {**described, "history": history, "theta": theta}, "the solution")
+    solution = _timed_record(Solution, {**described, "history": history, "theta": theta}, "the solution")
     if not (np.isfinite(solution.value) and solution.lower_bound < np.inf):
         raise ValueError(f"the solution has the value {solution.value} and the lower bound {solution.lower_bound}")
     if solution.reason not in REASONS:
         raise ValueError(f"the fit ended for the unknown reason {solution.reason!r:.60}")
     return solution
+
+
+def _timed_record(kind: type[Made], described: Mapping[str, Any], what: str) -> Made:
+    """Return a record from its description, of older files with seconds."""
+    return record(kind, {**_UNTIMED, **described}, what, unknown=tuple(_UNTIMED))

@@ -13,7 +13,7 @@ all g_jk.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.label_cliques import LABEL_CONTRAST, PAIR_CONTRAST, LabelCliques, LabelPairs
 from kernelfields.engines.engine import Sample
-from kernelfields.models.build import build_design, resolved_clique, split_sum
+from kernelfields.models.build import NamedCliques, build_design, resolved_clique, split_sum
 from kernelfields.objective.designs.design import Design
 
 #: Two labels of an instance that meet, by their numbers.
@@ -80,6 +80,24 @@ class InstanceTerms:
         """Return the same features for one label or one pair."""
         clique = copy.copy(design.term.clique).set_params(name=name, **own)
         return self.sample.shared(design, replace(design.term, clique=clique, name=name))
+
+
+def named_cliques(
+    names: Sequence[object], pairs: Iterable[str], of_labels: NamedCliques, of_pairs: NamedCliques
+) -> NamedCliques:
+    """Return the clique sets of all labels and of all pairs, as :class:`InstanceTerms` makes and names them."""
+    made: list[tuple[str, CliqueSet]] = []
+    for kind, clique in of_labels:
+        for part_name, part in split_sum(kind, clique):
+            for number, label in enumerate(names):
+                name = f"{part_name} {label}"
+                made.append((name, resolved_clique(part).set_params(name=name, label=number)))
+    for kind, clique in of_pairs:
+        for part_name, part in split_sum(kind, clique):
+            for pair in pairs:
+                name = pair if part.kernel is None else f"{pair} {part_name}"
+                made.append((name, resolved_clique(part).set_params(name=name, group=pair)))
+    return made
 
 
 def pair_names(edges: Sequence[Edge], names: Sequence[object]) -> dict[str, Edge]:

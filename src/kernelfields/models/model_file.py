@@ -10,7 +10,8 @@
 
 model_text.py spells the document in JSON. Tuples come back as lists and NumPy scalars as Python numbers. The checksum
 covers the JSON text and the name, dtype, shape and bytes of every tensor, so a damaged file is refused as a whole.
-Reading needs NumPy alone, writing safetensors.
+Reading and writing need NumPy alone. The same document is the same file, byte for byte: entries of the header are in a
+fixed order, which the package safetensors, that can read these files, does not promise of those that it writes.
 Cost: the file is in memory once, written or read; tensors that were read are views of it.
 """
 
@@ -41,6 +42,7 @@ RETIRED = {
 _LONGEST_JSON = 50_000_000
 # What safetensors calls the types of NumPy: I8 to I64, U8 to U64, F16 to F64.
 _DTYPES = {"BOOL": "?"} | {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IUF" for size in (1, 2, 4, 8)}
+_NAMES = {np.dtype(dtype).str[1:]: name for name, dtype in _DTYPES.items() if name != "F8"}
 
 
 class ModelFileError(ValueError):
@@ -60,8 +62,6 @@ def write_model(path: PathName, kind: str, document: Document, tensors: dict[str
 
 def model_bytes(kind: str, document: Document, tensors: dict[str, np.ndarray]) -> bytes:
     """Return the content of a model file, to be written together with others."""
-    from safetensors.numpy import save
-
     arrays: dict[str, np.ndarray] = {}
     content = {
         "kind": kind,
@@ -72,7 +72,26 @@ def model_bytes(kind: str, document: Document, tensors: dict[str, np.ndarray]) -
     if len(text) > _LONGEST_JSON:
         raise ValueError(f"the model's document is too large, {len(text)} characters: store long lists as NumPy arrays")
     metadata = {"format": FORMAT, "version": str(VERSION), "sha256": digest(text, arrays), "model": text}
-    return save(arrays, metadata)
+    return _safetensors(arrays, metadata)
+
+
+def _safetensors(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
+    """Return arrays and texts in the form that the module describes, the widest numbers first: all are aligned."""
+    header: dict[str, object] = {"__metadata__": metadata}
+    parts: list[bytes] = []
+    end = 0
+    for name in sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name)):
+        little = arrays[name].astype(arrays[name].dtype.newbyteorder("<"), copy=False)
+        begin, end = end, end + little.nbytes
+        header[name] = {
+            "dtype": _NAMES[little.dtype.str[1:]],
+            "shape": list(little.shape),
+            "data_offsets": [begin, end],
+        }
+        parts.append(little.tobytes())
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
 def read_model(path: PathName, kind: str) -> tuple[Document, dict[str, np.ndarray]]:

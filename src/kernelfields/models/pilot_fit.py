@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, Protocol, TypeAlias
 
@@ -166,6 +166,14 @@ class Choices:
                 "fit has not seen"
             )
         return lines
+
+    def with_labels(self, places: np.ndarray, n_labels: int) -> Choices:
+        """Return the choices of a field that has more labels; old label i is now ``places[i]``."""
+        if "thresholds" not in self.chosen:
+            return self
+        thresholds = np.ones(n_labels)
+        thresholds[places] = self.chosen["thresholds"]
+        return replace(self, chosen={**self.chosen, "thresholds": thresholds.tolist()})
 
     def describe(self) -> dict[str, Any]:
         """Return plain values for a model file."""

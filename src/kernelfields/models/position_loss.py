@@ -11,7 +11,8 @@ The joint likelihood of a labelling, in which each label is predicted with the t
 notices what single positions are predicted by: on sleep stages it has the same value for fields that differ by four
 points of accuracy. Whether labels meet at all is its question (structure.py).
 
-Probabilities below the rounding of doubles count as that, as in scikit-learn's log_loss: forests predict zeros.
+Probabilities below the rounding of doubles count as that, as in scikit-learn's log_loss: forests predict zeros. Labels
+that are said not to be possible have no part in the sums.
 Arrays: marginals (N, L), q as log-weights (N, L) or labels (N,), weights (N,). Cost: some thirty sums over (N, L).
 """
 
@@ -34,9 +35,19 @@ class PositionLoss(NamedTuple):
     accuracy: float
 
 
-def position_loss(marginals: np.ndarray, known: np.ndarray, weights: np.ndarray | None = None) -> PositionLoss:
-    """Return how well marginals (N, L) predict what is ``known``: labels (N,), or log-weights of them (N, L)."""
+def position_loss(
+    marginals: np.ndarray,
+    known: np.ndarray,
+    weights: np.ndarray | None = None,
+    possible: np.ndarray | None = None,
+) -> PositionLoss:
+    """Return how well marginals (N, L) predict what is ``known``: labels (N,), or log-weights of them (N, L).
+
+    ``possible`` (N, L): which labels there can be, None for all.
+    """
     logs = np.log(np.maximum(marginals, np.finfo(np.float64).eps))
+    if possible is not None:
+        logs[~possible] = -np.inf
     rows, likeliest = np.arange(len(logs)), logs.argmax(axis=1)
     logs -= logs[rows, likeliest, None]
 

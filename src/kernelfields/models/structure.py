@@ -1,16 +1,24 @@
-"""Structure learning: which clique sets a field should have, by the bound of Remark 11.
+"""Structure learning: which clique sets a field should have (Remark 11), the most promising first.
 
-    P(theta) - min over (theta, v_c) P  <=  gap(theta) + (s_c / 2) ||g_c||^2
-    g_c = Z_c^T (marginals - labels) A_c
+    bound       P(theta) - min over (theta, v_c) P  <=  gap(theta) + (s_c / 2) ||g_c||^2
+    estimate    g_c^T (C_c + 1 / s_c)^-1 g_c / 2            what one step of eq. 30 in v_c alone promises
+    gradient    g_c = Z_c^T (marginals - labels) A_c        C_c the within-clique covariances of the candidate
 
 The gradient is that of the likelihood in the coefficients of the candidate where they are zero; gap(theta) is what
 is left to gain without it, zero at the optimum. What several sets bring together is at most gap plus the sum of their
-bounds: their priors are independent. Other penalties: objective/penalty.py.
+bounds: their priors are independent. Other penalties: objective/penalty.py; where one is not smooth, the step is one of
+the coefficients that leave zero, along the subgradient of smallest norm.
 
-The search adds the candidates of the largest bounds and fits again from where the last fit ended. A step adds twice
+The bound can only say when to stop: it is proportional to s_c, so a wide prior looks promising whatever the data say,
+and the estimate, which knows the curvature, says which candidate comes first. Both are about the coefficients that the
+candidate has: a kernel of which pivots were chosen is judged in the span of these pivots, and more pivots may bring
+more (Corollary 10, for the set once it is fitted).
+
+The search adds the candidates of the largest estimates and fits again from where the last fit ended. A step adds twice
 as many sets as the last one that was kept, half as many as one that was not, so that M sets that are all worth having
 take about log2 M fits instead of M. With held-out data, additions that do not raise their likelihood are taken back.
-Cost of the bounds: for each structure that candidates need, one pass of inference; half a pass over their features.
+Cost: for each structure that candidates need, one pass of inference; half a pass over their features for the bounds;
+for an estimate O(n r^2 q^2), or some Hessian products where the block C_c would be wide.
 """
 
 from __future__ import annotations
@@ -19,7 +27,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -36,23 +44,39 @@ from kernelfields.models.placed import FittedField
 from kernelfields.numerics.parameters import check_count, check_declared, declares_parameters, or_none, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
+from kernelfields.numerics.vectors import conjugate_gradients, dot
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.penalty import term_gap
+from kernelfields.objective.posterior import LogPosterior, Point
 from kernelfields.solvers.choice import FitOptions
 
 #: Whether some designs can be part of one field, or be judged by one pass of inference.
 Predicate = Callable[[Sequence[Design]], bool]
 # Single additions in a row that held-out data reject before the search gives up.
 _PATIENCE = 3
+# Coefficients of a candidate up to which the block of eq. 30 is spelled out; products for more of them, so many at
+# most: what conjugate gradients have found by then falls short of the whole step, never beyond it.
+_WIDEST_BLOCK, _MOST_PRODUCTS = 1024, 10
+# Steps with an l1 penalty: coefficients hold their signs for a few at most, and each begins anew.
+_MOST_WITH_L1 = 4
+# How far steps are solved, and curvature, of the largest, that may be rounding: without a prior a block is singular.
+_TOLERANCE, _FLAT = 1e-6, 1e-12
+
+
+class Prospect(NamedTuple):
+    """What a candidate could bring to a field at its optimum, in nats: at most, and about, by one step of eq. 30."""
+
+    bound: float
+    estimate: float
 
 
 @dataclass(frozen=True)
 class StructureStep:
     """One addition, kept or taken back, or the field at the start, which adds nothing.
 
-    ``bounds`` holds the bounds of all candidates left before the step, without the gap of the fit before it; ``bound``
-    is that of all sets added, with the gap, and ``gain`` is by how much the objective fell. ``score`` is the
-    log-likelihood of held-out data, None without any.
+    ``bounds`` and ``estimates`` hold what all candidates left before the step could bring, without the gap of the fit
+    before it; ``bound`` is that of all sets added, with the gap, ``estimate`` the sum of theirs, and ``gain`` is by how
+    much the objective fell. ``score`` is the log-likelihood of held-out data, None without any.
     """
 
     added: tuple[str, ...]
@@ -62,6 +86,8 @@ class StructureStep:
     bounds: dict[str, float] = field(default_factory=dict)
     score: float | None = None
     kept: bool = True
+    estimate: float = 0.0
+    estimates: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -84,7 +110,8 @@ class StructurePath:
     def __str__(self) -> str:
         lines = []
         for step in self.steps:
-            figures = [f"bound {step.bound:.4g}", f"gain {step.gain:.4g}"] if step.added else []
+            promised = [f"estimate {step.estimate:.4g}", f"bound {step.bound:.4g}", f"gain {step.gain:.4g}"]
+            figures = promised if step.added else []
             figures += [f"objective {step.value:.6g}"]
             figures += [] if step.score is None else [f"held out {step.score:.6g}"]
             mark = "✓" if step.added and step.kept else " "
@@ -106,6 +133,9 @@ def _check_validation(value: float, name: str) -> None:
 @declares_parameters
 class StructureSearch(BaseEstimator):
     """What to choose from, and when to stop: ``cliques`` of a ChainCRF or ``label_graph`` of a MultiLabelCRF.
+
+    What one Newton step in a candidate promises decides which comes first, the bound on what it could bring when to
+    stop. Both are about the coefficients of the candidate: of a kernel, about the span of its pivots.
 
     Parameters
     ----------
@@ -147,28 +177,67 @@ class StructureSearch(BaseEstimator):
         return np.sort(order[held:]), np.sort(order[:held])
 
 
-def improvement_bounds(
+def judge_candidates(
     present: Sequence[Design],
     coefficients: Sequence[np.ndarray],
     candidates: Sequence[Design],
     sample: Sample,
     together: Predicate,
-) -> dict[str, float]:
-    """Return the most that each candidate could bring to a field at its optimum, in nats.
+) -> dict[str, Prospect]:
+    """Return what each candidate could bring to a field at its optimum, in nats, with the coefficients that it has.
 
     One pass of inference judges as many candidates as can be judged ``together``, beside those that are present.
     """
-    parts = [design.compress(full) for design, full in zip(present, coefficients, strict=True)]
-    bounds: dict[str, float] = {}
+    prospects: dict[str, Prospect] = {}
     for batch in _batches(candidates, together):
-        datafit = sample.datafit([*present, *batch])
-        zeros = [np.zeros(design.shape) for design in batch]
-        evaluation = datafit.evaluate(datafit.potentials([*parts, *zeros], range(len(present))))
-        for index, design in enumerate(batch, start=len(present)):
-            (slope,) = datafit.pull_back(evaluation.residual, [index])
-            term = design.term
-            bounds[design.name] = term_gap(term, np.zeros_like(slope), slope)
-    return {candidate.name: bounds[candidate.name] for candidate in candidates}
+        posterior = LogPosterior(sample.datafit([*present, *batch]))
+        zeros = [design.expand(np.zeros(design.shape)) for design in batch]
+        theta = posterior.compressed([*coefficients, *zeros])
+        potentials = posterior.potentials(theta, only=range(len(present)))
+        evaluation = posterior.datafit.evaluate(potentials)
+        added = range(len(present), len(posterior.blocks))
+        gradient = np.zeros(posterior.size)
+        for index, slope in zip(added, posterior.datafit.pull_back(evaluation.residual, added), strict=True):
+            gradient[posterior.blocks[index].rows] = posterior.blocks[index].reduced(slope)
+        point = Point(posterior, theta, evaluation.value, gradient, potentials, evaluation)
+        for index in added:
+            block = posterior.blocks[index]
+            bound = term_gap(block.design.term, theta[block.rows], gradient[block.rows])
+            prospects[block.name] = Prospect(bound, step_gain(point, index))
+    return {candidate.name: prospects[candidate.name] for candidate in candidates}
+
+
+def step_gain(point: Point, index: int, widest: int = _WIDEST_BLOCK) -> float:
+    """Return g^T (C + 1/s)^-1 g / 2 for one set: what a step of eq. 30 in it brings, were P the square that it sees.
+
+    With more than ``widest`` coefficients the Hessian of the set, long-range covariances included, stands for C. With
+    l1 the square holds until a coefficient changes its sign: conjugate gradients end before one would.
+    """
+    posterior = point.posterior
+    rows = posterior.blocks[index].rows
+    gradient = point.steepest[rows]
+    free = gradient != 0.0
+    if len(gradient) <= widest:
+        matrix, most = posterior.curvature_block(point, index), float(len(gradient))
+
+        def product(vector: np.ndarray) -> np.ndarray:
+            return np.where(free, matrix @ vector, 0.0)
+    else:
+        whole, most = np.zeros(posterior.size), float(_MOST_PRODUCTS)
+
+        def product(vector: np.ndarray) -> np.ndarray:
+            whole[rows] = vector
+            return np.where(free, posterior.hessian_product(point, whole, [index])[0][rows], 0.0)
+
+    if not posterior.blocks[index].design.term.l1:
+        return 0.5 * dot(gradient, conjugate_gradients(product, gradient, np.copy, _TOLERANCE, most, flat=_FLAT)[0])
+    gain = 0.0
+    for steps in range(1, _MOST_WITH_L1 + 1):
+        step, _ = conjugate_gradients(product, gradient, np.copy, _TOLERANCE, steps, flat=_FLAT)
+        if np.any(step * gradient < 0.0):
+            break
+        gain = 0.5 * dot(gradient, step)
+    return gain
 
 
 def share_factors(designs: Sequence[Design]) -> bool:
@@ -216,7 +285,7 @@ def learn_structure(
     steps = [StructureStep((), fitted.solution.value, score=best)]
     threshold = 1e-3 * fitted.solution.value if search.threshold is None else search.threshold
     most = len(left) if search.max_additions is None else search.max_additions
-    bounds: dict[str, float] = {}
+    prospects: dict[str, Prospect] = {}
 
     def inferable(more: Sequence[Design]) -> bool:
         return fits is None or fits([*designs, *more])
@@ -226,26 +295,28 @@ def learn_structure(
             # Fields only grow: what does not fit now never will.
             left = [design for design in left if inferable([design])]
             together = share_factors if fits is None else inferable
-            bounds = improvement_bounds(designs, fitted.coefficients, left, sample, together)
-        bounds = {design.name: bounds[design.name] for design in left}
+            prospects = judge_candidates(designs, fitted.coefficients, left, sample, together)
+        bounds = {design.name: prospects[design.name].bound for design in left}
+        estimates = {design.name: prospects[design.name].estimate for design in left}
         reason = _reason(steps, bounds, threshold, most, len(candidates))
         if reason is not None:
             return StructurePath(steps, bounds, reason), designs, fitted
-        ranked = sorted(left, key=lambda design: bounds[design.name], reverse=True)
+        ranked = sorted(left, key=lambda design: prospects[design.name].estimate, reverse=True)
         worth = [design for design in ranked if bounds[design.name] > threshold]
         n_added = sum(len(step.added) for step in steps if step.kept)
         chosen = _greedy(worth, min(size, most - n_added), inferable)
         names = tuple(design.name for design in chosen)
-        bound = sum(bounds[name] for name in names)
+        bound, estimate = sum(bounds[name] for name in names), sum(estimates[name] for name in names)
         if announce is not None:
-            announce(f"trying {', '.join(names)}, which could bring {bound:.4g} nats at most")
+            announce(f"trying {', '.join(names)}, which could bring about {estimate:.4g} nats, {bound:.4g} at most")
         wider = [*designs, *chosen]
         zeros = [design.expand(np.zeros(design.shape)) for design in chosen]
         refitted = fit_field(wider, sample, options, start=[*fitted.coefficients, *zeros])
         value, held_out = refitted.solution.value, None if score is None else score(refitted)
         kept = best is None or held_out is None or held_out > best
         gain = fitted.solution.value - value
-        steps.append(StructureStep(names, value, _gap(fitted) + bound, gain, bounds, held_out, kept))
+        bound += _gap(fitted)
+        steps.append(StructureStep(names, value, bound, gain, bounds, held_out, kept, estimate, estimates))
         if kept:
             designs, fitted, best = wider, refitted, held_out
         if kept or len(chosen) == 1:

@@ -1,8 +1,11 @@
-"""Estimators around a field: what they do not answer themselves, the fitted field inside them answers.
+"""Estimators around a field: each declares what the fitted field inside them answers in their place.
 
     FrameCRF        data frames              AnnotatedCRF     labels of several annotators
     CalibratedField calibrated probabilities ConformalField   prediction sets
     FieldSearchCV   the best of a search     compat.CRF       sklearn-crfsuite's names
+
+A question to a wrapper is one that it defines, one that it ``passes_on``, or one that it ``refuses`` in words. No other
+name reaches the estimator inside. The names below are all that users ask of a fitted field.
 
 ``field_inside`` finds the field that answers for any model, through pipelines, searches and these classes, and X and y
 as that field takes them. ``field_of`` makes one estimator of a fitted pipeline, which takes what the pipeline does.
@@ -11,7 +14,10 @@ as that field takes them. ``field_of`` makes one estimator of a fitted pipeline,
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Iterable
+from functools import update_wrapper, wraps
+from types import MethodType
+from typing import Any, ClassVar, Self, TypeVar
 
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
@@ -20,50 +26,145 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.models.stored import StoredEstimator
 
+#: Labels, which are the same whatever is done to probabilities.
+OF_LABELS = ("predict", "predict_states", "score")
+#: Probabilities, and answers that are made of them.
+OF_PROBABILITIES = (
+    *("predict_marginals", "predict_proba", "predict_log_proba", "predict_nbest", "predict_entities"),
+    *("predict_boundaries", "predict_segments", "predict_joint", "decision_function", "entropy", "log_likelihood"),
+    *("sample", "stream", "show"),
+)
+#: The coefficients and their fit.
+OF_THE_FIT = ("predict_variances", "explain", "weights", "summary", "certify", "sample_coefficients")
+#: What changes the field.
+CHANGING = ("partial_fit", "laplace")
+#: Attributes of a fitted field, and what it calls its items.
+FITTED = (
+    *("allowed_", "basis_", "certificate_", "choices_", "classes_", "coef_", "continuation_", "dev_log_likelihoods_"),
+    *("durations_", "edge_scores_", "evidence_path_", "feature_names_in_", "features_", "field_", "inference_"),
+    *("label_edges_", "label_names_", "laplace_", "max_duration_", "n_features_in_", "n_iter_", "n_labels_"),
+    *("n_states_", "prior_variance_", "rkhs_certificate_", "scale_", "solution_", "stationarity_", "structure_path_"),
+    *("threshold_", "thresholds_", "transitions_", "is_single", "item_names", "place_headings"),
+)
+
+Wrapper = TypeVar("Wrapper", bound=type)
+
+
+class Question:
+    """A method of a wrapper that is there where the estimator inside, or the one that is to be fitted, has it."""
+
+    def __init__(self, method: Callable):
+        self.method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]  # it is shown as the method
+
+    def __get__(self, wrapper: WrappedField | None, kind: type | None = None) -> Callable:
+        if wrapper is None:
+            return self.method
+        wrapper.check_offered(self.method.__name__)
+        return MethodType(self.method, wrapper)
+
+
+def passes_on(*names: str, way: str = "ask", like: Iterable[type] = ()) -> Callable[[Wrapper], Wrapper]:
+    """Return a decorator that lets the estimator inside a class answer questions, and show attributes of its fit.
+
+    ``way`` is the method of the class that carries a question, with its name as the first argument. Questions have the
+    signature and the words of the first class of ``like`` that has them.
+    """
+
+    def declare(cls: Wrapper) -> Wrapper:
+        for name in names:
+            if name in vars(cls):
+                raise TypeError(f"{cls.__name__} defines {name} itself, and cannot pass it on")
+            setattr(cls, name, _shown(name) if name in (*FITTED, "estimator_") else Question(_carried(name, way, like)))
+        return cls
+
+    return declare
+
+
+def refuses(**reasons: str) -> Callable[[Wrapper], Wrapper]:
+    """Return a decorator by which a class has no answer to some questions of fields, and says why."""
+
+    def declare(cls: Wrapper) -> Wrapper:
+        for name, reason in reasons.items():
+            setattr(cls, name, _refused(name, reason))
+        return cls
+
+    return declare
+
+
+def besides(names: Iterable[str], *own: str) -> tuple[str, ...]:
+    """Return names without those that a class defines itself."""
+    return tuple(name for name in names if name not in own)
+
+
+def _carried(name: str, way: str, like: Iterable[type]) -> Callable:
+    def carry(self: Any, *arguments: object, **settings: object) -> Any:
+        return getattr(self, way)(name, *arguments, **settings)
+
+    known = next((vars(base)[name] for kind in like for base in kind.__mro__ if name in vars(base)), None)
+    if callable(known):
+        return wraps(known)(carry)
+    carry.__name__, carry.__doc__ = name, f"Ask the estimator inside: its ``{name}``."
+    return carry
+
+
+def _shown(name: str) -> property:
+    return property(lambda self: getattr(self.fitted_inside(), name), doc=f"``{name}`` of the estimator inside.")
+
+
+def _refused(name: str, reason: str) -> property:
+    def refuse(self: object) -> Any:
+        raise AttributeError(f"{type(self).__name__} has no {name}: {reason}", name=name, obj=self)
+
+    return property(refuse, doc=f"Not there: {reason}.")
+
 
 class WrappedField(BaseEstimator):
-    """An estimator with a fitted one inside; questions that it does not define are passed on to that one."""
+    """An estimator with a fitted one inside, which answers what the class declares; see the module."""
 
     #: The attribute that holds the fitted estimator.
     _inside: ClassVar[str] = "estimator_"
-    #: The questions that are passed on, beside attributes of the fit; None for all.
-    _passed_on: ClassVar[tuple[str, ...] | None] = None
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._inside in vars(self)
 
     def fitted_inside(self) -> Any:
-        """Return the fitted estimator; NotFittedError before a fit."""
+        """Return the fitted estimator, of a pipeline as ``field_of`` does; NotFittedError before a fit."""
         check_is_fitted(self)
-        return vars(self)[self._inside]
+        return field_of(vars(self)[self._inside])
+
+    def to_be_fitted(self) -> Any:
+        """Return the estimator that a fit fits, or its class; None where it is not known yet."""
+        return self.get_params(deep=False).get("estimator")
+
+    def check_offered(self, name: str) -> None:
+        """Raise AttributeError, in the words of the estimator inside, where that has no answer to a question."""
+        inside = self.fitted_inside() if self.__sklearn_is_fitted__() else self.to_be_fitted()
+        while isinstance(inside, Pipeline):
+            inside = inside[-1]
+        if inside is not None:
+            getattr(inside, name)
+
+    def ask(self, name: str, *arguments: object, **settings: object) -> Any:
+        """Return what the fitted estimator inside answers to one of the questions that are passed on."""
+        return getattr(self.fitted_inside(), name)(*arguments, **settings)
+
+    def around(self, inside: object) -> Self:
+        """Return a copy with another fitted estimator inside."""
+        other = copy.copy(self)
+        setattr(other, self._inside, inside)
+        return other
 
     def behind(self, transformer: Any) -> Self:
         """Return a copy whose field takes what a fitted transformer takes, as the last step of a pipeline does."""
-        other = copy.copy(self)
-        setattr(other, self._inside, field_of(self.fitted_inside()).behind(transformer))
-        return other
+        return self.around(self.fitted_inside().behind(transformer))
 
     def asked(self, X: object, y: object, labelled: bool) -> tuple[Any, Any, Any]:
         """Return the estimator that evaluations ask, with X and y as it takes them.
 
         ``labelled`` is True if labels may be a part of X, such as a column of a table.
         """
-        return self, X, y
-
-    def _passes_on(self, name: str) -> bool:
-        """Whether a question that this class does not define is passed on."""
-        if self._passed_on is not None and name in self._passed_on:
-            return True
-        return self._inside in vars(self) and (self._passed_on is None or name.endswith("_"))
-
-    if not TYPE_CHECKING:  # with it, a checker of types would take every name for an attribute
-
-        def __getattr__(self, name):
-            # Only what is not found here comes this way; private names must not, or copying would go in circles.
-            if not name.startswith("_") and self._passes_on(name):
-                return getattr(self.fitted_inside(), name)
-            above = getattr(super(), "__getattr__", None)  # advice on names of other packages, where a class has it
-            return object.__getattribute__(self, name) if above is None else above(name)
+        return self.fitted_inside(), X, y
 
 
 def opened(model: object, X: object) -> tuple[Any, Any]:
@@ -74,9 +175,23 @@ def opened(model: object, X: object) -> tuple[Any, Any]:
     return (model, X) if inner is None else opened(inner, X)
 
 
+def best_inside(model: object) -> Any:
+    """Return the best estimator of a search, also of a frozen one; another model as it is."""
+    inner = _inner(model)
+    return model if inner is None else best_inside(inner)
+
+
 def _inner(model: object) -> Any:
-    """Return the estimator inside a frozen one or a search, None for others."""
-    return model.estimator if isinstance(model, FrozenEstimator) else getattr(model, "best_estimator_", None)
+    """Return the estimator inside a frozen one or a search, whose fit has set it; None for others."""
+    if isinstance(model, FrozenEstimator):
+        return model.estimator
+    return vars(model).get("best_estimator_") if isinstance(model, BaseEstimator) else None
+
+
+def with_copies_inside(model: Any) -> Any:
+    """Return a shallow copy of an estimator and of the fitted ones inside it: a batch can then change it alone."""
+    inside = vars(model).get(model._inside) if isinstance(model, WrappedField) else None
+    return copy.copy(model) if inside is None else model.around(with_copies_inside(inside))
 
 
 def field_of(model: object) -> Any:
@@ -92,13 +207,13 @@ def field_of(model: object) -> Any:
         if not before:
             return field
         return field.behind(Pipeline(before) if len(before) > 1 else before[0][1])
-    if not isinstance(model, WrappedField) and (inner := _inner(model)) is not None:
-        return field_of(inner)
     if not isinstance(model, WrappedField | StoredEstimator):
-        raise TypeError(
-            "model must be a fitted estimator of kernelfields, or a pipeline or search that ends in one, got "
-            f"{model!r:.60}"
-        )
+        if (inner := _inner(model)) is None:
+            raise TypeError(
+                "model must be a fitted estimator of kernelfields, or a pipeline or search that ends in one, got "
+                f"{model!r:.60}"
+            )
+        return field_of(inner)
     check_is_fitted(model)
     return model
 
@@ -109,4 +224,7 @@ def field_inside(model: object, X: object, y: object, *, labelled: bool = True) 
     Where X is a table with a column of labels, that takes the place of a missing y unless ``labelled`` is False.
     """
     model, X = opened(model, X)
-    return model.asked(X, y, labelled) if isinstance(model, WrappedField) else (model, X, y)
+    if not isinstance(model, WrappedField):
+        return model, X, y
+    inner, X, y = model.asked(X, y, labelled)
+    return (inner, X, y) if inner is model else field_inside(inner, X, y, labelled=labelled)

@@ -18,7 +18,7 @@ _UNKNOWN_NUMBERS = ("torch.bfloat16", "torch.float8", "torch.float4")
 
 def shape_of(values: object) -> tuple[int, ...] | None:
     """Return the shape of an array, a sparse matrix, a tensor or a table; None for others, such as lists."""
-    shape = getattr(values, "shape", None)
+    shape = None if isinstance(values, list) else getattr(values, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else None
 
 

@@ -21,11 +21,13 @@ def finite_array(array: object, what: str, shape: Sequence[int | None]) -> np.nd
     return values
 
 
-def whole_array(array: object, what: str, shape: Sequence[int | None], below: int | None = None) -> np.ndarray:
-    """Return an array of whole numbers of this shape, not negative and ``below`` a bound."""
+def whole_array(
+    array: object, what: str, shape: Sequence[int | None], below: int | None = None, least: int = 0
+) -> np.ndarray:
+    """Return an array of whole numbers of this shape, from ``least`` on and ``below`` a bound."""
     values = _array(array, what, shape, "iu", "whole numbers")
-    if values.size and not (values.min() >= 0 and (below is None or values.max() < below)):
-        raise ValueError(f"{what} must be from 0 to {'any number' if below is None else below - 1}")
+    if values.size and not (values.min() >= least and (below is None or values.max() < below)):
+        raise ValueError(f"{what} must be from {least} to {'any number' if below is None else below - 1}")
     return values
 
 

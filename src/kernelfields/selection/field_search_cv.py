@@ -12,7 +12,6 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -49,7 +48,15 @@ from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stored import Functions, load_one_of
-from kernelfields.models.wrapped_field import WrappedField
+from kernelfields.models.wrapped_field import (
+    FITTED,
+    OF_LABELS,
+    OF_PROBABILITIES,
+    OF_THE_FIT,
+    WrappedField,
+    passes_on,
+    refuses,
+)
 from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, is_auto, is_whole, parameter
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.tables import PlainValues, Table
@@ -66,6 +73,8 @@ _SEARCHED = (ChainCRF, RingCRF, SegmentCRF, GraphCRF, MultiLabelCRF, KernelClass
 _LEAST_ITEMS, _LEAST_ROWS = 20, 100
 
 
+@refuses(partial_fit="a search compares candidates on all data. Go on with best_estimator_.partial_fit")
+@passes_on(*OF_LABELS, *OF_PROBABILITIES, *OF_THE_FIT, "laplace", *FITTED, "estimator_", like=_SEARCHED)
 @declares_parameters
 class FieldSearchCV(WrappedField):
     """An estimator with kernel, rank and prior variances chosen by cross-validation, and refitted with the best.
@@ -151,7 +160,7 @@ class FieldSearchCV(WrappedField):
     def fit(
         self,
         X: object,
-        y: object,
+        y: object = None,
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
@@ -173,8 +182,13 @@ class FieldSearchCV(WrappedField):
             raise TypeError(
                 f"a search deals {noun}s out to folds in this process: collect them in a list first, X.compute()"
             )
+        if y is None:
+            raise ValueError(
+                "fit requires y to be passed, but the target y is None; of a table with a column of labels, "
+                f"FrameCRF({type(self).__name__}(...)).fit(table) is the search"
+            )
         X, y = (list(values) if isinstance(values, Iterator) else values for values in (X, y))
-        training = estimator.fit_state(X, y, sample_weight, NoProgress())
+        training = estimator.fit_state(X, y, sample_weight, NoProgress(), every_item=True)
         y = estimator.training_labels(y)
         kernels = self._settle(estimator, training)
         items = Items(estimator, training, X, y, sample_weight)
@@ -342,21 +356,9 @@ class FieldSearchCV(WrappedField):
         search.best_estimator_ = load_one_of(_SEARCHED if cls._searches is None else [cls._searches], path, callables)
         return search
 
-    def _passes_on(self, name: str) -> bool:
-        kind = self._searches or type(vars(self).get("best_estimator_", vars(self).get("estimator")))
-        return hasattr(kind, name) or name.endswith("_")
-
-    def __getattr__(self, name: str) -> Any:
-        kind = self._searches or type(vars(self).get("estimator"))
-        method = None if name.startswith("_") or self.__sklearn_is_fitted__() else getattr(kind, name, None)
-        if not callable(method):
-            return super().__getattr__(name)
-
-        @wraps(method)  # scikit-learn looks for methods and their names before a fit
-        def of_best(*arguments: object, **settings: object) -> object:
-            return getattr(self.fitted_inside(), name)(*arguments, **settings)
-
-        return of_best
+    def to_be_fitted(self) -> Any:
+        """Return the estimator that is searched."""
+        return self._searches() if self.estimator is None and self._searches is not None else self.estimator
 
     def fitted_inside(self) -> Searched:
         """Return the best estimator, fitted; NotFittedError where there is none."""
@@ -368,7 +370,7 @@ class FieldSearchCV(WrappedField):
         return self.best_estimator_
 
     def __sklearn_tags__(self) -> Tags:
-        estimator = self._searches() if self.estimator is None and self._searches is not None else self.estimator
+        estimator = self.to_be_fitted()
         return super().__sklearn_tags__() if estimator is None else get_tags(estimator)
 
 

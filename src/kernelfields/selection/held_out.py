@@ -82,7 +82,9 @@ def parameter_named(model: BaseEstimator, name: str) -> str:
 
 def taken(values: Any, items: np.ndarray) -> Any:
     """Return some items of X or y, in the form in which they were given."""
-    return values.subset(items) if isinstance(values, SoftTargets) else _safe_indexing(values, items)
+    if isinstance(values, SoftTargets):
+        return values.subset(items)
+    return [values[item] for item in items] if isinstance(values, list) else _safe_indexing(values, items)
 
 
 def answered(field: LabelQuestions, X: Any, y: Any, numbers: np.ndarray) -> Iterator[HeldOut]:

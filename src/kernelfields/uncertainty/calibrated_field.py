@@ -13,7 +13,8 @@ Three things have a probability, and each gets a map of its own:
                     least log-loss, which is convex in 1 / T
     "isotonic"      any map that rises, found by least squares; marginals are divided by their sum
 
-T > 1 softens, T < 1 sharpens; the most probable label stays the same.
+T > 1 softens, T < 1 sharpens; the most probable label stays the same. Labels that are impossible stay so: they have no
+part in a map. Labels that do not exclude each other, those of MultiLabelCRF, have a distribution (1 - p, p) each.
 Cost: that of the answers, and some hundred passes over their probabilities. Fails: as the estimator does, ValueError
 for items of which no label is known.
 """
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +33,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.estimators.frame_crf import FrameCRF
+from kernelfields.data.ragged import Ragged
+from kernelfields.engines.choice import is_collection
+from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.inference.answers import Answers
@@ -41,13 +44,25 @@ from kernelfields.models.documents import describe_parameters, rebuild_estimator
 from kernelfields.models.model_file import Document
 from kernelfields.models.position_loss import position_loss
 from kernelfields.models.stored import Functions, StoredEstimator
-from kernelfields.models.wrapped_field import WrappedField, field_inside, opened
+from kernelfields.models.wrapped_field import (
+    CHANGING,
+    FITTED,
+    OF_LABELS,
+    OF_THE_FIT,
+    Question,
+    WrappedField,
+    field_inside,
+    passes_on,
+    refuses,
+)
 from kernelfields.numerics.parameters import attribute, check_declared, declares_parameters, one_of, parameter
 from kernelfields.reports.tables import Result, Table
 from kernelfields.selection.held_out import refuse_items_of_fit
 from kernelfields.uncertainty.events import answering, known_positions
 
 POSITIONS, ENTITIES, LABELLINGS = "positions", "entities", "labellings"
+# Questions about the distribution of whole labellings as the field has it: no map of parts gives another one.
+_OF_LABELLINGS = ("log_likelihood", "entropy", "sample", "predict_boundaries", "stream", "decision_function")
 # Probabilities are kept so far from 0 and 1 that their log-odds exist.
 _CLOSEST = 1e-9
 # How strongly exponent and factor of the odds are pulled to 1 and 0, where they change nothing.
@@ -62,9 +77,10 @@ class Scaling:
     biases: np.ndarray
 
     def rows(self, table: np.ndarray) -> np.ndarray:
-        """Return probabilities (N, L) at this scale."""
-        logs = np.log(np.maximum(table, np.finfo(np.float64).tiny))
-        return np.where(table > 0.0, softmax(self.slopes * logs + self.biases, axis=1), 0.0)
+        """Return probabilities (.., L) at this scale; those that are zero stay so."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(table)
+        return softmax(self.slopes * logs + self.biases, axis=-1)
 
     def events(self, chances: np.ndarray) -> np.ndarray:
         """Return probabilities of events (M,) at this scale."""
@@ -79,9 +95,9 @@ class Steps:
     values: np.ndarray
 
     def rows(self, table: np.ndarray) -> np.ndarray:
-        """Return probabilities (N, L), mapped and divided by their sum."""
+        """Return probabilities (.., L), mapped and divided by their sum; those that are zero stay so."""
         mapped = np.where(table > 0.0, np.interp(table, self.places, self.values), 0.0)
-        sums = mapped.sum(axis=1, keepdims=True)
+        sums = mapped.sum(axis=-1, keepdims=True)
         return np.where(sums > 0.0, mapped / np.maximum(sums, np.finfo(np.float64).tiny), table)
 
     def events(self, chances: np.ndarray) -> np.ndarray:
@@ -97,7 +113,7 @@ class Judged:
     """
 
     def __init__(self, model: object, X: Any, y: Any, scheme: str | None):
-        field, batches = answering(model, X, y)
+        field, batches = answering(model, X, y, labelled=True)
         rules = field.span_rules(scheme)[0] if isinstance(field, SpanQuestions) else None
         tables, trues = [np.empty((0, len(field.label_names())))], [np.empty(0, dtype=np.int64)]
         nothing = np.empty(0), np.empty(0, dtype=bool)
@@ -144,11 +160,16 @@ class Reliability(Result):
         return Table(columns, self.rows, formats=formats).text()
 
 
+@refuses(**dict.fromkeys(_OF_LABELLINGS, "it is of whole labellings as estimator_ has them, and not calibrated"))
+@refuses(**dict.fromkeys(CHANGING, "it changes the field. Ask estimator for it, then calibrate again"))
+@passes_on(*OF_LABELS, *OF_THE_FIT, *FITTED, like=(ChainCRF,))
 @declares_parameters
 class CalibratedField(WrappedField, StoredEstimator):
     """A fitted estimator whose probabilities were calibrated by held-out items; see the module.
 
-    Other questions, as ``predict``, are answered by the estimator as it is.
+    Probabilities of labels, entities, segments and the n best labellings are calibrated. Labels, as of ``predict``, and
+    questions about the fit are answered by the estimator as it is; what has no calibrated answer, as ``entropy``, says
+    so. Of items with one label, the n best have the probabilities of the label.
 
     Parameters
     ----------
@@ -171,8 +192,8 @@ class CalibratedField(WrappedField, StoredEstimator):
     estimator_: Any = attribute()
     maps_: dict[str, Scaling | Steps] = attribute()
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the maps to items that the estimator was not fitted to; labels may be partly known."""
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the maps to items that the estimator was not fitted to; labels may be partly known, or a column of X."""
         check_declared(self)
         if self.estimator is None:
             raise TypeError("estimator must be a fitted estimator of labels, got None")
@@ -186,27 +207,41 @@ class CalibratedField(WrappedField, StoredEstimator):
                 self.maps_[name] = _fit_events(chances, happened, self.method)
         return self
 
+    @Question
     def predict_marginals(self, X: Any, **settings: Any) -> Any:
         """Return calibrated marginals, in the form of the estimator's."""
-        check_is_fitted(self, "maps_")
-        (model, X), rows = opened(self.estimator_, X), self.maps_[POSITIONS].rows
-        if not isinstance(model, FrameCRF):
-            return _mapped(model.predict_marginals(X, **settings), rows)
-        field, inputs, _ = field_inside(model, X, None, labelled=False)
-        tables = _mapped(field.predict_marginals(inputs, **settings), rows)
-        return model.sequences(X).columns(tables, model.classes_)
+        _refuse_doubt(settings)
+        if (face := self._face(X)) is not None:
+            return face.predict_marginals(X, **settings)
+        rows, found = self._map_of(POSITIONS).rows, self.ask("predict_marginals", X, **settings)
+        if settings.get("cliques") is not None:
+            warnings.warn("marginals of cliques are those of the estimator: positions are calibrated", stacklevel=2)
+            return _mapped(found[0], rows), *found[1:]
+        return _mapped(found, rows)
 
-    def predict_proba(self, X: Any, **settings: Any) -> Any:
-        """Return calibrated probabilities of single labels, (n, L)."""
-        check_is_fitted(self, "maps_")
-        model, X = opened(self.estimator_, X)
-        return self.maps_[POSITIONS].rows(model.predict_proba(X, **settings))
+    @Question
+    def predict_proba(self, X: Any, **settings: Any) -> np.ndarray:
+        """Return calibrated probabilities of single labels, (n, L), or of each of several labels, (n, K)."""
+        _refuse_doubt(settings)
+        if (face := self._face(X)) is not None:
+            return face.predict_proba(X, **settings)
+        if self.is_single:
+            return self._map_of(POSITIONS).rows(self.ask("predict_proba", X, **settings))
+        return self.predict_marginals(X, **settings)[..., 1]
 
+    @Question
+    def predict_log_proba(self, X: Any, **settings: Any) -> np.ndarray:
+        """Return the logarithms of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, **settings))
+
+    @Question
     def predict_entities(self, X: Any, **settings: Any) -> list[list]:
         """Return entities with calibrated probabilities, their alternatives included."""
-        check_is_fitted(self, "maps_")
-        model, X = opened(self.estimator_, X)
-        found, ways = model.predict_entities(X, **{"scheme": self.scheme} | settings), self._map_of(ENTITIES)
+        settings = {"scheme": self.scheme} | settings
+        if (face := self._face(X)) is not None:
+            return face.predict_entities(X, **settings)
+        ways, found = self._map_of(ENTITIES), self.ask("predict_entities", X, **settings)
 
         def mapped(entity: Any) -> Any:
             chance = float(ways.events(np.array([entity.probability]))[0])
@@ -214,19 +249,74 @@ class CalibratedField(WrappedField, StoredEstimator):
 
         return [[mapped(entity) for entity in own] for own in found]
 
+    @Question
+    def predict_segments(self, X: Any, **settings: Any) -> list[list]:
+        """Return segments with calibrated probabilities: a segment is an entity."""
+        if (face := self._face(X)) is not None:
+            return face.predict_segments(X, **settings)
+        ways, found = self._map_of(ENTITIES), self.ask("predict_segments", X, **settings)
+        chances = [ways.events(np.array([segment.probability for segment in own])).tolist() for own in found]
+        return [
+            [segment._replace(probability=chance) for segment, chance in zip(*pair, strict=True)]
+            for pair in zip(found, chances, strict=True)
+        ]
+
+    @Question
     def predict_nbest(self, X: Any, k: int, **settings: Any) -> list[list[tuple[Any, float]]]:
         """Return the k best labellings with the logarithms of calibrated probabilities."""
-        check_is_fitted(self, "maps_")
-        ways, found = self._map_of(LABELLINGS), []
-        model, X = opened(self.estimator_, X)
-        for ranked in model.predict_nbest(X, k, **settings):
-            chances = np.exp(np.array([log for _, log in ranked]))
+        if (face := self._face(X)) is not None:
+            return face.predict_nbest(X, k, **settings)
+        found = self.ask("predict_nbest", X, k, **settings)
+        if self.is_single:
+            rows, ranked = self.predict_log_proba(X, **settings), [[label for label, _ in own] for own in found]
+            logs = [row[np.searchsorted(self.classes_, own)] for row, own in zip(rows, ranked, strict=True)]
+        else:
+            ways = self._map_of(LABELLINGS)
             with np.errstate(divide="ignore"):
-                logs = np.log(ways.events(chances))
-            found.append([(labels, log) for (labels, _), log in zip(ranked, logs.tolist(), strict=True)])
-        return found
+                logs = [np.log(ways.events(np.exp([log for _, log in own]))) for own in found]
+        return [
+            [(labels, log) for (labels, _), log in zip(own, new.tolist(), strict=True)]
+            for own, new in zip(found, logs, strict=True)
+        ]
 
-    def reliability(self, X: Any, y: Any) -> Reliability:
+    @Question
+    def predict_joint(self, X: Any, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable set of labels of each instance, (n, K), and its calibrated probability, (n,)."""
+        if (face := self._face(X)) is not None:
+            return face.predict_joint(X, **settings)
+        labels, chances = self.ask("predict_joint", X, **settings)
+        return labels, self._map_of(LABELLINGS).events(chances)
+
+    @Question
+    def show(self, x: Any, *arguments: Any, **settings: Any) -> Any:
+        """Return a picture of one item with calibrated probabilities."""
+        if (face := self._face(x)) is not None:
+            return face.show(x, *arguments, **settings)
+        shown = self.ask("show", x, *arguments, **settings)
+        segments = shown.segments
+        if segments is not None:
+            chances = self._map_of(ENTITIES).events(np.array([own[3] for own in segments]))
+            segments = [(*own[:3], chance) for own, chance in zip(segments, chances.tolist(), strict=True)]
+        marginals = self._map_of(POSITIONS).rows(np.asarray(shown.marginals))
+        return replace(shown, marginals=marginals, segments=segments)
+
+    def _face(self, X: Any) -> Any:
+        """Return the wrapper inside, with its own field calibrated; None around a field, and if that is not fitted.
+
+        Tables and dicts are then read and written by the class that has them.
+        """
+        check_is_fitted(self, "maps_")
+        if is_collection(X):
+            raise TypeError("probabilities are calibrated in this process: collect items in a list first, X.compute()")
+        inside = self.fitted_inside()
+        return inside.around(self.around(inside.fitted_inside())) if isinstance(inside, WrappedField) else None
+
+    def asked(self, X: Any, y: Any, labelled: bool) -> tuple[Self, Any, Any]:
+        """Return the calibrated field, with X and y as it takes them: what evaluations ask."""
+        field, X, y = field_inside(self.estimator_, X, y, labelled=labelled)
+        return self if field is self.estimator_ else self.around(field), X, y
+
+    def reliability(self, X: Any, y: Any = None) -> Reliability:
         """Return calibration errors for labelled items that neither the fit nor the calibration has seen."""
         check_is_fitted(self, "maps_")
         judged = Judged(self.estimator_, X, y, self.scheme)
@@ -278,14 +368,14 @@ class CalibratedField(WrappedField, StoredEstimator):
 
 
 def calibrate(
-    estimator: BaseEstimator, X: Any, y: Any, *, method: str = "temperature", scheme: str | None = "auto"
+    estimator: BaseEstimator, X: Any, y: Any = None, *, method: str = "temperature", scheme: str | None = "auto"
 ) -> CalibratedField:
     """Return a fitted estimator with calibrated probabilities, by items that it was not fitted to.
 
     Parameters
     ----------
     estimator : a fitted estimator of labels, or a pipeline that ends in one
-    X, y : held-out items and their labels, which may be partly known
+    X, y : held-out items and their labels, which may be partly known; None where they are a column of a table
     method : "temperature", one number; "isotonic", any rising map, which takes more data
     scheme : how labels write entities, as in :meth:`kernelfields.ChainCRF.predict_entities`
     """
@@ -293,19 +383,15 @@ def calibrate(
 
 
 def _mapped(marginals: Any, rows: Any) -> Any:
-    """Return marginals of items, or of single labels (n, L), or a tuple that begins with them, mapped by rows."""
-    if isinstance(marginals, tuple):
-        warnings.warn("marginals of cliques are those of the estimator: positions are calibrated", stacklevel=3)
-        return _mapped(marginals[0], rows), *marginals[1:]
-    if isinstance(marginals, np.ndarray) and marginals.ndim == 2:
-        return rows(marginals)
-    if len(marginals) and len(marginals[0]) and isinstance(marginals[0][0], Mapping):  # those of compat.CRF
-        tables = [rows(np.array([[*row.values()] for row in own])) for own in marginals]
-        return [
-            [dict(zip(row, mapped, strict=True)) for row, mapped in zip(own, table.tolist(), strict=True)]
-            for own, table in zip(marginals, tables, strict=True)
-        ]
-    return [rows(np.asarray(own)) for own in marginals]
+    """Return marginals of each item, or of all single labels or instances in one array, mapped by rows."""
+    return rows(marginals) if isinstance(marginals, np.ndarray) else Ragged(rows(own) for own in marginals)
+
+
+def _refuse_doubt(settings: Mapping[str, Any]) -> None:
+    if settings.get("uncertainty"):
+        raise ValueError(
+            "uncertainty=True is another correction than calibration, fitted to marginals without it: ask estimator_"
+        )
 
 
 def _log_odds(chances: np.ndarray) -> np.ndarray:
@@ -315,11 +401,12 @@ def _log_odds(chances: np.ndarray) -> np.ndarray:
 
 def _fit_rows(table: np.ndarray, true: np.ndarray, method: str) -> Scaling | Steps:
     """Return the map of marginals (N, L) of which columns ``true`` (N,) are right."""
+    hits = np.zeros(table.shape, dtype=bool)
+    hits[np.arange(len(true)), true] = True
+    possible = (table > 0.0) | hits
     if method == "isotonic":
-        hits = np.zeros_like(table)
-        hits[np.arange(len(true)), true] = 1.0
-        return _fit_steps(table.ravel(), hits.ravel())
-    return Scaling(np.array([1.0 / position_loss(table, true).temperature]), np.zeros(1))
+        return _fit_steps(table[possible], hits[possible].astype(np.float64))
+    return Scaling(np.array([1.0 / position_loss(table, true, possible=possible).temperature]), np.zeros(1))
 
 
 def _fit_events(chances: np.ndarray, happened: np.ndarray, method: str) -> Scaling | Steps:

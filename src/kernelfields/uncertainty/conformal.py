@@ -9,6 +9,9 @@ The unit is an item, a sequence, graph, instance or input, never a position. For
 (conformal risk control: Angelopoulos, Bates, Fisch, Lei, Schuster 2024). Neither is clamped: with fewer than
 1 / alpha - 1 items the threshold is infinite, and the only set with the guarantee is everything.
 
+Scores are compared at nine decimals: roads that lead to the same score, such as batches of different sizes, differ in
+the last digits, and one at the threshold is on the same side of it by all of them.
+
 Arrays: scores and increments (M,), one for each event at which the loss of an item rises. Cost: O(M log M).
 """
 
@@ -20,6 +23,12 @@ import numpy as np
 
 #: How far rounding may carry a sum of losses beyond its bound.
 _ROUNDING = 1e-9
+_DECIMALS = 9
+
+
+def comparable(scores: np.ndarray | float) -> np.ndarray:
+    """Return scores, or thresholds, as they are compared."""
+    return np.round(scores, _DECIMALS)
 
 
 def least_items(risk: float) -> int:

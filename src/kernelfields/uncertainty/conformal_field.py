@@ -32,6 +32,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.reading import plain_label, random_generator
+from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.inference.answers import Answers
@@ -40,7 +41,17 @@ from kernelfields.inference.spans import likely_spans
 from kernelfields.models.documents import describe_parameters, rebuild_estimator
 from kernelfields.models.model_file import Document
 from kernelfields.models.stored import Functions, StoredEstimator
-from kernelfields.models.wrapped_field import WrappedField
+from kernelfields.models.wrapped_field import (
+    FITTED,
+    OF_LABELS,
+    OF_PROBABILITIES,
+    OF_THE_FIT,
+    WrappedField,
+    besides,
+    passes_on,
+    refuses,
+    with_copies_inside,
+)
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
@@ -53,7 +64,7 @@ from kernelfields.numerics.parameters import (
 from kernelfields.reports.page import Shown
 from kernelfields.reports.tables import Table
 from kernelfields.selection.held_out import LabelledItems, refuse_items_of_fit, unframed
-from kernelfields.uncertainty.conformal import event_threshold, least_items, score_quantile
+from kernelfields.uncertainty.conformal import comparable, event_threshold, least_items, score_quantile
 from kernelfields.uncertainty.events import (
     ENTITIES,
     LABELLINGS,
@@ -70,8 +81,8 @@ from kernelfields.uncertainty.events import (
     true_parts,
 )
 
-# Scores that two roads lead to agree this closely: one at the threshold is in the set by either.
-_ROUNDING = 1e-9
+# So much less than a threshold is looked for, before scores are compared.
+_LESS = 1e-8
 #: Quarters of the lengths of calibration items.
 _QUARTERS = 4
 _ALL: Hashable = "all"
@@ -131,11 +142,14 @@ class Coverage(Shown):
         return [Table(("of", "coverage"), rows, whole, formats={"coverage": ".3f"})]
 
 
+@refuses(laplace="it changes the estimator. Ask estimator_ for it")
+@passes_on(*OF_LABELS, *OF_PROBABILITIES, *OF_THE_FIT, *besides(FITTED, "thresholds_"), like=(ChainCRF,))
 @declares_parameters
 class ConformalField(WrappedField, StoredEstimator):
     """Prediction sets that hold what is true with a stated probability, around an estimator of labels.
 
-    Other questions, as ``predict``, are answered by the fitted estimator.
+    Other questions, as ``predict``, are answered by the fitted estimator. After :meth:`partial_fit` sets hold
+    everything until they are calibrated again.
 
     Parameters
     ----------
@@ -206,23 +220,44 @@ class ConformalField(WrappedField, StoredEstimator):
                 names = kind_names(field, self.target, self.scheme)
         return self._calibrate(joined(parts), names)
 
-    def conformalize(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, **settings: Any) -> Self:
+        """Fit one more batch of items, as the estimator does; thresholds of the field before are given up.
+
+        ``estimator`` stays as it is. Sets hold everything, with a warning, until :meth:`conformalize` is called again.
+        """
+        self._check()
+        present = self._fitted_estimator()
+        own = clone(self.estimator) if present is None else with_copies_inside(present)
+        self.estimator_ = own.partial_fit(X, y, **settings)
+        if "thresholds_" in vars(self):
+            self.thresholds_, self.n_items_ = {}, {}
+        return self
+
+    def conformalize(self, X: Any, y: Any = None) -> Self:
         """Choose thresholds by labelled items that the estimator has not been fitted to.
 
         Positions of which y does not name the label (None, sets, weights) do not count; the other targets need all of
-        them. Labels that the fit never saw count as missed.
+        them. Of a table y may be None, which means its column of labels. Labels that the fit never saw count as missed.
         """
         self._check()
-        if not hasattr(self, "estimator_"):
-            try:
-                check_is_fitted(self.estimator)
-            except NotFittedError:
-                raise NotFittedError(
-                    "the estimator is not fitted: call fit(X_train, y_train) before conformalize, or pass a fitted one"
-                ) from None
-            self.estimator_ = self.estimator
+        present = self._fitted_estimator()
+        if present is None:
+            raise NotFittedError(
+                "the estimator is not fitted: call fit(X_train, y_train) before conformalize, or pass a fitted one"
+            )
+        self.estimator_ = present
         refuse_items_of_fit(self.estimator_, X, _OF_THE_FIT)
         return self._calibrate(*find_events(self.estimator_, X, y, self.target, self.scheme))
+
+    def _fitted_estimator(self) -> Any:
+        """Return the fitted estimator, which is the one that was passed if that is; None where there is none."""
+        if self.__sklearn_is_fitted__():
+            return self.estimator_
+        try:
+            check_is_fitted(self.estimator)
+        except NotFittedError:
+            return None
+        return self.estimator
 
     def _check(self) -> None:
         check_declared(self)
@@ -232,6 +267,7 @@ class ConformalField(WrappedField, StoredEstimator):
             raise ValueError("groups='label' is for positions and entities: a labelling has many labels")
 
     def _calibrate(self, events: Events, names: list) -> Self:
+        events = events._replace(scores=comparable(events.scores))
         risk, n_items = 1.0 - self.confidence_level, len(events.lengths)
         if n_items < 2:
             raise ValueError(
@@ -292,14 +328,23 @@ class ConformalField(WrappedField, StoredEstimator):
     def _levels(self, lengths: np.ndarray) -> np.ndarray:
         """Return the threshold of each item, (n,); infinite, the safe side, for groups without calibration items."""
         cells = self._item_groups(lengths).tolist()
-        if new := sorted({str(cell) for cell in cells if cell not in self.thresholds_}):
+        new = sorted({str(cell) for cell in cells if cell not in self.thresholds_})
+        if new and self.thresholds_:
             warnings.warn(
                 f"no calibration item belongs to {', '.join(new)}: the answer there is the safe one, everything",
                 UserWarning,
                 stacklevel=4,
             )
-        safe = math.inf if self.target == LABELLINGS else -math.inf
-        return np.array([self.thresholds_.get(cell, safe) for cell in cells])
+        return comparable(np.array([self.thresholds_.get(cell, self._safe_level) for cell in cells]))
+
+    @property
+    def _safe_level(self) -> float:
+        """The threshold by which sets hold everything."""
+        return math.inf if self.target == LABELLINGS else -math.inf
+
+    def _kind_levels(self, names: list) -> np.ndarray:
+        """Return the threshold of each label, or type of entities, as they are compared."""
+        return comparable(np.array([self.thresholds_.get(name, self._safe_level) for name in names]))
 
     # ---- answers
 
@@ -327,6 +372,12 @@ class ConformalField(WrappedField, StoredEstimator):
         return found
 
     def _check_calibrated(self) -> None:
+        if "thresholds_" in vars(self) and not self.thresholds_:
+            warnings.warn(
+                "the estimator has learnt since the calibration: sets hold everything until conformalize is called",
+                UserWarning,
+                stacklevel=3,
+            )
         if "thresholds_" not in vars(self):  # the field inside may have thresholds of its own
             raise NotFittedError(
                 "this ConformalField has no thresholds yet: call conformalize(X_held, y_held) with items that the "
@@ -334,14 +385,14 @@ class ConformalField(WrappedField, StoredEstimator):
             )
 
     def _label_sets(self, field: LabelQuestions, answers: Answers) -> list:
-        marginals, lengths = answers.marginals, np.diff(answers.family.offsets)
+        marginals, lengths = comparable(answers.marginals), np.diff(answers.family.offsets)
+        names = [plain_label(label) for label in field.label_names()]
         if self.groups == "label":
-            mask = marginals >= np.array(list(self.thresholds_.values()))
+            mask = marginals >= self._kind_levels(names)
         else:
             mask = marginals >= np.repeat(self._levels(lengths), lengths)[:, None]
         if not self.allow_empty and len(mask):
-            mask[np.arange(len(mask)), marginals.argmax(axis=1)] = True
-        names = [plain_label(label) for label in field.label_names()]
+            mask |= marginals == marginals.max(axis=1, keepdims=True)
         order = np.argsort(-marginals, axis=1, kind="stable")
         sets = [
             tuple(names[label] for label in row if own[label])
@@ -353,24 +404,25 @@ class ConformalField(WrappedField, StoredEstimator):
 
     def _labelling_sets(self, field: LabelQuestions, answers: Answers) -> list[LabellingSet]:
         refuse_approximate(answers.family, "a set of labellings")
-        levels = (self._levels(np.diff(answers.family.offsets)) + _ROUNDING).tolist()
+        levels = self._levels(np.diff(answers.family.offsets)).tolist()
         count, more = 1, True
         while more:
             ranked, scores = answers.n_best(count)
             logs = [own - total for own, total in zip(scores, answers.log_partition, strict=True)]
-            full = [len(own) == count and -own[-1] <= level for own, level in zip(logs, levels, strict=True)]
+            shown = [comparable(-own) for own in logs]
+            full = [len(own) == count and own[-1] <= level for own, level in zip(shown, levels, strict=True)]
             more = count < self.limit and any(full)
             count = min(4 * count, self.limit)
         sets = [
             LabellingSet(
                 [
                     (field.labelling_of(row), math.exp(log))
-                    for row, log in zip(rows, own.tolist(), strict=True)
-                    if -log <= level
+                    for row, log, score in zip(rows, own.tolist(), scores.tolist(), strict=True)
+                    if score <= level
                 ],
                 bool(beyond),
             )
-            for rows, own, level, beyond in zip(ranked, logs, levels, full, strict=True)
+            for rows, own, scores, level, beyond in zip(ranked, logs, shown, levels, full, strict=True)
         ]
         return answers.by_item(sets, LabellingSet([], False))
 
@@ -380,15 +432,14 @@ class ConformalField(WrappedField, StoredEstimator):
         rules, types = asked_spans(field).span_rules(self.scheme)
         offsets = answers.family.offsets
         if self.groups == "label":
-            limits = np.tile([self.thresholds_[kind] for kind in types], (len(offsets) - 1, 1))
+            limits = np.tile(self._kind_levels(types), (len(offsets) - 1, 1))
         else:
             limits = np.tile(self._levels(np.diff(offsets))[:, None], (1, len(types)))
-        limits = limits - _ROUNDING
-        found = likely_spans(answers, rules, max(LEAST_SPAN, float(limits.min(initial=1.0))))
+        found = likely_spans(answers, rules, max(LEAST_SPAN, float(limits.min(initial=1.0)) - _LESS))
         items = np.searchsorted(offsets, found.starts, side="right") - 1
-        kept = found.probabilities >= limits[items, found.types]
+        kept = comparable(found.probabilities) >= limits[items, found.types]
         # Spans below LEAST_SPAN are too many to be listed: a set that holds them is taken for all.
-        every = np.any(limits < LEAST_SPAN - _ROUNDING, axis=1)
+        every = np.any(limits < LEAST_SPAN, axis=1)
         sets: list[list] = [[] for _ in every]
         columns = (column[kept].tolist() for column in (items, *found))
         for item, start, stop, number, chance in zip(*columns, strict=True):
@@ -396,7 +447,7 @@ class ConformalField(WrappedField, StoredEstimator):
             sets[item].append((types[number], start - first, stop - first, chance))
         return answers.by_item(map(SpanSet, sets, every.tolist()), SpanSet([], False))
 
-    def coverage(self, X: Any, y: Any) -> Coverage:
+    def coverage(self, X: Any, y: Any = None) -> Coverage:
         """Return how much of what is true the sets of labelled items hold, and how large they are.
 
         Counted in the sets that :meth:`predict_set` returns.

@@ -64,9 +64,16 @@ def joined(parts: Sequence[Events]) -> Events:
     return Events(scores, items, kinds, lengths, np.concatenate(likeliest) if likeliest else None)
 
 
-def answering(model: object, X: Any, y: Any = None) -> tuple[LabelQuestions, Iterator[Answers]]:
-    """Return the field of a model, and its answers for batches of data; TypeError for what labels nothing."""
-    field, X, y = field_of(model, X, y)
+def answering(
+    model: object, X: Any, y: Any = None, *, labelled: bool = False
+) -> tuple[LabelQuestions, Iterator[Answers]]:
+    """Return the field of a model, and its answers for batches of data; TypeError for what labels nothing.
+
+    ``labelled``: with labels, which are y or a column of X; ValueError if there are none.
+    """
+    field, X, y = field_of(model, X, y, labelled=labelled)
+    if labelled and y is None:
+        raise ValueError("y is None: calibration needs labels")
     return field, field.answers(X, y)
 
 
@@ -75,7 +82,9 @@ def labelled(model: object, X: Any, y: Any) -> tuple[LabelQuestions, Iterator[tu
 
     A class of the field stands in their place, and each batch has the packed positions and labels where it does so.
     """
-    field, X, y = field_of(model, X, y)
+    field, X, y = field_of(model, X, y, labelled=True)
+    if y is None:
+        raise ValueError("y is None: calibration needs labels")
     y, unseen = replace_unseen(y, field.classes_, plain_label(np.ravel(field.classes_)[0]))
     labels = Counter(label for _, _, label in unseen)
 
@@ -106,8 +115,6 @@ def asked_spans(field: LabelQuestions) -> SpanQuestions:
 
 def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None) -> tuple[Events, list]:
     """Return the events of labelled items, and the names of their kinds."""
-    if y is None:
-        raise ValueError("y is None: calibration needs labels")
     field, batches, unseen = labelled(model, X, y)
     found = (events_of(field, batch, target, scheme, own) for batch, own in batches)
     parts = [part for part in found if part is not None]

@@ -144,6 +144,7 @@ class Copy:
         self._answer = folder / "answer.json"
         self.log = folder / "answer.log"
         _mirror(checkout, self.path)
+        _compiled_already(checkout / SOURCE, self.path / SOURCE, self.cache)
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["tests.campaigns.mutating.preloaded"])
         self.imports = import_graph(self.path / SOURCE)
@@ -152,6 +153,10 @@ class Copy:
         """Run tests in this order until one fails."""
         files = list(dict.fromkeys(test.split("::")[0] for test in tests))
         return self._started(files, tests, seconds, cache or self.cache, watch=False)
+
+    def whole(self, files: list[str], seconds: float) -> Outcome:
+        """Run whole files of tests until one fails."""
+        return self._started(files, None, seconds, self.cache, watch=False)
 
     def watch(self, files: list[str], seconds: float) -> Outcome:
         """Run whole files of tests, noting which functions each test enters."""
@@ -214,6 +219,21 @@ def _mirror(checkout: Path, copy: Path) -> None:
         elif source.exists():
             copy.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)
+
+
+def _compiled_already(package: Path, copy: Path, cache: Path) -> None:
+    """Put what numba has compiled for the checkout where it looks for that of the copy, if it is not there yet.
+
+    It is valid for files of the same time and size, which those of the copy have.
+    """
+    from numba.core.caching import _CacheLocator  # the one place that knows the names of its folders
+
+    for compiled in package.rglob("__pycache__/*.nb[ic]"):
+        source = copy / compiled.parent.parent.relative_to(package) / "any.py"
+        target = cache / _CacheLocator.get_suitable_cache_subpath(str(source)) / compiled.name
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(compiled, target)
 
 
 class ImportGraph:

@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import _safe_indexing, get_tags
 
+from kernelfields.data.chains import drop_weightless
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.readers import GraphReader, InputReader, TableReader
 from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_weight
@@ -156,9 +157,9 @@ def read_parts(
     def read(some: list[Partition]) -> tuple[PackedData, np.ndarray]:
         own = part if part is not None and some is partitions else Part(estimator, some)
         data = packed(own.items_by(reader), own.y, own.weights, reader)
-        # A sample of weight zero is none: it must not lend the basis a pivot either.
-        counts = data.weights > 0 if table else np.ones(len(data.weights), dtype=bool)
-        return data.subset(counts) if table else data, counts
+        # An item of weight zero is none: it must not lend the basis a pivot either.
+        counts = data.weights > 0
+        return drop_weightless(data), counts
 
     data, counts = _naming_one(read, estimator, partitions) if partitions else (None, np.zeros(0, dtype=bool))
     sizes = group.gathered(0 if data is None else data.n_positions)

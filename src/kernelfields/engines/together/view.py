@@ -127,18 +127,26 @@ def _squares(inputs: Matrix, weights: np.ndarray, means: np.ndarray) -> np.ndarr
 
 
 def shared_support(
-    group: Group, features: Matrix | None, labellings: np.ndarray, n_outcomes: int, least: float, *, listed: bool
+    group: Group,
+    features: Matrix | None,
+    labellings: np.ndarray,
+    n_outcomes: int,
+    least: float,
+    weights: np.ndarray | None,
+    *,
+    listed: bool,
 ) -> Support:
     """Return the pairs of features (n, r), None for the constant, and labellings (n,) that occur in some process.
 
-    A pair whose total weight is below ``least`` is left out.
+    A pair whose total weight is below ``least`` is left out; ``weights`` (n,) are those of rows, None for ones.
     """
+    weights = np.ones(len(labellings)) if weights is None else weights
     if features is None:
-        width, pairs, amounts = 1, labellings.astype(np.int64), np.ones(len(labellings))
+        width, pairs, amounts = 1, labellings.astype(np.int64), weights
     else:
         stored = scipy.sparse.csr_array(features)
         pairs = stored.indices.astype(np.int64) * n_outcomes + np.repeat(labellings, np.diff(stored.indptr))
-        width, amounts = stored.shape[1], stored.data
+        width, amounts = stored.shape[1], stored.data * np.repeat(weights, np.diff(stored.indptr))
     keys, places = np.unique(pairs, return_inverse=True)
     parts = group.gathered((keys, np.bincount(places, weights=amounts, minlength=len(keys))))
     keys, places = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)

@@ -88,10 +88,16 @@ class Support:
             raise ValueError("the pairs of features and labels are not sorted, or one occurs twice")
 
 
-def observed_support(features: Rows | None, labellings: np.ndarray, n_outcomes: int, min_freq: float = 0.0) -> Support:
+def observed_support(
+    features: Rows | None,
+    labellings: np.ndarray,
+    n_outcomes: int,
+    min_freq: float = 0.0,
+    weights: np.ndarray | None = None,
+) -> Support:
     """Return the pairs that occur: ``features`` (n, r) or None for the constant, ``labellings`` (n,).
 
-    A pair whose total weight in the data is below ``min_freq`` is left out.
+    A pair whose total weight in the data is below ``min_freq`` is left out; ``weights`` (n,) are those of rows.
     """
     n_rows = len(labellings)
     if features is None:
@@ -107,16 +113,20 @@ def observed_support(features: Rows | None, labellings: np.ndarray, n_outcomes: 
     begin, outcomes = seen.indptr, seen.indices
     if min_freq > 0 and len(outcomes):
         rows = np.repeat(np.arange(len(begin) - 1), np.diff(begin))
+        if weights is not None:
+            indicator = csr_array((weights, indicator.indices, indicator.indptr), shape=indicator.shape)
         kept = np.asarray(csr_matrix(stored @ indicator)[rows, outcomes]).ravel() >= min_freq
         begin = np.concatenate([[0], np.cumsum(kept)])[begin]
         outcomes = outcomes[kept]
     return Support(begin.astype(np.int32), outcomes.astype(np.int32), n_outcomes)
 
 
-def listed_support(labellings: np.ndarray, n_outcomes: int, min_freq: float = 0.0) -> Support:
-    """Return the labellings that occur, ``min_freq`` times or more, as the pairs of a term without features."""
-    outcomes, counts = np.unique(labellings, return_counts=True)
-    outcomes = outcomes[counts >= min_freq].astype(np.int64)
+def listed_support(
+    labellings: np.ndarray, n_outcomes: int, min_freq: float = 0.0, weights: np.ndarray | None = None
+) -> Support:
+    """Return the labellings of a total weight of ``min_freq`` or more as the pairs of a term without features."""
+    outcomes, places = np.unique(labellings, return_inverse=True)
+    outcomes = outcomes[np.bincount(places, weights, minlength=len(outcomes)) >= min_freq].astype(np.int64)
     return Support(np.array([0, len(outcomes)]), outcomes, n_outcomes, listed=True)
 
 

@@ -87,7 +87,8 @@ class EvidenceStep:
     standard_error: float
     gradient: dict[str, float]
     parameters: dict[str, float]
-    seconds: float
+    #: Since the search began; not kept in files.
+    seconds: float = float("nan")
     coarse: bool = False
     ended: str = ""
 
@@ -101,7 +102,7 @@ class EvidencePath:
     @classmethod
     def rebuild(cls, described: Sequence[Mapping[str, object]]) -> EvidencePath:
         """Return the path whose steps were described; ValueError where one is not sound."""
-        unknown = ("value", "standard_error", "gradient")
+        unknown = ("value", "standard_error", "gradient", "seconds")
         return cls([record(EvidenceStep, each, "a step of the evidence", unknown=unknown) for each in described])
 
     @property
@@ -122,11 +123,12 @@ class EvidencePath:
         coarse = sum(step.coarse for step in self.steps)
         with_few = f", {coarse} of them with few pivots" if coarse else ""
         climbs = len({(step.start, step.coarse) for step in self.steps})
+        took = "" if np.isnan(self.seconds) else f", {self.seconds:.3g} s"
         error = f" (standard error {best.standard_error:.2g})" if best.standard_error > 0 else ""
         lines = [
             f"log evidence {first.value:.2f} -> {best.value:.2f}{error}: {best.value - first.value:.2f} nats gained"
             f"{' since the coarse climb' if coarse else ''}",
-            f"{counted(len(self.steps), 'point')}{with_few}, in {counted(climbs, 'climb')}, {self.seconds:.3g} s",
+            f"{counted(len(self.steps), 'point')}{with_few}, in {counted(climbs, 'climb')}{took}",
         ]
         before, width = self.steps[0].parameters, max(map(len, best.parameters), default=0)
         for name, value in best.parameters.items():
@@ -136,7 +138,7 @@ class EvidencePath:
 
     @property
     def seconds(self) -> float:
-        """How long the search took."""
+        """How long the search took; NaN for one that was read from a file."""
         return self.steps[-1].seconds if self.steps else 0.0
 
 
