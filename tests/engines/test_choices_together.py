@@ -57,13 +57,6 @@ def graphs():
     return [(x, np.array([[0, 1], [1, 2], [2, 3], [3, 4]])) for x in X], y
 
 
-def spread_labels(n=12):
-    """Long sequences whose label is the level of a noisy column."""
-    random = np.random.default_rng(0)
-    y = [np.repeat(random.integers(2, size=4), 10) for _ in range(n)]
-    return [own[:, None] + 1.5 * random.normal(size=(40, 2)) for own in y], y
-
-
 CASES = {
     "scale": (ChainCRF("rbf", prior_variance=1.0, **FEW), numbers),
     "scale, always": (ChainCRF("rbf", prior_variance=1.0, scale=True, **FEW), numbers),
@@ -81,7 +74,6 @@ CASES = {
 SLOW = {
     "everything": (ChainCRF(random_state=0, dtype="float64"), numbers),
     "categories": (ChainCRF(random_state=0, dtype="float64"), dicts),
-    "windows": (ChainCRF(random_state=0, dtype="float64"), spread_labels),
     "everything of words": (ChainCRF(random_state=0, dtype="float64"), words),
     "neighbours": (GraphCRF(random_state=0, dtype="float64"), graphs),
 }

@@ -91,13 +91,14 @@ class FitState(Generic[Data, Reader]):
     def with_some(self, most: int) -> FitState[Data, Reader]:
         """Return the state of a fit to some items of about so many positions, all of them in this process."""
         if self.data.lie_with is not None:
-            data = self.data.some(self.reader, most)  # type: ignore[attr-defined]
-            return replace(self, data=data, engine=self.engine.alone)
+            parts: Any = self.data
+            return replace(self, data=parts.some(self.reader, most), engine=self.engine.alone)
         if self.data.n_positions <= most:
             return self
         chosen = some_items(self.data.lengths, most)
         groups = None if self.groups is None else self.groups[chosen]
-        return replace(self, data=self.data.subset(chosen), groups=groups)
+        data: Any = self.data.subset(chosen)
+        return replace(self, data=data, groups=groups)
 
 
 def part_of(data: Any) -> Any:

@@ -378,7 +378,7 @@ class Columns(Kernel):
             usable = (is_whole(value) and value >= 0) or (name == "end" and value is None)
             if not usable:
                 raise ValueError(f"Columns: {name} must be a whole number that is not negative, got {value!r}.")
-        if self.end is not None and self.end <= self.begin:  # type: ignore[operator]  # a name has been left above
+        if self.end is not None and self.end <= self.begin:
             raise ValueError(f"Columns: end must be above begin, got {self.begin} to {self.end}.")
 
     def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Columns:

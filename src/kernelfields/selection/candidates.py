@@ -114,7 +114,7 @@ def list_candidates(
         return seen, data.weights if seen.shape[0] == len(data.weights) else data.position_weights
 
     def expand(kernel: Kernels) -> list[Any]:
-        found = expand_kernel(kernel, inputs)
+        found: list[Any] = expand_kernel(kernel, inputs)
         # Names leave open what becomes of categories beside numbers.
         named = isinstance(kernel, str) and training.reader.categories
         return [beside_categories(own, training) for own in found] if named else found

@@ -209,7 +209,7 @@ def _mapped_names(kernel: Kernel, columns: Sequence[str]) -> Sequence[str]:
         return _mapped_names(kernel.kernel, columns)
     if isinstance(kernel, Columns):
         end = len(columns) if kernel.end is None else kernel.end
-        return _mapped_names(kernel.kernel, [columns[place] for place in range(kernel.begin, end)])
+        return _mapped_names(kernel.kernel, [columns[place] for place in range(int(kernel.begin), end)])
     if isinstance(kernel, Constant):
         return ["constant"]
     if isinstance(kernel, Sum):
