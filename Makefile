@@ -23,7 +23,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-lo
 # Tests start many processes: none of them compiles modules that another has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all docs lint bench fuzz clean
+.PHONY: demo test test-all lowest docs lint bench fuzz clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kernelfields needs Python 3.11 or newer; call make PYTHON=/path/to/python3.11")'
@@ -43,7 +43,11 @@ $(EXTRAS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check spacy || echo "spaCy cannot be installed here: its tests are skipped"
 	@touch $(EXTRAS)
 
-test-all: test $(EXTRAS)
+# The lowest versions that pyproject.toml allows, in an environment of their own: import, fit, help of every command, train.
+lowest: $(STAMP)
+	$(BIN)/python release/lowest_versions.py
+
+test-all: test lowest $(EXTRAS)
 	$(PYTEST) -m slow $(addprefix --ignore=,$(EXTRA_TESTS) $(CAMPAIGNS))
 	$(PYTEST) $(sort $(EXTRA_TESTS) $(CAMPAIGNS))
 
@@ -71,6 +75,7 @@ bench: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.campaigns.fuzz
 	$(BIN)/python -m tests.campaigns.brute_force
+	$(BIN)/python -m tests.campaigns.pairs
 
 clean:
 	rm -rf $(VENV) build dist demo-report.html docs/gallery docs/api/generated

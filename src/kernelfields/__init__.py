@@ -10,7 +10,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0"
+from kernelfields.numerics.version import VERSION
+
+__version__ = VERSION
 
 _HOMES = {
     "AnnotatedCRF": "kernelfields.annotators",

@@ -62,3 +62,17 @@ def test_words_in_the_place_of_labels_are_doubted(folder):
         f"warning: turned.conll has {n_labels} labels for 150 positions, most of them rare, as words are: "
         "--label-column 0 would have 3"
     )
+
+
+def test_predict_doubts_a_file_without_empty_lines(tmp_path):
+    run("train", write_columns_file(tmp_path / "train.conll", columns=(0, 2)), "-m", tmp_path / "model", "-q")
+    (tmp_path / "new.conll").write_text("the\n" * 300)
+    told = run("predict", tmp_path / "model", tmp_path / "new.conll").stderr
+    assert "has no empty line between sequences, and is one sequence of 300 positions" in told
+
+
+def test_predict_names_the_option_for_running_text(tmp_path):
+    run("train", write_columns_file(tmp_path / "train.conll", columns=(0, 2)), "-m", tmp_path / "model", "-q")
+    (tmp_path / "raw.txt").write_text("the cat sees\na dog\n")
+    told = run("predict", tmp_path / "model", tmp_path / "raw.txt", code=2).stderr
+    assert "For running text, a sentence on each line: --text" in told

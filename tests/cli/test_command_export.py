@@ -45,3 +45,10 @@ def test_what_cannot_be_written_is_told_in_one_line(folder, monkeypatch):
     assert "none is not a kernelfields model file" in run("export", "none", "x.onnx", code=2).stderr
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
     assert "pip install 'kernelfields[onnx]'" in run("export", "room", "x.onnx", code=2).stderr
+
+
+def test_a_dash_is_standard_output(folder):
+    pytest.importorskip("onnx")
+    run("export", "room", "room.onnx", "-q")
+    assert run("export", "room", "-").stdout_bytes == (folder / "room.onnx").read_bytes()
+    assert not (folder / "-").exists()

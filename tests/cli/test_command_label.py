@@ -114,3 +114,10 @@ def test_the_page_that_is_interrupted_says_what_is_not_saved(tmp_path):
     assert (
         "1 action not saved in notes.conll yet: they are in notes.conll.journal, and the same command goes on" in last
     )
+
+
+def test_no_name_is_no_folder(tmp_path, monkeypatch):
+    pytest.importorskip("starlette", reason="the extra page is not installed")
+    monkeypatch.chdir(tmp_path)
+    assert refused("label", "", "--no-browser") == "error: which file? FILE is empty"
+    assert not list(tmp_path.iterdir())

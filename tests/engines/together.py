@@ -23,6 +23,11 @@ class Together(Engine):
     def __init__(self, workers=None):
         self.workers = workers
 
+    @property
+    def alone(self):
+        """The engine of a process by itself."""
+        return self.workers or Threads()
+
     def same_random(self, random):
         """Return the generator of the first process."""
         return RUNNING.get().same_random(random)

@@ -239,6 +239,7 @@ def rare_events(n=150):
     return X, [["r" if b > 1.5 and random.random() < 0.4 else "bc"[int(a > 0)] for a, b in x] for x in X]
 
 
+@pytest.mark.slow
 def test_thresholds_are_learnt_by_the_fit_whose_decode_needs_them():
     data = rare_events()
     model = ChainCRF("linear", prior_variance=1.0, scale=False, random_state=0, warm_start=True)

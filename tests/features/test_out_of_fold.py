@@ -224,3 +224,37 @@ def test_labels_and_widths_that_do_not_fit():
         transformer.transform([x[:, :1] for x in X])
     with pytest.raises(TypeError, match="cannot hold a KNeighborsClassifier"):
         OutOfFold(MEMORY).fit(X, Y).describe()
+
+
+def test_groups_of_the_rows_of_a_sparse_table_are_those_of_a_dense_one():
+    rows, labels = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    rows[:, 0] = np.arange(40) // 4
+    made = [OutOfFold(LOGISTIC, cv=3, groups=lambda row: row[0] if row.shape == (2,) else None) for _ in range(2)]
+    dense, sparse = made[0].fit_transform(rows, labels), made[1].fit_transform(sp.csr_matrix(rows), labels)
+    np.testing.assert_array_equal(made[0].folds_, made[1].folds_)
+    np.testing.assert_allclose(dense, sparse, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_each_of_several_labels_has_one_column_also_where_a_fold_shows_one_value(value):
+    random = np.random.default_rng(0)
+    rows, labels = random.normal(size=(40, 2)), random.integers(0, 2, size=(40, 3))
+    labels[:, 2] = value
+    labels[5, 2] = 1 - value
+    forest = OutOfFold(RandomForestClassifier(5, random_state=0), cv=4)
+    made = forest.fit_transform(rows, labels)
+    assert forest.get_feature_names_out().tolist() == ["log p(label 0)", "log p(label 1)", "log p(label 2)"]
+    # The fold that holds out row 5 has learnt that the label is always the same.
+    own = forest.folds_ == forest.folds_[5]
+    np.testing.assert_array_equal(made[own, 2], 0.0 if value else np.log(forest.clip))
+    labels[5, 2] = value
+    constant = OutOfFold(RandomForestClassifier(5, random_state=0), cv=4)
+    assert constant.fit_transform(rows, labels).shape == constant.transform(rows).shape == (40, 3)
+
+
+def test_several_labels_of_more_than_two_values_have_a_column_for_each_but_the_first():
+    random = np.random.default_rng(0)
+    rows, labels = random.normal(size=(60, 2)), np.column_stack([np.arange(60) % 3, np.arange(60) % 2])
+    forest = OutOfFold(RandomForestClassifier(5, random_state=0), cv=3).fit(rows, labels)
+    assert forest.get_feature_names_out().tolist() == ["log p(label 0 is 1)", "log p(label 0 is 2)", "log p(label 1)"]
+    assert forest.transform(rows).shape == (60, 3)

@@ -121,3 +121,36 @@ def test_inputs_are_checked():
         WindowFeatures().fit([np.full((3, 2), np.nan)])
     with pytest.raises(ValueError, match="X has 3 features per position, but this model was fitted with 2"):
         WindowFeatures().fit(X).transform([np.zeros((4, 3))])
+
+
+@pytest.mark.parametrize("large", [1e14, -3.4e38, 1e300])
+def test_windows_see_neither_other_sequences_nor_rows_elsewhere_in_their_own(large):
+    x = X[3].copy()
+    windows = WindowFeatures(widths=(3, 9), statistics=ALL).fit(X)
+    alone = windows.transform([x])[0]
+    np.testing.assert_array_equal(windows.transform([x, np.full((8, 2), large)])[0], alone)
+    np.testing.assert_array_equal(windows.transform([np.full((8, 2), large), x])[1], alone)
+    longer = windows.transform([np.vstack([x, np.full((1, 2), large)])])[0]
+    np.testing.assert_array_equal(longer[: len(x) - 4], alone[:-4])
+
+
+def test_means_are_those_of_exact_sums_and_constants_stay_what_they_are():
+    from fractions import Fraction
+
+    x = np.random.default_rng(1).normal(size=40)[:, None] * 10.0 ** np.random.default_rng(2).integers(-9, 9, (40, 1))
+    made = WindowFeatures(widths=(9,), statistics=("mean",)).fit_transform([x])[0][:, 1]
+    for t, mean in enumerate(made):
+        around = x[max(0, t - 4) : t + 5, 0]
+        exact = sum(map(Fraction, around.tolist())) / len(around)
+        assert abs(Fraction(float(mean)) - exact) <= 4 * 2.0**-52 * float(np.abs(around).mean())
+    for constant in (0.1, 1.7e308, 5e-324):
+        same = WindowFeatures(statistics=ALL).fit_transform([np.full((100, 1), constant)])[0]
+        np.testing.assert_array_equal(np.unique(same[:, [0, 1, 4, 7]]), [constant])
+        np.testing.assert_array_equal(same[1:-1, [3, 5, 6, 8, 9]], 0.0)
+
+
+def test_ranges_of_the_largest_numbers_are_finite():
+    x = np.array([[-3e38], [3e38], [0.0]], dtype=np.float32)
+    crf = ChainCRF("linear", prior_variance=1.0, scale=False, window="statistics")
+    crf.fit([np.zeros((3, 1), np.float32), np.ones((3, 1), np.float32)], [[0, 0, 0], [1, 1, 1]])
+    assert np.isfinite(crf.predict_marginals([x])[0]).all()

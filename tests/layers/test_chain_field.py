@@ -370,3 +370,19 @@ def test_labels_that_constraints_forbid_are_named(engine):
 def test_labels_are_a_number_or_names(labels, kind, message):
     with pytest.raises(kind, match=message):
         ChainField(labels)
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_a_layer_of_the_meta_device_has_its_constraints(assign):
+    right, scores, _, _ = drawn(BIO, constraints="bio")
+    with torch.device("meta"):
+        layer = ChainField(BIO, constraints="bio", dtype=torch.float64)
+    if not assign:
+        layer = layer.to_empty(device="cpu")
+    layer.load_state_dict(right.state_dict(), assign=assign)
+    for name in ("forbidden_steps", "forbidden_start", "forbidden_end"):
+        assert torch.equal(getattr(layer, name), getattr(right, name))
+    assert torch.equal(layer.log_partition(scores, LENGTHS), right.log_partition(scores, LENGTHS))
+    layer.reset_parameters()
+    assert not any(own.any() for own in layer.parameters())
+    assert torch.equal(layer.forbidden_steps, right.forbidden_steps)

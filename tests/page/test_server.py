@@ -3,6 +3,7 @@
 import errno
 import json
 import socket
+from contextlib import ExitStack, suppress
 
 import numpy as np
 import pytest
@@ -182,3 +183,33 @@ def test_serve_runs_in_the_background_and_a_taken_port_is_named(model):
         serve(model, [])
     with socket.socket() as free:
         assert free.connect_ex(("127.0.0.1", server.port)) != 0
+
+
+STALLED = "POST /api/state HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{header}: {token}\r\n"
+STALLED += "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{"
+
+
+def test_the_end_does_not_wait_for_open_requests(session, capfd):
+    server = Server(session).start()
+    with socket.create_connection(("127.0.0.1", server.port)) as stalled:
+        stalled.sendall(STALLED.format(port=server.port, header=TOKEN_HEADER, token=server.token).encode())
+        stalled.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            stalled.recv(1)
+        server.stop()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_connections_that_are_too_many_close_the_oldest(session, capfd):
+    server = Server(session).start()
+    asked = STALLED.replace("1000", "2").format(port=server.port, header=TOKEN_HEADER, token=server.token) + "}"
+    with ExitStack() as opened:
+        first, *_, last = [
+            opened.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20)) for _ in range(150)
+        ]
+        last.sendall(asked.encode())
+        assert last.recv(100).startswith(b"HTTP/1.1 200")
+        with suppress(ConnectionError):  # of a closed connection nothing is read, or that is an error
+            assert first.recv(1) == b""
+    server.stop()
+    assert not capfd.readouterr().err

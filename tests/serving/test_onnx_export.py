@@ -1,11 +1,16 @@
 """Chains exported to ONNX give onnxruntime the labels of the library, and marginals to 1e-6 and far beyond."""
 
+import errno
 import json
+import os
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from served_models import MODELS, NOT_IN_ONNX, fitted, inputs_of
 
+from kernelfields import ChainCRF
+from kernelfields.kernels import RBF, Constant, Linear
 from kernelfields.serving import ServingError, load_chain, to_onnx
 
 pytest.importorskip("onnx")
@@ -52,6 +57,45 @@ def test_factors_of_products_keep_their_digits(name, tmp_path):
     session, served = session_of(tmp_path / "model.onnx"), load_chain(path)
     for x, marginals in zip(inputs_of(name), model.predict_marginals(inputs_of(name)), strict=True):
         np.testing.assert_allclose(asked(session, served, x)["marginals"], marginals, rtol=0, atol=1e-11)
+
+
+SUMS = {
+    "scaled constant": lambda: Linear() + 2.0 * Constant(1.5),
+    "constant first": lambda: 2.0 * Constant(1.5) + Linear(),
+    "several": lambda: 2.0 * (Linear() + 2.0 * (Constant(1.0) + 3.0 * Constant(2.0))),
+    "with rbf": lambda: RBF(0.5) + 2.0 * Constant(1.0),
+    "of constants": lambda: 2.0 * Constant(1.0) + Constant(0.5),
+}
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", SUMS)
+def test_functions_of_constants_are_constants(name, sparse, tmp_path):
+    random = np.random.default_rng(0)
+    X = [random.normal(size=(5, 2)) for _ in range(8)]
+    y = [["ab"[int(value > 0)] for value in x[:, 0]] for x in X]
+    rows = [csr_array(x) for x in X] if sparse else X
+    crf = ChainCRF(SUMS[name](), prior_variance=1.0, window=(1, 0)).fit(rows, y)
+    crf.save(tmp_path / "model")
+    to_onnx(crf, tmp_path / "model.onnx")
+    session, served = session_of(tmp_path / "model.onnx"), load_chain(tmp_path / "model")
+    for x, marginals in zip(rows, crf.predict_marginals(rows), strict=True):
+        np.testing.assert_allclose(asked(session, served, x)["marginals"], marginals, rtol=0, atol=1e-11)
+
+
+def test_a_graph_replaces_another_only_when_it_is_whole(tmp_path, monkeypatch):
+    model, _ = fitted("dicts")
+    to_onnx(model, tmp_path / "model.onnx")
+    whole = (tmp_path / "model.onnx").read_bytes()
+
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*model.onnx"):
+        to_onnx(model, tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").read_bytes() == whole
+    assert os.listdir(tmp_path) == ["model.onnx"]
 
 
 @pytest.mark.parametrize("decode", ["viterbi", "posterior"])

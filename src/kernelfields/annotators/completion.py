@@ -43,7 +43,7 @@ class CrossFitting(FitStep):
     probable labelling as a whole.
     """
 
-    in_rounds = True
+    in_rounds = every_item = True
     marginals: np.ndarray
     best: np.ndarray
 

@@ -22,7 +22,12 @@ _READING = [
 _OF_SEQUENCES = ("crfsuite",)
 
 
-@command(options=[setting.parameter() for setting in _READING], as_json=False)
+@command(
+    options=[setting.parameter() for setting in _READING],
+    as_json=False,
+    reads=("file", "template"),
+    writes=("output",),
+)
 def convert(
     console: Console,
     file: Annotated[str, typer.Argument(help="What to read; - is standard input.", metavar="FILE")],
@@ -95,9 +100,10 @@ def _convert_documents(
     console: Console, paths: tuple[str, str], kinds: tuple[str, str], lossy: bool, reading: Mapping[str, Value]
 ) -> None:
     """Write annotated texts or time lines in another format, after a list of what it cannot hold."""
-    from kernelfields.data.text_files import input_name
+    from kernelfields.data.text_files import check_outputs, input_name
     from kernelfields.formats.annotation_files import (
         ANNOTATION_FORMATS,
+        files_of,
         losses,
         option_names,
         read_documents,
@@ -123,17 +129,22 @@ def _convert_documents(
             console.warn(f"{kinds[1]} cannot hold {loss}")
         if found and not lossy:
             raise ValueError(f"{paths[1]} was not written: {kinds[1]} cannot hold all; --lossy writes what it can hold")
+        # Of folders, and of texts with their annotations beside them, each file.
+        written, given = files_of(paths[1], kinds[1], documents), files_of(paths[0], kinds[0])
+        check_outputs([("OUTPUT", each) for each in written], [("FILE", each) for each in given])
         write_documents(paths[1], documents, kinds[1], lossy=lossy, **write)
     except ImportError as error:
         raise ValueError(str(error)) from error
     console.info(f"wrote {counted(len(documents), 'document')} of {input_name(paths[0])} as {kinds[1]}")
 
 
-@command(as_json=False)
+@command(as_json=False, reads=("model",), writes=("output",))
 def export(
     console: Console,
     model: Annotated[str, typer.Argument(help="Model file of train, or of ChainCRF.save.", metavar="MODEL")],
-    output: Annotated[str, typer.Argument(help="What to write, such as model.onnx.", metavar="OUTPUT")],
+    output: Annotated[
+        str, typer.Argument(help="What to write, such as model.onnx; - is standard output.", metavar="OUTPUT")
+    ],
     decode: Annotated[
         str | None, typer.Option("--decode", help="viterbi or posterior; by default that of the model.")
     ] = None,

@@ -30,15 +30,20 @@ def doubts(file: SequenceFile, name: str) -> Iterator[str]:
     labels = Counter(label for own in y for label in own if label is not None and not isinstance(label, set))
     if isinstance(file, ColumnFile):
         yield from _header(file, name, labels)
-    if file.format in ("columns", "crfsuite") and len(file.X) == 1 and (length := len(file.X[0])) > _LONG:
-        yield (
-            f"{name} has no empty line between sequences, and is one sequence of {length:,} positions: put an empty "
-            "line after each sentence"
-        )
+    yield from length_doubts(file, name)
     if len(labels) > _MANY and sum(count == 1 for count in labels.values()) >= _SEEN_ONCE * len(labels):
         yield (
             f"{name} has {len(labels):,} labels for {labels.total():,} positions, most of them rare, as words are"
             f"{_other_column(file, len(labels))}"
+        )
+
+
+def length_doubts(file: SequenceFile, name: str) -> Iterator[str]:
+    """Yield whether a file is one sequence alone, as long as one whose empty lines were lost."""
+    if file.format in ("columns", "crfsuite") and len(file.X) == 1 and (length := len(file.X[0])) > _LONG:
+        yield (
+            f"{name} has no empty line between sequences, and is one sequence of {length:,} positions: put an empty "
+            "line after each sentence"
         )
 
 

@@ -31,7 +31,7 @@ _WEIGHTS_PER_LABEL = 10
 _MOST = 1_000_000  # resamples: the interval has no further digit by then
 
 
-@command()
+@command(reads=("model", "file", "against"), writes=("report",))
 def evaluate(
     console: Console,
     model: ModelFile,

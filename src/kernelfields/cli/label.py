@@ -11,7 +11,7 @@ from kernelfields.cli.messages import Console, Jobs, command
 from kernelfields.numerics.wording import counted
 
 
-@command()
+@command(reads=("model",), writes=("output", "journal"))
 def label(
     console: Console,
     file: Annotated[
@@ -80,11 +80,15 @@ def label(
 
     from kernelfields import field_of, load
     from kernelfields.cli.models import load_model
+    from kernelfields.data.text_files import check_outputs
     from kernelfields.page.files import document_format, open_file
     from kernelfields.page.server import Server, check_installed
     from kernelfields.page.session import LabellingSession
 
+    if not file:
+        raise ValueError("which file? FILE is empty")
     check_installed()  # before a journal is begun
+    check_outputs([("--journal", journal)], [("FILE", file)])  # FILE may be where its labels are saved
     trained = None if model is None else load_model(model, n_jobs)
     options: dict[str, Any] = {} if sequence_column is None else {"sequence": sequence_column}
     if label_column is not None:

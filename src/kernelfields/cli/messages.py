@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO, get_args
 
 import typer
 from typer.core import TyperGroup
@@ -117,10 +117,17 @@ def json_text(document: object) -> str:
     return json.dumps(json_value(document), ensure_ascii=False, allow_nan=False)
 
 
-def command(*, options: Sequence[Parameter] = (), as_json: bool = True) -> Callable[[Command], Command]:
+def command(
+    *,
+    options: Sequence[Parameter] = (),
+    as_json: bool = True,
+    reads: Sequence[str] = (),
+    writes: Sequence[str] = (),
+) -> Callable[[Command], Command]:
     """Make a command of ``function(console, ...)``: --json, --quiet and --verbose become its console.
 
-    Its options are the parameters of the function, and ``options`` if it takes more of them by ``**``.
+    Its options are the parameters of the function, and ``options`` if it takes more of them by ``**``. ``reads`` and
+    ``writes`` name those that are files: none that is written may be one that is read, or another that is written.
     """
     shared = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option])
@@ -131,11 +138,17 @@ def command(*, options: Sequence[Parameter] = (), as_json: bool = True) -> Calla
     def decorate(function: Command) -> Command:
         _, *parameters = signature(function, eval_str=True).parameters.values()
         named = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
+        shown = {each.name: _shown_name(each) for each in [*named, *options]}
 
         @functools.wraps(function)
         def with_console(**values: object) -> None:
             console = Console(**{option.name: bool(values.pop(option.name)) for option in shared})
             with console.shows_warnings():
+                if writes:
+                    from kernelfields.data.text_files import check_outputs  # here, because help must come fast
+
+                    files = [[(shown[name], values[name]) for name in names] for names in (writes, reads)]
+                    check_outputs(*files)  # type: ignore[arg-type]  # names of files, or None
                 function(console, **values)
 
         made = explains_errors(with_console)
@@ -144,6 +157,17 @@ def command(*, options: Sequence[Parameter] = (), as_json: bool = True) -> Calla
         return made
 
     return decorate
+
+
+def _shown_name(parameter: Parameter) -> str:
+    """Return what messages call a parameter: the long name of an option, the word that stands for an argument."""
+    about = next((each for each in get_args(parameter.annotation)[1:] if hasattr(each, "param_decls")), None)
+    if about is None:
+        return parameter.name
+    # typer takes the first name of an option for its default, and sorts that out later.
+    declared = [about.default, *(about.param_decls or ())]
+    names = [name for name in declared if isinstance(name, str) and name.startswith("--")]
+    return names[0] if names else about.metavar or parameter.name
 
 
 def explains_errors(function: Command) -> Command:

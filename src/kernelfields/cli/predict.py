@@ -14,7 +14,7 @@ from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_te
 from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
-    from kernelfields.cli.models import Field
+    from kernelfields.cli.models import Field, TrainedModel
     from kernelfields.estimators.span_questions import Entity
     from kernelfields.formats import SequenceFile
 
@@ -37,7 +37,7 @@ def check_decoding(decode: str | None) -> None:
         raise ValueError(f"--decode must be viterbi or posterior, got {decode!r}")
 
 
-@command()
+@command(reads=("model", "file"), writes=("output",))
 def predict(
     console: Console,
     model: ModelFile,
@@ -105,6 +105,7 @@ def predict(
     """
     import numpy as np
 
+    from kernelfields.cli.doubts import length_doubts
     from kernelfields.cli.models import check_labels, load_model
     from kernelfields.data.text_files import input_name, open_text_output
     from kernelfields.formats import write_predictions
@@ -130,7 +131,9 @@ def predict(
         check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
         known_labels = read.y
     else:
-        read = trained.read(file, labels_required=False)
+        read = _read(trained, file)
+        for doubt in length_doubts(read, input_name(file)):
+            console.warn(doubt)
     if entities:
         with open_text_output(output) as lines:
             for found, words in zip(crf.predict_entities(read.X, known=known_labels), read.words, strict=True):
@@ -151,6 +154,18 @@ def predict(
     if known_labels is not None:
         console.info(f"filled in {counted(count_unknown(known_labels), 'label')} of {sum(map(len, known_labels)):,}")
     console.info(f"labelled {counted(len(read.X), 'sequence')} of {input_name(file)}")
+
+
+def _read(trained: TrainedModel, file: str) -> SequenceFile:
+    """Read sequences without labels; an error about lines of running text names the option that reads them."""
+    from kernelfields.formats import SequenceFileError
+
+    try:
+        return trained.read(file, labels_required=False)
+    except SequenceFileError as error:
+        if trained.reading["format"] != "columns":
+            raise
+        raise SequenceFileError(f"{error} For running text, a sentence on each line: --text") from error
 
 
 def _entity(found: Entity, words: list[str] | None) -> dict[str, object]:

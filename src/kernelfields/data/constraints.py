@@ -37,6 +37,7 @@ import numpy as np
 
 from kernelfields.data.partial_labels import SoftRows
 from kernelfields.data.reading import SEQUENCES, place_of, plain_label
+from kernelfields.numerics.memory import check_labels_fit
 from kernelfields.numerics.registry import SETTINGS
 
 _COLLECTIONS = ("transitions", "start", "end", "labels")
@@ -373,6 +374,7 @@ class ConstraintMasks:
 def resolve_constraints(constraints: object, classes: np.ndarray) -> ConstraintMasks:
     """Turn constraints in any accepted form into penalties over the sorted classes (L,)."""
     checked = Constraints.of(constraints)
+    check_labels_fit(len(classes))
     place = {label: index for index, label in enumerate(np.asarray(classes).tolist())}
 
     def numbers(labels: Iterable, where: str) -> list[int]:

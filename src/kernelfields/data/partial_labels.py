@@ -41,7 +41,9 @@ from kernelfields.data.reading import (
     places_among,
     plain_label,
 )
+from kernelfields.data.whole_numbers import labels_as_array
 from kernelfields.numerics.containers import entries_listed
+from kernelfields.numerics.memory import check_labels_fit
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import offsets_of
 
@@ -136,10 +138,10 @@ class SoftTargets:
         self, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
     ) -> tuple[np.ndarray, LabelWeights, np.ndarray]:
         """Return labels (N,), the most probable ones, targets and the sorted classes; errors name what is wrong."""
-        own, places = np.unique(np.asarray(self.classes), return_inverse=True)
+        own, places = np.unique(labels_as_array(self.classes), return_inverse=True)
         if len(own) != len(self.classes) or len(own) < 2:
             raise ValueError(f"classes of SoftTargets must be two or more different labels, got {listed(self.classes)}")
-        if classes is not None and not np.array_equal(own, np.unique(np.asarray(classes))):
+        if classes is not None and not np.array_equal(own, np.unique(labels_as_array(classes))):
             raise ValueError(f"SoftTargets are for the labels {listed(own)}, and the model has {listed(classes)}")
         tables = [self.nodes] if isinstance(nouns, SampleNames) else list(self.nodes)
         check_number(len(tables), lengths, nouns, "targets")
@@ -197,6 +199,7 @@ def read_partial_labels(
     """Return what :func:`kernelfields.data.readers.read_labels` does, of labels some of which are partly known."""
     entries = _Entries(list(y), lengths, nouns)
     known, places = entries.encode(classes, fewest=fewest)
+    check_labels_fit(len(known), entries.n_positions)
     partial = np.zeros((entries.n_positions, len(known)))
     partial[entries.rows] = -np.inf
     partial[entries.rows, places] = np.log(entries.weights)
@@ -443,9 +446,9 @@ class _Entries:
                 "say what is expected by partial_labels=PartialLabels(classes=[...], expectations=[...])"
             )
         self._check_kinds()
-        array = np.array([plain_label(label) for label in self.labels])
+        array = labels_as_array([plain_label(label) for label in self.labels])
         check_whole(array, self._entry_place, nouns)
-        known = np.unique(array) if classes is None else np.unique(np.asarray(classes))
+        known = np.unique(array if classes is None else labels_as_array(classes))
         if len(known) < fewest and classes is None:
             raise ValueError(
                 f"y names one class only, {listed(known)}: fitting needs at least two different labels; those that no "

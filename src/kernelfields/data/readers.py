@@ -55,8 +55,9 @@ from kernelfields.data.reading import (
     listed,
     pack_inputs,
 )
-from kernelfields.data.scaling import FEW_COLUMNS, Scaling, learn_scaling
+from kernelfields.data.scaling import FEW_COLUMNS, Processes, Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
+from kernelfields.data.time_stamps import warn_of_time_stamps
 from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.window_statistics import window_names, with_window_columns
@@ -129,6 +130,8 @@ class InputReader:
     features: Transformer | None = None
     #: How many columns, the last ones, are categories that are there or not, beside columns of numbers.
     categories: int = 0
+    #: Whether numbers and categories with names come apart when they are learnt, or which names are numbers.
+    apart: bool | Sequence[str] = False
 
     #: What items are packed as, and what messages call them.
     packs: ClassVar[type[Any]] = Chains
@@ -227,7 +230,8 @@ class InputReader:
         if self.features is not None:
             y = readable_again(y)
             X = self.features.fit_transform(readable_again(X), y)
-        items = self.joined(self.learn_items(X, keep_zeros=keep_zeros))
+        items: Any = self.learn_items(X, keep_zeros=keep_zeros)
+        items = self.joined(self.with_categories(items) if self.apart else items)
         data, known = self._labelled(items, y, sample_weight, classes)
         if allowed is None:
             return data, known
@@ -303,41 +307,54 @@ class InputReader:
         return inputs, offsets
 
     def _learn_kind(self, inputs: Matrix) -> None:
-        """Learn the width of inputs and whether they are sparse."""
+        """Learn the width of inputs and whether they are sparse; warn of columns that look like time stamps."""
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
+        if self.warns and (self.encoder is not None or self.columns is not None):
+            warn_of_time_stamps(inputs, self.names, named=self.encoder is not None)
 
-    def in_own_kind(self, data: Data) -> Data:
+    def in_own_kind(self, data: Data, among: Processes | None = None) -> Data:
         """Return data dense or sparse by their numbers, whatever they came in, and read others alike.
 
-        Wide inputs that are mostly zero become sparse, all others dense.
+        Wide inputs that are mostly zero become sparse, all others dense. The numbers may be ``among`` those of others.
         """
         inputs = data.inputs
         if self.encoder is not None or inputs is None or not inputs.shape[0]:
             return data
         size = inputs.shape[0] * inputs.shape[1]
         n_values = np.count_nonzero(inputs) if isinstance(inputs, np.ndarray) else inputs.count_nonzero()
+        if among is not None:
+            n_values, size = among.total(np.array([n_values, size]))
         sparse = inputs.shape[1] >= _WIDE and n_values < _MOSTLY_ZERO * size
         if sparse == self.sparse or (self.sparse and size > _MOST_VALUES):
             return data
         self.sparse = sparse
         return replace(data, inputs=same_kind(inputs, sparse))
 
-    def with_categories(self, data: Data) -> Data:
+    def with_categories(self, data: Data, among: Processes | None = None) -> Data:
         """Return named features, numbers and categories, as columns of numbers and columns of categories after them.
 
         For few columns some of which hold other numbers than 0 and 1; others stay as they are.
         """
         inputs: Any = data.inputs  # sparse, where features have names
-        if self.encoder is None or self.windows or inputs.shape[1] > FEW_COLUMNS:
+        if self.encoder is None or inputs.shape[1] > FEW_COLUMNS:
             return data
         is_number = np.zeros(inputs.shape[1], dtype=bool)
         is_number[inputs.indices[(inputs.data != 0.0) & (inputs.data != 1.0)]] = True
+        if among is not None:
+            is_number = among.total(is_number.astype(np.float64)) > 0.0
+        if not isinstance(self.apart, bool):
+            is_number = np.isin(self.encoder.feature_names_, self.apart)
         if not is_number.any() or is_number.all():
             return data
         order = np.argsort(~is_number, kind="stable")
         self.categories, self.sparse = int(np.count_nonzero(~is_number)), False
         self.encoder = FeatureDictEncoder.from_spec([self.encoder.feature_names_[column] for column in order])
         return replace(data, inputs=inputs.toarray()[:, order])
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of the columns of numbers, beside which there are categories."""
+        return (self.names or [])[: self.n_features - self.categories]
 
     def _encoded(self, sequences: object) -> tuple[Matrix, np.ndarray]:
         """Return new sequences of named features as rows and offsets; warn where none of them is known."""
@@ -362,10 +379,13 @@ class InputReader:
                 f"{self.n_features}; pass the same features in the same order"
             )
 
-    def scaling_columns(self, data: Packed, always: bool) -> Self | None:
-        """Return a copy that brings the columns to one scale, learnt from data; None where none needs it."""
+    def scaling_columns(self, data: Packed, always: bool, among: Processes | None = None) -> Self | None:
+        """Return a copy that brings the columns to one scale, learnt from data; None where none needs it.
+
+        The data may be those of this process ``among`` others.
+        """
         weights = data.position_weights if not isinstance(data, LabelledInstances) else data.weights
-        scaling = learn_scaling(data.inputs, weights, always=always, categories=self.categories)
+        scaling = learn_scaling(data.inputs, weights, always=always, categories=self.categories, among=among)
         return None if scaling is None else replace(self, scaling=scaling)
 
     def tied_columns(self, group: str | None = None) -> TiedColumns:
@@ -540,12 +560,15 @@ class GraphReader(InputReader):
         """Return graphs whose nodes have the columns of their neighbours, too, if this reader joins them."""
         return replace(graphs, inputs=with_neighbour_columns(graphs)) if self.neighbours else graphs
 
-    def scaling_columns(self, data: Graphs, always: bool) -> Self | None:  # type: ignore[override]  # graphs alone
+    def scaling_columns(  # type: ignore[override]  # graphs alone
+        self, data: Graphs, always: bool, among: Processes | None = None
+    ) -> Self | None:
         """Return a copy that brings columns of nodes and of factors to one scale; None where none needs it."""
-        scaling, readers = super().scaling_columns(data, always), dict(self.factors)
-        for factors in data.factors:
+        scaling, readers = super().scaling_columns(data, always, among), dict(self.factors)
+        for factors in sorted(data.factors, key=lambda factors: factors.name):  # in all processes alike
             if factors.inputs is not None:
-                own = learn_scaling(factors.inputs, data.factor_weights(factors.name), always=always)
+                weights = data.factor_weights(factors.name)
+                own = learn_scaling(factors.inputs, weights, always=always, among=among)
                 readers[factors.name] = replace(readers[factors.name], scaling=own)
         reader = replace(self if scaling is None else scaling, factors=readers)
         return reader if reader.is_scaled else None
@@ -570,11 +593,10 @@ class GraphReader(InputReader):
 
     def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:
         """Learn the kind of inputs, and the types of nodes and factors; return graphs without labels."""
-        graphs = Graphs.from_graphs(X)
+        graphs, tables = Graphs.from_graphs(X), given_tables(X)
+        self.columns = shared_columns(tables.get(None, ()), "graph")
         self._learn_kind(graphs.inputs)
         self.node_types = None if graphs.node_types is None else graphs.node_types.names
-        tables = given_tables(X)
-        self.columns = shared_columns(tables.get(None, ()), "graph")
         self.factors = {kind.name: FactorReader.of(kind, tables.get(kind.name)) for kind in graphs.factors}
         return graphs
 
@@ -632,8 +654,8 @@ class TableReader(InputReader):
         ``estimator`` gets the attributes ``n_features_in_`` and, for data frames, ``feature_names_in_``.
         """
         inputs, targets = _validated(estimator, X, y, reset=True)
-        self._learn_kind(inputs)
         self.columns = column_names(X)
+        self._learn_kind(inputs)
         return inputs, targets
 
     def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:

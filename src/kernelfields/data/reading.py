@@ -29,6 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from kernelfields.data.chunks import check_sequence, is_collection, is_feature_position
+from kernelfields.data.whole_numbers import MOST_EXACT, in_type_of, joined_labels, kept_whole
 from kernelfields.numerics.containers import (
     column_types,
     columns_of,
@@ -129,7 +130,7 @@ def locate(offsets: np.ndarray, row: int) -> tuple[int, int]:
 def listed(names: Iterable) -> str:
     """Return names as messages list them, "none" where there are none and only the first of many."""
     known = list(names)
-    shown = ", ".join(repr(plain_label(name)) for name in known[:_SHOWN]) or "none"
+    shown = ", ".join(f"{plain_label(name)!r:.200}" for name in known[:_SHOWN]) or "none"
     return f"{shown} and {len(known) - _SHOWN} more" if len(known) > _SHOWN else shown
 
 
@@ -484,17 +485,26 @@ def encode_labels(
             f"labels mix strings and numbers: {nouns.name(filled[0])} has {names[0]}, {nouns.name(filled[other[0]])} "
             f"has {names[1]}. Use one kind throughout, for example str(label)."
         )
-    flat = np.concatenate([arrays[index] for index in filled])
     where = partial(nouns.place, offsets)
-    check_whole(flat, where, nouns)
-    if classes is None:
-        known = np.unique(flat)
+    given = None if classes is None else np.unique(_label_array(list(classes), "classes", nouns))
+    if strings[0]:
+        # One array of all would give every label the room of the longest.
+        texts = [label for index in filled for label in arrays[index].tolist()]
+        known = np.array(sorted(set(texts))) if given is None else given
+        places = {label: place for place, label in enumerate(known.tolist())}
+        found = np.array([places.get(label, -1) for label in texts], dtype=np.int64)
+        if not unknown_allowed and (unknown := np.flatnonzero(found < 0)).size:
+            raise _unknown_label(texts[unknown[0]], where(int(unknown[0])), known)
+    else:
+        flat = joined_labels([arrays[index] for index in filled])
+        check_whole(flat, where, nouns)
+        known = np.unique(flat) if given is None else given
+        found = places_among(known, flat, where, unknown_allowed)
+    if given is None:
         if len(known) < fewest:
             raise ValueError(f"y holds one class only, {listed(known)}: fitting needs at least two different labels")
         warn_of_minus_one(known)
-    else:
-        known = np.unique(_label_array(list(classes), "classes", nouns))
-    return places_among(known, flat, where, unknown_allowed), known
+    return found, known
 
 
 def warn_of_minus_one(classes: np.ndarray) -> None:
@@ -540,16 +550,20 @@ def places_among(
     """
     first_wrong = 0
     if (known.dtype.kind == "U") == (labels.dtype.kind == "U"):
-        places = np.minimum(np.searchsorted(known, labels), len(known) - 1)
-        unknown = np.flatnonzero(known[places] != labels)
+        own, fits = (labels, True) if known.dtype.kind == "U" else in_type_of(known, labels)
+        places = np.minimum(np.searchsorted(known, own), len(known) - 1)
+        unknown = np.flatnonzero(~((known[places] == own) & fits))
         if not unknown.size:
             return places
         if unknown_allowed:
             places[unknown] = -1
             return places
         first_wrong = int(unknown[0])
-    label = plain_label(labels[first_wrong])
-    raise ValueError(f"unknown label {label!r} at {where(first_wrong)}: known are {listed(known)}")
+    raise _unknown_label(labels[first_wrong], where(first_wrong), known)
+
+
+def _unknown_label(label: object, place: str, known: np.ndarray) -> ValueError:
+    return ValueError(f"unknown label {plain_label(label)!r:.200} at {place}: known are {listed(known)}")
 
 
 def check_sample_weight(sample_weight: object, n_sequences: int, nouns: ItemNames = SEQUENCES) -> np.ndarray:
@@ -604,6 +618,7 @@ def _label_array(item: object, where: str, nouns: ItemNames) -> np.ndarray:
         array = np.asarray(item)
     except ValueError as error:
         raise ValueError(f"{where} is not a flat list of labels: {error}") from error
+    array = kept_whole(array, item)
     if array.ndim != 1:
         raise ValueError(
             f"{where} has shape {array.shape}, expected one label per {nouns.part}. For one-hot rows use "
@@ -624,6 +639,11 @@ def check_whole(flat: np.ndarray, where: Callable[[int], str], nouns: ItemNames)
     """Raise ValueError unless labels (n,), where they are numbers, are whole; ``where`` names the place of each."""
     if flat.dtype.kind != "f":
         return
+    if (large := np.flatnonzero(np.isfinite(flat) & (np.abs(flat) > MOST_EXACT))).size:
+        raise ValueError(
+            f"label {flat[large[0]]:.0f} at {where(int(large[0]))} is a float beyond 2**53, where floats do not tell "
+            "whole numbers apart: pass whole numbers, or strings"
+        )
     if (bad := np.flatnonzero(~np.isfinite(flat) | (flat != np.floor(flat)))).size:
         place = f"label {flat[bad[0]]} at {where(int(bad[0]))}"
         if np.isnan(flat[bad[0]]):

@@ -19,9 +19,9 @@ Arrays: inputs (N, d) dense; rows count with their weights. Cost: three passes o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -85,18 +85,46 @@ class Scaling:
         return cls(centre, spread)
 
 
-def spreads(inputs: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means of columns and how far they spread, 0 for those that do not vary; rows have weights."""
+class Processes(Protocol):
+    """Processes that have a part of the rows each, see objective/group.py."""
+
+    def total(self, values: Any) -> Any:
+        """Return the sum over all processes."""
+
+    def joined(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows of all processes."""
+
+    def share_of(self, counts: Sequence[int]) -> slice:
+        """Return which of the rows of all are those of this process, given how many each has."""
+
+
+def spreads(inputs: np.ndarray, weights: np.ndarray, among: Processes | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means of columns and how far they spread, 0 for those that do not vary; rows have weights.
+
+    The rows may be those that this process has ``among`` others.
+    """
     counted = inputs[weights > 0]
     weights = weights[weights > 0]
-    if not len(counted):
+    counts = np.array([len(counted)]) if among is None else among.joined(np.array([len(counted)]))
+
+    def total(values: Any) -> Any:
+        return values if among is None else among.total(values)
+
+    def joined(rows: np.ndarray) -> np.ndarray:
+        return rows if among is None else among.joined(rows)
+
+    if not counts.sum():
         return np.zeros(inputs.shape[1]), np.zeros(inputs.shape[1])
-    shares = weights / weights.sum()
-    low, high = counted.min(axis=0).astype(np.float64), counted.max(axis=0).astype(np.float64)
-    centre = shares @ counted
-    deviation = np.sqrt(np.maximum(shares @ np.square(counted - centre), 0.0))
-    usual = np.median(counted[:: -(-len(counted) // _ROWS_LOOKED_AT)], axis=0)
-    constant = shares @ (counted == usual) >= _NEARLY_ALL
+    shares = weights / total(weights.sum())
+    # A process may have no row that counts.
+    low = joined(counted.min(axis=0, keepdims=True) if len(counted) else counted).min(axis=0).astype(np.float64)
+    high = joined(counted.max(axis=0, keepdims=True) if len(counted) else counted).max(axis=0).astype(np.float64)
+    centre = total(shares @ counted)
+    deviation = np.sqrt(np.maximum(total(shares @ np.square(counted - centre)), 0.0))
+    step = -(-int(counts.sum()) // _ROWS_LOOKED_AT)
+    before = 0 if among is None else among.share_of(counts.tolist()).start
+    usual = np.median(joined(counted[-before % step :: step]), axis=0)
+    constant = total(shares @ (counted == usual)) >= _NEARLY_ALL
     spread = np.maximum(deviation, (high - low) / np.where(constant, 1.0, _RANGE_OF_DEVIATIONS))
     epsilon = np.finfo(np.result_type(counted.dtype, np.float32)).eps
     rounding = _ROUNDING * epsilon * np.maximum(np.abs(low), np.abs(high))
@@ -117,14 +145,22 @@ def uneven_spreads(inputs: Matrix, weights: np.ndarray) -> tuple[float, float] |
     return (float(usual), float(varying[-1])) if len(varying) and varying[-1] > _DROWNING * usual else None
 
 
-def learn_scaling(inputs: Matrix, weights: np.ndarray, *, always: bool = False, categories: int = 0) -> Scaling | None:
+def learn_scaling(
+    inputs: Matrix,
+    weights: np.ndarray,
+    *,
+    always: bool = False,
+    categories: int = 0,
+    among: Processes | None = None,
+) -> Scaling | None:
     """Return how columns come to one scale; None where they are on one already, or nearly so, unless ``always``.
 
-    Sparse inputs stay as they are, as their zeros mean absence, and so do the last columns, of ``categories``.
+    Sparse inputs stay as they are, as their zeros mean absence, and so do the last columns, of ``categories``. The rows
+    may be those that this process has ``among`` others.
     """
     if not isinstance(inputs, np.ndarray) or inputs.shape[1] == 0:
         return None
-    centre, spread = spreads(inputs, weights)
+    centre, spread = spreads(inputs, weights, among)
     spread[inputs.shape[1] - categories :] = 0.0
     varying = spread > 0
     if not varying.any() or not (always or spread.max() > MOST_RATIO * spread[varying].min()):

@@ -7,7 +7,8 @@ standard output; a name that ends in ".gz" is compressed. Pipes and devices are 
 A file appears under its name only once it is complete. What is written goes to a draft beside the target,
 ``.NAME.<16 hex digits>.tmp``, is made durable, and then takes the place of the target: an error leaves the old
 file as it was and nothing else. A process that is killed in between leaves a draft behind, and the
-next one to write NAME removes it. Drafts of running processes are locked and stay.
+next one to write NAME removes it. Drafts of running processes are locked and stay. ``check_outputs`` refuses outputs
+that are inputs, whatever their names.
 
 Cost: one line in memory at a time; gzip is unpacked as a whole, since its checksum stands at the end, and
 refused where that is more than 64 MiB and 200 times the file; beside the writing, one look at the names in the folder.
@@ -22,10 +23,11 @@ import io
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -166,6 +168,54 @@ def write_whole(contents: Mapping[str, bytes]) -> None:
         for path, draft in made:
             with _naming(path):
                 draft.publish()
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Give a folder to write to; it gets the name of a new one when the block ends well, and else is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    draft.mkdir()
+    try:
+        yield draft
+        os.rename(draft, path)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+#: Files by what messages call them; None are left out.
+NamedFiles = Iterable[tuple[str, PathName | None]]
+
+
+def check_outputs(outputs: NamedFiles, inputs: NamedFiles) -> None:
+    """Raise ValueError where an output is the same file as an input, or as another output, whatever their names.
+
+    Standard streams, pipes and devices may be both.
+    """
+    taken = {_identity(path): (name, path) for name, path in inputs if path is not None and _is_replaced(path)}
+    for name, path in outputs:
+        if path is None or not _is_replaced(path):
+            continue
+        if (identity := _identity(path)) in taken:
+            other, same = taken[identity]
+            also = "" if os.fspath(same) == os.fspath(path) else f" ({os.fspath(same)})"
+            raise ValueError(f"{name} {os.fspath(path)} is the same file as {other}{also}: give it another name")
+        taken[identity] = name, path
+
+
+def _is_replaced(path: PathName) -> bool:
+    """Whether writing under this name would replace what is there."""
+    return path != STANDARD_STREAM and (not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path))
+
+
+def _identity(path: PathName) -> tuple[int, int] | str:
+    """Return what is the same for all names of a file, be it there or not."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return os.path.normcase(os.path.realpath(path))
+    return about.st_dev, about.st_ino
 
 
 def check_writable(path: PathName) -> None:

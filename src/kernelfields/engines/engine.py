@@ -126,6 +126,11 @@ class Engine(BaseEstimator):
         # A device or a cluster is shared by the clones of an estimator.
         return self
 
+    @property
+    def alone(self) -> Engine:
+        """The engine on which this process works by itself: this one, unless several processes fit together."""
+        return self
+
     def check(self) -> None:
         """Raise, before any work starts, if fits cannot run here."""
 

@@ -33,7 +33,7 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,12 +45,12 @@ from kernelfields.data.graphs import Graphs
 from kernelfields.data.readers import InputReader
 from kernelfields.data.scaling import FEW_COLUMNS, learn_scaling, uneven_spreads
 from kernelfields.engines.engine import PackedData, Sample
-from kernelfields.estimators.fit_state import FitState, NoProgress
+from kernelfields.estimators.fit_state import FitState, NoProgress, among, changed, part_of
 from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.forest import Forest
-from kernelfields.kernels.kernel import Columns, Kernel
+from kernelfields.kernels.kernel import CATEGORIES, NUMBERS, Columns, Kernel
 from kernelfields.kernels.registry import has_one_scale, resolve_kernel
 from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.field import Field
@@ -161,6 +161,12 @@ def kernel_of_windows(reader: InputReader) -> tuple[str, Kernel]:
     return f"Columns(RBF(), 0, {n_own}) + Laplacian()", Columns(RBF(), 0, n_own) + Laplacian()
 
 
+def beside_categories(kernel: Kernel, training: FitState) -> Kernel:
+    """Return a kernel on the columns of numbers and, where they were found to tell, a linear one on categories."""
+    numbers = Columns(kernel, NUMBERS)
+    return numbers if training.categories == 0.0 else numbers + Columns(Linear(), CATEGORIES)
+
+
 def _set_chosen(estimator: Estimator, settings: Settings, training: FitState) -> None:
     """Give an estimator the values of settings, and the kernel that a name of theirs stands for."""
     estimator._set_chosen(settings)
@@ -169,20 +175,28 @@ def _set_chosen(estimator: Estimator, settings: Settings, training: FitState) ->
         estimator.kernel = kernel if estimator.kernel == name else estimator.kernel
 
 
-def with_neighbours(estimator: Estimator, training: FitState) -> FitState | None:
-    """Return the state of a fit to graphs whose nodes have the columns of neighbours; None where these are not open."""
+def neighbours_open(estimator: Estimator, training: FitState) -> bool:
+    """Whether nodes of graphs may have the columns of neighbours, which is left to the data."""
+    if training.spec.kind != "graph" or not is_auto(estimator.neighbours):
+        return False
     edges = any(factors.n_factors for factors in training.data.factors)
-    if not edges or not is_auto(estimator.neighbours) or not _few_columns_left(estimator, training):
-        return None
+    return edges and _few_columns_left(estimator, training)
+
+
+def windows_open(estimator: Estimator, training: FitState) -> bool:
+    """Whether positions of long sequences may have statistics of windows, which is left to the data."""
+    if training.spec.kind not in ("chain", "segments") or not is_auto(getattr(estimator, "window", 1)):
+        return False
+    return training.data.lengths.mean() >= _LONG and _few_columns_left(estimator, training)
+
+
+def with_neighbours(estimator: Estimator, training: FitState) -> FitState:
+    """Return the state of a fit to graphs whose nodes have the columns of neighbours."""
     return _joined(estimator, training, replace(training.reader, neighbours=True, scaling=None))
 
 
-def with_windows(estimator: Estimator, training: FitState) -> FitState | None:
-    """Return the state of a fit to sequences with statistics of windows; None where these are not open, or for few."""
-    if training.spec.kind not in ("chain", "segments") or not is_auto(getattr(estimator, "window", 1)):
-        return None
-    if training.data.lengths.mean() < _LONG or not _few_columns_left(estimator, training):
-        return None
+def with_windows(estimator: Estimator, training: FitState) -> FitState:
+    """Return the state of a fit to sequences with statistics of windows."""
     return _joined(estimator, training, replace(training.reader, windows=True, scaling=None), always=True)
 
 
@@ -195,15 +209,16 @@ def _few_columns_left(estimator: Estimator, training: FitState) -> bool:
 
 def _joined(estimator: Estimator, training: FitState, own: Reader, always: bool = False) -> FitState:
     """Return the state of a fit to data with further columns; ``always``: on one scale unless the user says no."""
-    data, given = training.data, training.reader
-    joined = own.joined(replace(data, inputs=given.as_given(data.inputs)))
+    given = training.reader
+    joined = changed(training.data, lambda data: own.joined(replace(data, inputs=given.as_given(data.inputs))))
     scaling = None
-    if estimator._scales(data):
-        always = always or estimator.scale is True
-        scaling = learn_scaling(joined.inputs, data.position_weights, always=always, categories=own.categories)
+    if estimator._scales(joined):
+        here, always = part_of(joined), always or estimator.scale is True
+        weights, others = here.position_weights, among(joined)
+        scaling = learn_scaling(here.inputs, weights, always=always, categories=own.categories, among=others)
     if scaling is not None and estimator.scale is True:
-        inputs = scaling(joined.inputs)
-        return replace(training, reader=replace(own, scaling=scaling), data=replace(joined, inputs=inputs))
+        reader = replace(own, scaling=scaling)
+        return replace(training, reader=reader, data=changed(joined, reader.scaled))
     open_scale = replace(training.scaling or own, **_ways(own), scaling=scaling)
     return replace(training, reader=own, data=joined, scaling=open_scale if open_scale.is_scaled else None)
 
@@ -211,6 +226,11 @@ def _joined(estimator: Estimator, training: FitState, own: Reader, always: bool 
 def _ways(reader: Reader) -> dict[str, bool]:
     """Return which further columns a reader joins."""
     return {name: getattr(reader, name) for name in ("neighbours", "windows") if hasattr(reader, name)}
+
+
+def columns_of_reader(reader: Reader) -> dict[str, object]:
+    """Return the values of parameters that say which further columns a reader joins."""
+    return {"window": STATISTICS if reader.windows else 1, "neighbours": bool(_ways(reader).get("neighbours", False))}
 
 
 def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimator:
@@ -237,34 +257,50 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     chosen._set_chosen({name: fallbacks[name] for name in left if name in fallbacks} | usual)
     usual = usual if kernel_left else {}
     choices = Choices(columns[0] | usual | ({"prior_variance": FALLBACK} if path else {}))
-    tied = estimator.ties is not None
-    kernels = _that_go_on(kernel_candidates(training, tied), training) if kernel_left else []
-    wanted = path or max(len(kernels), len(columns)) > 1 or (described and estimator._learns_in_pilot)
-    if wanted and (scenes := _scenes(estimator, training, described)):
+    tied, learns = estimator.ties is not None, described and estimator._learns_in_pilot
+    most = MOST_OF_FEATURES if training.reader.holds_features else MOST_POSITIONS
+    open_ones = path or kernel_left or learns or len(columns) > 1
+    drawn = training.with_some(_DRAWN * most) if open_ones else training
+    # Of a collection, this process has the items that were drawn.
+    seen = training if training.data.lie_with is None else drawn
+    kernels = _that_go_on(kernel_candidates(seen, tied), training) if kernel_left else []
+    wanted = path or learns or max(len(kernels), len(columns)) > 1
+    if wanted and (scenes := _scenes(estimator, seen, drawn, described)):
         if len(scenes) > 1:
             columns = [{**own, **scene.joins} for scene in scenes for own in scene.scales]
-        first, *changes = (estimator._weight_candidates(training) if path else []) or [{}]
+        first, *changes = (estimator._weight_candidates(seen) if path else []) or [{}]
         columns = [{**own, **usual, **first} for own in columns]
         for own in columns:
             if own.get("window") == STATISTICS:
                 own["kernel"] = kernel_of_windows(training.reader)[0]
         if kernel_left and not scenes[0].has_edges:
-            kernels = _that_go_on(kernel_candidates(training, tied, by_node=True), training)
+            kernels = _that_go_on(kernel_candidates(seen, tied, by_node=True), training)
+        tried = partial(_choose_by_pilot_fits, chosen, seen, scenes, columns, path=path, changes=changes)
         with blas_threads(1):
-            choices = _choose_by_pilot_fits(chosen, training, scenes, columns, kernels, path, changes, "rank" in left)
+            choices = tried(kernels, rank_left="rank" in left)
+            if choices.chosen.get("kernel") == "forest" and seen is not training:
+                warnings.warn(
+                    "the kernel 'forest' predicts held-out data best, and it learns from all inputs, which the workers "
+                    "have in parts: the best of the others takes its place. Lists can have a forest",
+                    stacklevel=2,
+                )
+                choices = tried([name for name in kernels if name != "forest"], rank_left="rank" in left)
+        training.piloted = seen.piloted
+        if (group := among(training.data)) is not None:
+            # What all have tried alike is the same to rounding: the first says what is taken.
+            choices, training.piloted = group.gathered((choices, training.piloted))[0]
         for name, with_columns in ((("neighbours", True), with_neighbours), (("window", STATISTICS), with_windows)):
             if name in choices.chosen.items():
                 joined = with_columns(estimator, training)
-                assert joined is not None, "the columns were among the candidates"
                 training.reader, training.data, training.scaling = joined.reader, joined.data, joined.scaling
         if PARTS in choices.chosen:
-            training.data = _weighed(training, training.data, choices.chosen[PARTS])
+            training.data = changed(training.data, lambda data: _weighed(training, data, choices.chosen[PARTS]))
             training.reader.features.weights_ = {
                 name: times**0.5 for name, times in zip(_parts(training), choices.chosen[PARTS], strict=True)
             }
     _set_chosen(chosen, choices.chosen, training)
     training.choices, training.categories = choices, choices.chosen.get("categories")
-    training.repeated = _find_repeated_labels(training)
+    training.repeated = _find_repeated_labels(training if seen is training else replace(seen, choices=choices))
     training.scale_columns(bool(choices.chosen.get("scale")))
     return chosen
 
@@ -274,7 +310,8 @@ def _with_learnt_decisions(chosen: Estimator, training: FitState) -> Choices:
     before, piloted = training.choices, copy.copy(chosen)
     piloted.warm_start = False
     learnt: dict[str, Any] = {}
-    if scenes := _scenes(piloted, training, described=False):
+    most = MOST_OF_FEATURES if training.reader.holds_features else MOST_POSITIONS
+    if scenes := _scenes(piloted, training, training.with_some(_DRAWN * most), described=False):
         with blas_threads(1):
             learnt = _choose_by_pilot_fits(piloted, training, scenes, [{}], [], False, [], False).chosen
     kept = {name: value for name, value in before.chosen.items() if name not in LEARNT_DECISIONS}
@@ -291,8 +328,8 @@ def _parts(training: FitState) -> dict[str, tuple[int, int]]:
         return {}
     from kernelfields.features.sequencewise import SequenceUnion
 
-    several = isinstance(features, SequenceUnion) and len(features.columns_) > 1 and issparse(training.data.inputs)
-    return features.columns_ if several else {}
+    several = isinstance(features, SequenceUnion) and len(features.columns_) > 1
+    return features.columns_ if several and issparse(part_of(training.data).inputs) else {}
 
 
 def _weighed(training: FitState, data: PackedData, variances: Sequence[float]) -> PackedData:
@@ -319,11 +356,13 @@ class _Scene:
     has_edges: bool = True
 
 
-def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_Scene]:
-    """Return the data of pilot fits, and those with further columns; none where there is too little."""
+def _scenes(estimator: Estimator, training: FitState, drawn: FitState, described: bool) -> list[_Scene]:
+    """Return the data of pilot fits, and those with further columns; none where there is too little.
+
+    Whole items are ``drawn``; where there are too few of them, nodes of all are judged.
+    """
     features = training.reader.holds_features
     most = MOST_OF_FEATURES if features else MOST_POSITIONS
-    drawn = _some_items(training, _DRAWN * most)
 
     def rounds(state: FitState) -> tuple[Folds, Folds | None]:
         first = pilot_folds(state.data, most, state.groups, once=features)
@@ -332,29 +371,19 @@ def _scenes(estimator: Estimator, training: FitState, described: bool) -> list[_
     folds, last = rounds(drawn)
     if folds:
         found = [_Scene(drawn, folds, last, {}, scale_candidates(training))]
-        if described and (seen := with_windows(estimator, drawn)) is not None:
+        if described and windows_open(estimator, drawn):
+            seen = with_windows(estimator, drawn)
             scale: list[dict[str, object]] = [{"scale": True} if seen.scaling else {}]
             found = [replace(found[0], joins={"window": 1}), _Scene(seen, *rounds(seen), {"window": STATISTICS}, scale)]
         return found
     if not described or training.spec.kind != "graph" or training.data.node_types is not None:
         return []
-    states = [state for state in (training, with_neighbours(estimator, training)) if state is not None]
+    states = [training, *([with_neighbours(estimator, training)] if neighbours_open(estimator, training) else [])]
     return [
         _Scene(state, folds, None, {"neighbours": bool(number)} if states[1:] else {}, scale_candidates(state), False)
         for number, state in enumerate(states)
         if (folds := pilot_folds(state.data.labelled_nodes(), most))
     ]
-
-
-def _some_items(training: FitState, most: int) -> FitState:
-    """Return the state of a fit to some items of about so many positions, drawn the same way each time."""
-    data = training.data
-    if data.n_positions <= most or data.lie_with is not None:
-        return training
-    order = np.random.default_rng(0).permutation(len(data.weights))
-    chosen = np.sort(order[: int(np.searchsorted(np.cumsum(data.lengths[order]), most)) + 1])
-    groups = None if training.groups is None else training.groups[chosen]
-    return replace(training, data=data.subset(chosen), groups=groups)
 
 
 def _choose_by_pilot_fits(

@@ -13,6 +13,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from kernelfields.models.pilot_fit import Choices, Settings
     from kernelfields.models.placed import FitStep, FittedField
     from kernelfields.objective.designs.design import Design
+    from kernelfields.objective.group import Group
     from kernelfields.reports.progress import FitProgress
     from kernelfields.solvers.choice import FitOptions
     from kernelfields.solvers.loop import Iteration
@@ -128,7 +130,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         for step in steps:
             step.check(self)
         with self._progress() as progress:
-            training = self.fit_state(X, y, sample_weight, progress, in_batches=in_batches)
+            # Steps that complete labels number the items that were given.
+            every_item = any(step.every_item for step in steps)
+            training = self.fit_state(X, y, sample_weight, progress, in_batches=in_batches, every_item=every_item)
             training.steps = [*steps, *training.steps]
             with blas_threads(self.blas_limit(training.data.n_positions)):
                 training.groups = self._checked_groups(groups, training)
@@ -190,19 +194,19 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         for those who number the items.
         """
         from kernelfields.estimators.auto_parameters import warn_of_uneven_columns
-        from kernelfields.estimators.fit_state import FitState
+        from kernelfields.estimators.fit_state import FitState, among, changed
+        from kernelfields.estimators.fit_state import part_of as own_part
 
         if is_collection(X) or is_collection(y):
             reader, data, classes = self._learn_collection(X, y, sample_weight)
         else:
             learn = self._learn_again if self._continues and part_of is None else self._learn
             reader, data, classes = learn(X, y, sample_weight, part_of)
-            if is_auto(self.kernel) and not self._continues and not self._names_cliques():
-                # Categories have explicit features, and further batches do not go on from these.
-                data = reader.in_own_kind(data) if in_batches else self._in_own_kind(reader, data)
-        partial = self._partial_settings()
-        # Completed labels are numbered as those of the items that were given.
-        every_item = every_item or (partial is not None and partial.completion is not None)
+        kind_open = is_auto(self.kernel) or (data.lie_with is not None and reader.apart)
+        if kind_open and not self._continues and not self._names_cliques():
+            # Categories have explicit features, and further batches do not go on from these.
+            own_kind = reader.in_own_kind if in_batches else partial(self._in_own_kind, reader)
+            data = changed(data, lambda own: own_kind(own, among(data)))
         weighs = None if data.lie_with is not None else (data.weights > 0) | every_item
         if weighs is not None and not every_item:
             data = drop_weightless(data)
@@ -212,18 +216,18 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         if self._scales(data):
             # A fit that continues keeps the scale of its basis, which the reader has applied already.
             if not self._continues:
-                scaling = reader.scaling_columns(data, self.scale is True)
+                scaling = reader.scaling_columns(own_part(data), self.scale is True, among(data))
                 if scaling is not None and self.ties is not None:
                     scaling = scaling.scaling_alike(self.ties)
         else:
             warn_of_uneven_columns(self, data)
         options = self._fit_options(data, progress, random)
         steps: list[FitStep] = []
-        if partial is not None or (data.lie_with is None and not data.given.complete):
+        known = self._partial_settings()
+        if known is not None or (data.lie_with is None and not data.given.complete):
             from kernelfields.models.partial import PartialLabels
 
-            partial = PartialLabels() if partial is None else partial
-            steps = partial.steps(data, classes)
+            steps = (PartialLabels() if known is None else known).steps(data, classes)
         settings = self._sample_settings()
         training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, weighs)
         training.scaling, training.in_batches, training.steps = scaling, in_batches, steps
@@ -231,9 +235,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             training.scale_columns(True)
         return training
 
-    def _in_own_kind(self, reader: Reader, data: Data) -> Data:
-        """Return data dense or sparse by their numbers, where the kernel is left to these."""
-        return reader.in_own_kind(data)
+    def _in_own_kind(self, reader: Reader, data: Data, among: Group | None) -> Data:
+        """Return data dense or sparse by their numbers, those ``among`` others included, which the kernel follows."""
+        return reader.in_own_kind(data, among)
 
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does, of the partitions of a collection that this process has in a fit of all."""
@@ -337,13 +341,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return variances[0] if isinstance(variances, list | tuple) else variances
 
     def _scales(self, data: Data) -> bool:
-        """Whether columns are brought to one scale, always or where they need it; not where data lie on a cluster."""
+        """Whether columns are brought to one scale, always or where they need it."""
         from kernelfields.kernels.registry import has_no_scale
 
-        if data.lie_with is not None:
-            if self.scale is True:
-                raise ValueError("scale=True is for data of this process: scale the partitions of a collection before")
-            return False
         return has_no_scale(self.kernel) if is_auto(self.scale) else bool(self.scale)
 
     def _set_chosen(self, settings: Settings) -> None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kernelfields.models.placed import FittedField
     from kernelfields.models.stream import LabelStream
     from kernelfields.models.structure import StructurePath, StructureSearch
+    from kernelfields.objective.group import Group
 
 
 ChainTraining: TypeAlias = "FitState[Chains, InputReader]"
@@ -96,9 +97,15 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     ties: TiesLike | None = parameter(None)
     features: Any = parameter("auto", check_features)
 
-    def _reader_for(self, X: object) -> InputReader:
-        """Return the reader of a fit that begins."""
-        return self._reads(features=features_for(self.features, X), windows=self.window == STATISTICS)
+    def _reader_for(self, X: object, part_of: tuple[InputReader, np.ndarray] | None = None) -> InputReader:
+        """Return the reader of a fit that begins, on data ``part_of`` which others have read."""
+        from kernelfields.kernels.kernel import names_kinds
+
+        apart: bool | Sequence[str] = names_kinds(self.kernel)
+        if apart and part_of is not None:
+            apart = part_of[0].numbers
+        features = features_for(self.features, X)
+        return self._reads(features=features, windows=self.window == STATISTICS, apart=apart)
 
     def behind(self, transformer: Any) -> Self:
         field = super().behind(transformer)
@@ -126,14 +133,15 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
             self._edges.filled(prior_variance=self._first_variance, **shared),
         ]
 
-    def _in_own_kind(self, reader: InputReader, data: Chains) -> Chains:
+    def _in_own_kind(self, reader: InputReader, data: Chains, among: Group | None) -> Chains:
         """Return data dense or sparse by their numbers; of named ones, numbers and categories apart where few."""
         given = self.get_params(deep=False)
         free = all(is_auto(given.get(name, "auto")) for name in ("support", "l1"))
         alone = check_window(self._seen_around) == (0, 0)
-        if reader.encoder is not None and free and alone and self.ties is None and self.allowed is None:
-            return reader.with_categories(data)
-        return reader.in_own_kind(data)
+        few = free and alone and self.ties is None and self.allowed is None
+        if reader.apart or (reader.encoder is not None and few):
+            return reader.with_categories(data, among)
+        return reader.in_own_kind(data, among)
 
     def _beside_categories(self, cliques: Sequence[CliqueSet], training: ChainTraining) -> list[CliqueSet]:
         """Return clique sets in which that of positions sees columns of numbers, and another one categories."""
@@ -141,10 +149,12 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         if not training.reader.categories:
             return list(cliques)
         from kernelfields.kernels.dot_product import Linear
-        from kernelfields.kernels.kernel import Columns
+        from kernelfields.kernels.kernel import Columns, names_kinds, with_places
         from kernelfields.kernels.registry import resolve_kernel
 
         nodes, *others = cliques
+        if names_kinds(nodes.kernel):
+            return [clone(nodes).set_params(kernel=with_places(nodes.kernel, n_numbers)), *others]
         own = nodes.prior_variance if training.categories is None else training.categories
         kernel = resolve_kernel(nodes.kernel)
         if not isinstance(kernel, Columns):  # that of a field whose fit goes on
@@ -326,7 +336,8 @@ class ChainCRF(SequenceField):
         them; of texts of several words their words and pairs of words; arrays, tables, feature dicts and lists of
         feature strings as they come. A transformer is one of sequences, or of scikit-learn and of rows. The columns of
         several are joined; sparse ones have a prior variance of their own for each transformer, where that one is
-        "auto" and held-out positions are predicted better so. ``features_`` is the fitted one, and is kept in files.
+        "auto" and held-out positions are predicted better so. Transformers see all sequences alike: ``sample_weight``
+        does not reach them. ``features_`` is the fitted one, and is kept in files.
 
     Attributes
     ----------
@@ -397,7 +408,7 @@ class ChainCRF(SequenceField):
         from kernelfields.models.build import name_cliques
 
         y = self.training_labels(y, warn=part_of is None)
-        reader = self._reader_for(X)
+        reader = self._reader_for(X, part_of)
         seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
         known = self._declared_classes if part_of is None else part_of[1]
         chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
@@ -463,7 +474,7 @@ class ChainCRF(SequenceField):
         if self.ties is not None or not (training.reader.holds_features and training.data.given.complete and free):
             return []
         explicit = is_auto(self.kernel) or resolve_kernel(self.kernel).has_feature_map
-        if not explicit or training.engine.name != "threads":
+        if not explicit or training.engine.alone.name != "threads":
             return []
         # Fits with the weights that were seen are the fastest: the path of variances is theirs.
         penalties = [_USUAL_L1, 0.0] if is_auto(self.l1) else [None]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Generic
+from typing import Any, Generic
 
 import numpy as np
 
 from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
+from kernelfields.engines.together.placing import some_items
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.features.leakage import RepeatedLabels
 from kernelfields.inference.choice import FamilySpec
@@ -18,6 +19,7 @@ from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.placed import FitStep
 from kernelfields.models.structure import StructurePath
 from kernelfields.objective.designs.design import Design
+from kernelfields.objective.group import Group
 from kernelfields.objective.term import Term
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration
@@ -83,8 +85,34 @@ class FitState(Generic[Data, Reader]):
     def scale_columns(self, scale: bool) -> None:
         """Bring columns to one scale, or leave them as they are, where that is open."""
         if self.scaling is not None and scale:
-            self.reader, self.data = self.scaling, self.scaling.scaled(self.data)
+            self.reader, self.data = self.scaling, changed(self.data, self.scaling.scaled)
         self.scaling = None
+
+    def with_some(self, most: int) -> FitState[Data, Reader]:
+        """Return the state of a fit to some items of about so many positions, all of them in this process."""
+        if self.data.lie_with is not None:
+            data = self.data.some(self.reader, most)  # type: ignore[attr-defined]
+            return replace(self, data=data, engine=self.engine.alone)
+        if self.data.n_positions <= most:
+            return self
+        chosen = some_items(self.data.lengths, most)
+        groups = None if self.groups is None else self.groups[chosen]
+        return replace(self, data=self.data.subset(chosen), groups=groups)
+
+
+def part_of(data: Any) -> Any:
+    """Return the data of this process: all of them, or its part of a collection."""
+    return data if data.lie_with is None else data.part
+
+
+def among(data: Any) -> Group | None:
+    """Return the processes that have parts of data; None where this one has all."""
+    return None if data.lie_with is None else data.group
+
+
+def changed(data: Any, change: Callable[[Any], Any]) -> Any:
+    """Return data whose columns are changed, where they lie."""
+    return change(data) if data.lie_with is None else data.changed(change(data.part))
 
 
 class NoProgress(AbstractContextManager):

@@ -134,15 +134,13 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
             if y is None:
                 message = "GraphCRF requires y to be passed, but the target y is None: give an array for each graph"
                 raise ValueError(message)
-            reader, declared = GraphReader(neighbours=self.neighbours is True), self._declared_classes
+            reader, declared = self._reader_for(X), self._declared_classes
             graphs, classes = reader.learn(X, y, sample_weight, classes=declared)
         check_labels(graphs, self._family_spec(classes, graphs), classes)
         return reader, graphs, classes
 
-    def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[GraphReader, Graphs, np.ndarray]:
-        if self.neighbours is True:
-            raise ValueError("neighbours=True is for data of this process, and X is a Dask collection: leave it out")
-        return super()._learn_collection(X, y, sample_weight)
+    def _reader_for(self, X: object) -> GraphReader:
+        return GraphReader(neighbours=self.neighbours is True)
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)

@@ -25,6 +25,7 @@ from kernelfields.data.reading import (
     is_sequence,
     warn_of_minus_one,
 )
+from kernelfields.data.whole_numbers import labels_as_array, places_in
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.fit_state import FitState
@@ -141,7 +142,7 @@ class KernelClassifier(TableField[Graphs]):
             data, classes = partly_labelled(reader.learn_rows(self, X)[0], y, sample_weight, known)
         else:
             _refuse_rows(y)
-            inputs, targets = reader.learn_rows(self, X, y)
+            inputs, targets = reader.learn_rows(self, X, _kept_whole(y))
             check_classification_targets(targets)
             classes, labels = np.unique(targets, return_inverse=True)
             if len(classes) < 2:
@@ -152,7 +153,7 @@ class KernelClassifier(TableField[Graphs]):
                 warn_of_minus_one(classes)
             weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
             if part_of is not None:
-                labels, classes = np.searchsorted(part_of[1], classes)[labels], part_of[1]
+                labels, classes = places_in(part_of[1], classes)[labels], part_of[1]
             data = single_nodes(inputs, labels, weights)
         data = weigh_samples(data, classes, self.class_weight)
         if data.given.complete and len(np.unique(data.required_labels[data.weights > 0])) < 2:
@@ -164,19 +165,19 @@ class KernelClassifier(TableField[Graphs]):
             return single_nodes(self._reader.read_rows(self, X)[0])
         if tells_partly(y):
             return partly_labelled(self._reader.read_rows(self, X)[0], y, sample_weight, self.classes_)[0]
-        inputs, targets = self._reader.read_rows(self, X, y)
+        inputs, targets = self._reader.read_rows(self, X, _kept_whole(y))
         unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())
         if unknown:
             raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")
         weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
-        return single_nodes(inputs, np.searchsorted(self.classes_, targets), weights)
+        return single_nodes(inputs, places_in(self.classes_, targets), weights)
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Graphs:
         return weigh_samples(super()._read_fitted(X, y, sample_weight), self.classes_, self.class_weight)
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         if not tells_partly(y):
-            check_classification_targets(y)
+            check_classification_targets(_kept_whole(y))
         return super()._all_classes([y], classes)
 
     def clique_sets(self, training: FitState[Graphs, TableReader]) -> NamedCliques:
@@ -217,7 +218,7 @@ class KernelClassifier(TableField[Graphs]):
         """Return the share of inputs whose class is that of :meth:`predict`, of those that have a known one."""
         if tells_partly(y):
             return LabelledField.score(self, X, y, sample_weight)
-        return super().score(X, y, sample_weight)
+        return super().score(X, _kept_whole(y), sample_weight)
 
     @answers_collections
     def predict_proba(self, X: object, *, uncertainty: bool = False, known: object = None) -> np.ndarray:
@@ -234,6 +235,11 @@ class KernelClassifier(TableField[Graphs]):
         """Return log p(y | x), (n, classes)."""
         scores = self._scores(X, known)
         return scores - softmax(scores)[0][:, None]
+
+
+def _kept_whole(y: object) -> object:
+    """Return labels as an array in which whole numbers are such, where scikit-learn would make floats of a list."""
+    return labels_as_array(y) if isinstance(y, list | tuple) else y
 
 
 def _refuse_rows(y: object) -> None:

@@ -74,6 +74,9 @@ def _nested(estimator: Any) -> Iterator[Any]:
 
 def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[tuple, list[list[Any]]]:
     """Return arguments for the workers, none where they are collections, and the partitions of these."""
+    noun = next(_nested(estimator)).place_headings[0]
+    for name, value in (*zip(("X", "y", "sample_weight"), arguments, strict=False), *settings.items()):
+        _refuse_iterators(value, name, noun)
     if not any(map(is_collection, arguments)):
         return (arguments, settings), []
     from kernelfields.data.readers import TableReader
@@ -88,6 +91,21 @@ def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[t
         counts = ", ".join(f"{name} has {len(each or ())}" for name, each in zip(names, found, strict=False))
         raise ValueError(f"{PAIRED}: {counts}")
     return ((), settings), [[None] * lengths[0] if each is None else each for each in found]
+
+
+def _refuse_iterators(value: Any, name: str, noun: str) -> None:
+    """Raise for what can be read once and by one process alone, such as a generator, by itself or among the items."""
+    if isinstance(value, Iterator):
+        raise TypeError(
+            f"{name} is a {type(value).__name__}, which cannot be sent to the workers of a cluster. Collect the "
+            f"{noun}s in a list first."
+        )
+    for item in value if isinstance(value, list | tuple) else ():
+        if isinstance(item, Iterator):
+            raise TypeError(
+                f"{name} holds a {type(item).__name__}, which cannot be sent to the workers of a cluster. Collect its "
+                "entries in a list first."
+            )
 
 
 def travelling(estimator: Any, waits: bool) -> Any:

@@ -159,7 +159,7 @@ class SegmentCRF(SequenceField):
         self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
     ) -> tuple[InputReader, SegmentedChains, np.ndarray]:
         y, begins = _plain_labels(self.training_labels(y, warn=part_of is None))
-        reader = self._reader_for(X)
+        reader = self._reader_for(X, part_of)
         known = None if part_of is None else part_of[1]
         known = self._declared_classes if known is None else known
         chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.allowed)

@@ -46,6 +46,7 @@ from kernelfields.data.reading import (
     list_sequences,
     warn_of_minus_one,
 )
+from kernelfields.data.whole_numbers import labels_as_array
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining, check_features, features_for
 from kernelfields.estimators.edges import EdgeParameters, clique_set
@@ -521,7 +522,7 @@ def _read_classes(X: Any, y: Any) -> _Classes:
         numbers, partial, classes = read_labels(list(y), None, None, SAMPLES)
         weights = None if partial is None else log_weights(partial)
     else:
-        targets = np.asarray(y)
+        targets = labels_as_array(y)
         check_classification_targets(targets)
         classes, numbers = np.unique(targets, return_inverse=True)
     if len(classes) < 2:

@@ -24,6 +24,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -116,7 +117,9 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         self._check_fittable()
         reader = reader_of(X)
         inputs = _rows_of(X, reader, reader.learn_inputs)
-        return self._keep(inputs, reader, self._fitted(inputs.rows, *inputs.labels(y), "the fit to all"))
+        labels, known = inputs.labels(y)
+        whole = self._fitted(inputs.rows, labels, known, "the fit to all")
+        return self._keep(inputs, reader, whole, _values_of(labels[known]))
 
     def fit_transform(self, X: Any, y: Any) -> Any:
         """Return predictions out of fold in the form of X, and fit the estimator to all positions."""
@@ -126,7 +129,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         rows, (labels, known) = inputs.rows, inputs.labels(y)
         folds = self._folds(X, inputs, labels)
         fold_of_row, n_folds = folds[inputs.units], int(folds.max()) + 1
-        classes = np.unique(labels[known]) if labels.ndim == 1 else None
+        classes = _values_of(labels[known])
         parts = {}
         for fold in range(n_folds):
             here, what = fold_of_row == fold, f"fold {fold + 1} of {n_folds}"
@@ -137,7 +140,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         predictions = np.empty((len(fold_of_row), parts[0].shape[1]))
         for fold, own in parts.items():
             predictions[fold_of_row == fold] = own
-        self._keep(inputs, reader, whole)
+        self._keep(inputs, reader, whole, classes)
         self.folds_ = folds
         return inputs.form(predictions)
 
@@ -149,7 +152,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         inputs, width = _rows_of(X, self._reader, self._reader.read_inputs), self.n_features_in_
         if inputs.n_columns != width:
             raise ValueError(f"X has {inputs.n_columns} features, but the estimator was fitted with {width}")
-        return inputs.form(self._predictions(self.estimator_, inputs.rows))
+        return inputs.form(self._predictions(self.estimator_, inputs.rows, self.classes_))
 
     def describe(self) -> dict[str, object]:
         """Return the estimator as arrays, and how inputs come to it; TypeError for an estimator that is no data."""
@@ -174,9 +177,16 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         return InputReader.of_names(names, self.n_features_in_, finite=False, warns=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each prediction, such as "log p(rain)"."""
+        """Return a name for each prediction, such as "log p(rain)"; of several labels "log p(label 3)", by number."""
         check_is_fitted(self, "estimator_")
-        return np.array([f"log p({label})" for label in self.classes_], dtype=object)
+        if not _several(self.classes_):
+            return np.array([f"log p({label})" for label in self.classes_], dtype=object)
+        names = [
+            f"log p(label {number})" if len(values) == 2 else f"log p(label {number} is {value:g})"
+            for number, values in enumerate(self.classes_)
+            for value in values[1:]
+        ]
+        return np.array(names, dtype=object)
 
     def _check_fittable(self) -> None:
         self._check_parameters()
@@ -195,8 +205,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
     def _folds(self, X: Any, inputs: _Inputs, labels: np.ndarray) -> np.ndarray:
         """Return the number of the fold of each sequence, graph or row."""
         n_units = int(inputs.units[-1]) + 1
-        rows = np.asarray(X) if inputs.is_table else X
-        groups = None if self.groups is None else [self.groups(x) for x in rows]
+        groups = None if self.groups is None else [self.groups(x) for x in (_rows(X) if inputs.is_table else X)]
         strata = labels if inputs.is_table and labels.ndim == 1 else None
         return assign_folds(n_units, self.cv, groups, nouns=inputs.nouns, strata=strata, random_state=self.random_state)
 
@@ -206,21 +215,54 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         with _named(what, self.estimator):
             return clone(self.estimator).fit(rows[known], labels[known])
 
-    def _predictions(self, model: Any, rows: Matrix, classes: np.ndarray | None = None) -> np.ndarray:
-        """Return log-probabilities (n, m): a column for each of ``classes``, which the model may have seen in part."""
+    def _predictions(self, model: Any, rows: Matrix, classes: Any) -> np.ndarray:
+        """Return log-probabilities (n, m): a column for each of ``classes``, which the model may have seen in part.
+
+        Of several labels there is one for each value but the first, of 0 and 1 that of 1.
+        """
         made = model.predict_proba(rows)
         if isinstance(made, list):  # a table for each of several labels
-            made = np.hstack([own[:, 1:] for own in made])
-        if classes is not None and not np.array_equal(model.classes_, classes):
-            wide = np.zeros((len(made), len(classes)))
-            wide[:, np.searchsorted(classes, model.classes_)] = made
-            made = wide
+            parts = zip(made, model.classes_, classes, strict=True)
+            made = np.hstack([_columns_of(own, seen, values)[:, 1:] for own, seen, values in parts])
+        elif not _several(classes):
+            made = _columns_of(made, model.classes_, classes)
         return np.log(np.maximum(made, self.clip))
 
-    def _keep(self, inputs: _Inputs, reader: InputReader, model: Any) -> Self:
+    def _keep(self, inputs: _Inputs, reader: InputReader, model: Any, classes: Any) -> Self:
         self.estimator_, self._reader, self.n_features_in_ = model, reader, inputs.n_columns
-        self.classes_ = model.classes_
+        self.classes_ = classes
         return self
+
+
+def _values_of(labels: np.ndarray) -> Any:
+    """Return the sorted values of labels (n,), or of each of several labels (n, m): of those both 0 and 1."""
+    if labels.ndim == 1:
+        return np.unique(labels)
+    values = [np.unique(column) for column in labels.T]
+    return [np.array([0.0, 1.0]) if set(own.tolist()) <= {0.0, 1.0} else own for own in values]
+
+
+def _several(classes: Any) -> bool:
+    """Whether classes are the values of each of several labels."""
+    return len(classes) > 0 and np.ndim(classes[0]) == 1
+
+
+def _columns_of(made: np.ndarray, seen: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return probabilities with a column for each class, zero for those that a model has not seen."""
+    if np.array_equal(seen, classes):
+        return made
+    wide = np.zeros((len(made), len(classes)))
+    wide[:, np.searchsorted(classes, seen)] = made
+    return wide
+
+
+def _rows(X: Any) -> Iterator[np.ndarray]:
+    """Yield the rows of a table as arrays, also where it is sparse."""
+    if not issparse(X):
+        yield from np.asarray(X)
+        return
+    for row in X.tocsr():
+        yield row.toarray().ravel()
 
 
 @contextmanager

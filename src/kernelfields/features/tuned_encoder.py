@@ -28,6 +28,7 @@ from safetensors.numpy import load_file, save_file
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.text_files import whole_folder, write_whole
 from kernelfields.features.embeddings import SECONDS_BETWEEN_LINES, ArrayCache, cache_key, write_line
 from kernelfields.features.encoders import Encoder, find_folder
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels
@@ -174,13 +175,14 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         if place.exists():
             raise ValueError(f"{place} is there already: give the name of a new folder")
         encoder = self._encoder(self._folder)
-        for number, member in enumerate(self._members):
-            encoder.set_weights(member.encoder)
-            encoder.save(place / f"fold-{number}")
-            save_file({"weight": member.weight, "bias": member.bias}, place / f"fold-{number}" / _HEAD)
         own = {"word_column": self.word_column, "model": os.fspath(self.model), "n": len(self._members)}
         described = {**own, "classes": self.classes_.tolist()}
-        (place / _DESCRIPTION).write_text(json.dumps(described))
+        with whole_folder(place) as draft:
+            for number, member in enumerate(self._members):
+                encoder.set_weights(member.encoder)
+                encoder.save(draft / f"fold-{number}")
+                save_file({"weight": member.weight, "bias": member.bias}, draft / f"fold-{number}" / _HEAD)
+            write_whole({str(draft / _DESCRIPTION): json.dumps(described).encode()})
 
     @classmethod
     def load(cls, folder: str | os.PathLike, *, device: str | None = None) -> Self:

@@ -23,7 +23,8 @@ from typing import Any, Protocol, TypeAlias
 
 from kernelfields.data.constraints import find_scheme, guess_scheme
 from kernelfields.data.spans import spans_of_scheme
-from kernelfields.formats.tokens import Tokenizer, tokenize
+from kernelfields.formats.label_marks import check_label
+from kernelfields.formats.tokens import Tokenizer, check_words, tokenize
 
 #: What is known of the label of a token.
 TokenLabel: TypeAlias = str | frozenset[str] | Mapping[str, float] | None
@@ -139,6 +140,8 @@ def check_document(document: Document, name: str) -> None:
         raise ValueError(
             f"{name}: its time line goes from {first!r:.20} to {last!r:.20}, expected finite seconds in order"
         )
+    if document.duration is None:
+        check_words(document.text, document.tokens, name)
     for before, after in pairwise(document.tokens or []):
         if before[0] > after[0] or before[1] > after[1]:
             raise ValueError(f"{name}: the token {after} comes after {before}; tokens stand in the order of the text")
@@ -152,11 +155,15 @@ def check_document(document: Document, name: str) -> None:
             point = document.duration is not None and span.begin == span.end
             if not span.label:
                 raise ValueError(f"{name}: the span {span} has an empty label")
+            check_label(span.label, name)
             if not (first <= span.begin < span.end <= last or (point and first <= span.begin <= last)):
                 raise ValueError(f"{name}: the span {span} is not within {first} .. {last} {unit}")
         n_tokens = 0 if document.tokens is None else len(document.tokens)
         if labelling.labels is not None and len(labelling.labels) != n_tokens:
             raise ValueError(f"{name}: {len(labelling.labels)} labels for {n_tokens} tokens")
+        for label in labelling.labels or ():
+            if isinstance(label, str):
+                check_label(label, name)
 
 
 # ---- from labels of tokens to spans, and back

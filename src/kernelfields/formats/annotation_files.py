@@ -49,7 +49,8 @@ from kernelfields.formats.annotation_columns import (
     write_conllu_documents,
 )
 from kernelfields.formats.annotation_json import read_doccano, read_label_studio, write_doccano, write_label_studio
-from kernelfields.formats.brat import read_brat, write_brat
+from kernelfields.formats.brat import ENDINGS, read_brat, write_brat
+from kernelfields.formats.document_folders import document_files, files_written
 from kernelfields.formats.spacy_docs import read_spacy, write_spacy
 from kernelfields.formats.time_lines import read_elan, read_textgrid, write_elan, write_textgrid
 from kernelfields.formats.tokens import Tokenizer, tokenize
@@ -90,7 +91,8 @@ class AnnotationFormat:
     """A reader and a writer of documents.
 
     ``holds`` names what may else be lost, ``span_ids`` is an expression for ids of spans that can be written,
-    ``as_labels`` is for formats with a label for each token, ``units`` is what offsets may count.
+    ``as_labels`` is for formats with a label for each token, ``units`` is what offsets may count. ``parts`` are the
+    endings of the files of each document, none where all documents are one file.
     """
 
     read: Callable[..., list[Document]]
@@ -100,6 +102,7 @@ class AnnotationFormat:
     span_ids: str = ""
     as_labels: bool = False
     units: tuple[str, ...] = ("characters",)
+    parts: tuple[str, ...] = ()
 
 
 def read_plain_text(path: PathName, *, tokenizer: Tokenizer | None = None) -> list[Document]:
@@ -151,7 +154,12 @@ ANNOTATION_FORMATS = {
         as_labels=True,
     ),
     "brat": AnnotationFormat(
-        read_brat, write_brat, (".ann",), _EVERYTHING - _PARTIAL - {"annotators", "probabilities"}, span_ids=r"T\d+"
+        read_brat,
+        write_brat,
+        (".ann",),
+        _EVERYTHING - _PARTIAL - {"annotators", "probabilities"},
+        span_ids=r"T\d+",
+        parts=ENDINGS,
     ),
     "spacy": AnnotationFormat(
         read_spacy,
@@ -165,6 +173,7 @@ ANNOTATION_FORMATS = {
         (".textgrid",),
         frozenset({"labels", "annotators", "words", "precision", "lines"}),
         units=("seconds",),
+        parts=(".TextGrid",),
     ),
     "elan": AnnotationFormat(
         read_elan,
@@ -173,6 +182,7 @@ ANNOTATION_FORMATS = {
         _EVERYTHING - _PARTIAL - {"probabilities", "overlap", "precision"},
         span_ids=r"[A-Za-z_][\w.-]*",
         units=("seconds",),
+        parts=(".eaf",),
     ),
     "text": AnnotationFormat(read_plain_text, write_plain_text, (), frozenset({"words"})),
 }
@@ -252,6 +262,19 @@ def write_documents(
         raise ValueError(f"{os.fspath(path)} would lose {listed}. Nothing was written; allow it with lossy=True")
     kinds = {loss.kind for loss in found}
     kind.write(path, [_reduced(document, kind, kinds) for document in documents] if found else documents, **options)
+    return found
+
+
+def files_of(path: PathName, format: str, documents: Sequence[Document] | None = None) -> list[PathName]:  # noqa: A002
+    """Return the files that are read under a name, or written if ``documents`` are given."""
+    parts = _format(path, format).parts
+    if not parts:
+        return [path]
+    if documents is not None:
+        return [file for own in files_written(path, documents, parts) for file in own.values()]
+    found: list[PathName] = []
+    for file in document_files(path, parts[-1], also=parts[0]):
+        found += [file, *(file.with_suffix(one) for one in parts if one.lower() != file.suffix.lower())]
     return found
 
 

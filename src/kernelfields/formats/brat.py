@@ -30,6 +30,8 @@ from kernelfields.formats.annotated_texts import (
 from kernelfields.formats.document_folders import document_files, id_of, write_files
 from kernelfields.formats.own_parts import OWN, own_parts
 
+#: The files of a document.
+ENDINGS = (".ann", ".txt")
 _OWN_NOTE = f"#0\t{OWN} T0\t"
 
 
@@ -92,7 +94,7 @@ def write_brat(path: PathName, documents: Sequence[Document]) -> None:
             lines.append(_OWN_NOTE + json.dumps(found, ensure_ascii=False))
         annotations = "".join(line + "\n" for line in lines)
         contents.append({".txt": document.text.encode("utf-8"), ".ann": annotations.encode("utf-8")})
-    write_files(path, documents, contents, ".ann")
+    write_files(path, documents, contents, ENDINGS)
 
 
 def _line(span: LabelledSpan, name: str, text: str, document: str) -> str:

@@ -29,6 +29,7 @@ from itertools import chain
 from kernelfields.data.text_files import PathName, SequenceFileError, input_name, open_text_output, read_lines
 from kernelfields.features.templates import Template, text_template
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
+from kernelfields.formats.tokens import LONGEST_WORD, check_word
 from kernelfields.numerics.wording import counted
 
 SEPARATORS = {"tab": "\t", "space": " "}
@@ -313,6 +314,8 @@ class _ColumnFormat:
                 if len(cells) != n_columns:
                     raise SequenceFileError(self._ragged(number, line, cells))
             inside = True
+            if len(line) > LONGEST_WORD:
+                check_word(max(map(len, cells)), f"{self.name}, line {number}", "cell")
             yield number, line, cells
 
     def _keeps(self, line: str, cells: list[str], inside: bool) -> bool:

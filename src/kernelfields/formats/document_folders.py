@@ -43,30 +43,33 @@ def id_of(file: Path) -> str | None:
     return None if _MADE.fullmatch(file.stem) else unquote(file.stem)
 
 
-def write_files(
-    path: PathName, documents: Sequence[Document], contents: Sequence[Mapping[str, bytes]], ending: str
-) -> None:
-    """Write the files of documents, by ending, all or none: to one that the path names, or else into a folder."""
+def files_written(path: PathName, documents: Sequence[Document], endings: Sequence[str]) -> list[dict[str, Path]]:
+    """Return the files of documents, by ending: those that the path names, or files in a folder."""
     if path == STANDARD_STREAM:
-        raise ValueError(f"files with {ending} are written to a folder or a file, not to standard output")
+        raise ValueError(f"files with {endings[0]} are written to a folder or a file, not to standard output")
     place = Path(path)
-    if place.suffix.lower() in {one.lower() for content in contents for one in content} and not place.is_dir():
+    if place.suffix.lower() in map(str.lower, endings) and not place.is_dir():
         if len(documents) != 1:
             raise ValueError(f"{place} is a file for one document, and there are {len(documents)}: name a folder")
-        write_whole({str(place.with_suffix(one)): content for one, content in contents[0].items()})
-        return
+        return [{one: place.with_suffix(one) for one in endings}]
     names = [
         f"document-{number:04d}" if document.id is None else quote(document.id, safe=_PLAIN).lstrip(".") or "%2E"
         for number, document in enumerate(documents, start=1)
     ]
     if twice := next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None:
         raise ValueError(f"two documents have the name {twice!r}, and one folder cannot hold both")
-    os.makedirs(place, exist_ok=True)
-    written = {
-        str(place / f"{name}{one}"): content
-        for name, files in zip(names, contents, strict=True)
-        for one, content in files.items()
-    }
-    if sorted(names, key=lambda name: place / f"{name}{ending}") != names or (place / _ORDER).exists():
-        written[str(place / _ORDER)] = "\n".join(names).encode("utf-8")
+    return [{one: place / f"{name}{one}" for one in endings} for name in names]
+
+
+def write_files(
+    path: PathName, documents: Sequence[Document], contents: Sequence[Mapping[str, bytes]], endings: Sequence[str]
+) -> None:
+    """Write the files of documents, by ending, all or none; the first ending is that of the annotations."""
+    files, place = files_written(path, documents, endings), Path(path)
+    written = {str(own[one]): content[one] for own, content in zip(files, contents, strict=True) for one in endings}
+    annotated = [own[endings[0]] for own in files]
+    if place.suffix.lower() not in map(str.lower, endings) or place.is_dir():
+        os.makedirs(place, exist_ok=True)
+        if sorted(annotated) != annotated or (place / _ORDER).exists():
+            written[str(place / _ORDER)] = "\n".join(one.name.removesuffix(endings[0]) for one in annotated).encode()
     write_whole(written)

@@ -6,7 +6,10 @@
 
 ``unknown_label`` names another mark in the place of "?" and "_"; an empty cell is never a label.
 
-Cost: linear in the labels. Fails: ValueError for marks that cannot be distinguished, and for sets with empty parts.
+A label has up to 1,000 characters: arrays have room for the longest at every position.
+
+Cost: linear in the labels. Fails: ValueError for marks that cannot be distinguished, for sets with empty parts, and for
+what is too long for a label.
 """
 
 from __future__ import annotations
@@ -15,8 +18,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kernelfields.data.text_files import SequenceFileError
+
 #: How unknown labels are written, and what stands between labels of which one is right.
 UNKNOWN, BETWEEN = "?", "|"
+LONGEST_LABEL = 1000
 
 
 def unknown_marks(file_format: str, unknown_label: str | None = None) -> list[str]:
@@ -37,6 +43,15 @@ def check_marks(unknown_label: str | None, label_sets: str | None) -> None:
     if unknown_label is not None and label_sets is not None and label_sets in unknown_label:
         raise ValueError(
             f"--unknown-label {unknown_label} holds --label-sets {label_sets}: they cannot be distinguished"
+        )
+
+
+def check_label(label: str, where: str) -> None:
+    """Raise SequenceFileError for a text that is too long for a label; ``where`` names its place."""
+    if len(label) > LONGEST_LABEL:
+        raise SequenceFileError(
+            f"{where}: a label of {len(label):,} characters, {label[:20]!r}..., expected at most {LONGEST_LABEL:,}: is "
+            "another column that of the labels?"
         )
 
 

@@ -40,7 +40,7 @@ from kernelfields.data.text_files import PathName, SequenceFileError, input_name
 from kernelfields.features.templates import Template
 from kernelfields.formats.column_files import read_column_file, read_conllu
 from kernelfields.formats.crfsuite_text import read_crfsuite, write_crfsuite
-from kernelfields.formats.label_marks import check_marks, label_texts, partial_labels
+from kernelfields.formats.label_marks import LONGEST_LABEL, check_label, check_marks, label_texts, partial_labels
 from kernelfields.formats.sequence_file import Predictions, Reading, SequenceFile
 from kernelfields.formats.sequence_tables import read_table
 
@@ -124,6 +124,9 @@ def read_sequences(
     unlabelled = "label" in options and options["label"] is None
     if labels_required and found.y is None and not unlabelled:
         raise SequenceFileError(f"{input_name(path)} holds no labels")
+    for index, labels in enumerate(found.y or ()):
+        for position in [place for place, label in enumerate(labels) if len(str(label)) > LONGEST_LABEL]:
+            check_label(str(labels[position]), f"{input_name(path)}, {found.place(index, position)}")
     marks = {"unknown_label": unknown_label, "label_sets": label_sets}
     reading = found.reading | {name: mark for name, mark in marks.items() if mark is not None}
     return replace(found, y=partial_labels(found.y, unknown_label, label_sets, kind), reading=reading)

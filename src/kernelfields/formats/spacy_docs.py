@@ -35,6 +35,7 @@ from kernelfields.formats.annotated_texts import (
     LabelledSpan,
     Labelling,
     extras,
+    name_of,
     overlapping,
     spans_of,
     tokens_of,
@@ -67,9 +68,12 @@ def read_spacy(path: PathName) -> list[Document]:
     _check_size(content, path)
     try:
         docs = list(spacy.tokens.DocBin().from_bytes(content).get_docs(spacy.vocab.Vocab()))
+        names = [f"{input_name(path)}, document {number}" for number, _ in enumerate(docs, start=1)]
+        return [document_of_doc(doc, name) for doc, name in zip(docs, names, strict=True)]
+    except SequenceFileError:
+        raise
     except Exception as error:  # msgpack, zlib and spaCy each have errors of their own for damage
         raise SequenceFileError(f"{input_name(path)} is not a DocBin of spaCy ({type(error).__name__})") from error
-    return [document_of_doc(doc, f"{input_name(path)}, document {number}") for number, doc in enumerate(docs, start=1)]
 
 
 def _check_size(content: bytes, path: PathName) -> None:
@@ -88,7 +92,13 @@ def write_spacy(path: PathName, documents: Sequence[Document]) -> None:
     """Write the documents as a DocBin."""
     spacy = _spacy()
     vocab = spacy.vocab.Vocab()
-    docs = [doc_of_document(document, vocab) for document in documents]
+    docs = []
+    for number, document in enumerate(documents, start=1):
+        try:
+            docs.append(doc_of_document(document, vocab))
+        except (ValueError, TypeError) as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"{input_name(path)}, {name_of(document, number)}: spaCy refuses it: {reason}") from error
     content = spacy.tokens.DocBin(docs=docs, store_user_data=True).to_bytes()
     with open_output(path) as file:
         file.write(content)

@@ -101,7 +101,7 @@ def _values(text: str) -> Iterator[tuple[int, str | float | bool]]:
 def write_textgrid(path: PathName, documents: Sequence[Document]) -> None:
     """Write TextGrids, in the long form."""
     contents = [{".TextGrid": _textgrid_text(document).encode("utf-8")} for document in documents]
-    write_files(path, documents, contents, ".TextGrid")
+    write_files(path, documents, contents, (".TextGrid",))
 
 
 def _textgrid_text(document: Document) -> str:
@@ -243,7 +243,7 @@ def _filled_in(values: Sequence[str | None], where: str) -> list[float]:
 
 def write_elan(path: PathName, documents: Sequence[Document]) -> None:
     """Write annotations of ELAN: into what was read from such a file, or a new one."""
-    write_files(path, documents, [{".eaf": _elan(document)} for document in documents], ".eaf")
+    write_files(path, documents, [{".eaf": _elan(document)} for document in documents], (".eaf",))
 
 
 _NEW_FILE = (

@@ -11,7 +11,11 @@ Spaces are never part of a token. ``tokenize(text, r"\\S+")`` takes another expr
 ``tokenize(text, function)`` a function from a text to words, which are looked up in the text from left to right, or to
 (begin, end) pairs.
 
-Cost: one pass over the text. Fails: ValueError naming a word that does not stand in the text.
+A word has up to 100,000 characters and a document up to a million words: what is longer is another kind of file, and
+would take thousands of times its size.
+
+Cost: one pass over the text. Fails: ValueError naming a word that does not stand in the text, SequenceFileError
+for what is too long.
 """
 
 from __future__ import annotations
@@ -20,13 +24,33 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
+from kernelfields.data.text_files import SequenceFileError
+
 #: An expression, or a function from a text to words or to (begin, end) pairs.
 Tokenizer: TypeAlias = str | re.Pattern[str] | Callable[[str], Iterable[str | tuple[int, int]]]
+
+LONGEST_WORD, MOST_WORDS = 100_000, 1_000_000
 
 _PUNCTUATION = r"!-/:-@\[-^`{-~¡-©«-±´¶-¸»¿×÷،؛؟।॥\u2010-\u205e\u3000-\u303f\uff01-\uff0f\uff1a-\uff20"
 _ALONE = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = rf"[^\s{_PUNCTUATION}{_ALONE}]"
 TOKEN = re.compile(rf"\d+(?:[.,:]\d+)+|[{_ALONE}]|{_WORD}+(?:['’-]{_WORD}+)*|\S")
+
+
+def check_word(length: int, where: str, noun: str = "word") -> None:
+    """Raise SequenceFileError for a word with too many characters."""
+    if length > LONGEST_WORD:
+        raise SequenceFileError(f"{where}: a {noun} of {length:,} characters, expected at most {LONGEST_WORD:,}")
+
+
+def check_words(text: str, tokens: Iterable[tuple[float, float]] | None, where: str) -> None:
+    """Raise SequenceFileError for a text whose words, or whose number of words, cannot be those of a document."""
+    if len(text) <= LONGEST_WORD:
+        return
+    for number, (begin, end) in enumerate(tokenize(text) if tokens is None else tokens):
+        check_word(int(end - begin), where)
+        if number == MOST_WORDS:
+            raise SequenceFileError(f"{where}: more than {MOST_WORDS:,} words: cut its text into documents")
 
 
 def tokenize(text: str, tokenizer: Tokenizer | None = None) -> Iterator[tuple[int, int]]:

@@ -41,6 +41,7 @@ from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import EDGE, Grouped, LabelFamily, Placed
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.packing import check_structure
+from kernelfields.numerics.memory import check_labels_fit
 from kernelfields.numerics.parameters import check_declared
 
 EXACT_METHODS = ("tree", "junction")
@@ -77,6 +78,9 @@ class FamilySpec:
     repeats: bool = False
     n_names: int = 1
     pairs: Pairs = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_labels_fit(self.n_labels)
 
     @property
     def constrained(self) -> bool:

@@ -346,28 +346,39 @@ class Scaled(_OfParts):
         return block
 
 
+#: Kinds of columns of named features.
+KINDS = NUMBERS, CATEGORIES = "numbers", "categories"
+
+
 @register("columns")
 @declares_parameters
 class Columns(Kernel):
     """k(x, z) = inner(x[begin:end], z[begin:end]); ``end=None`` means all columns that follow.
 
     With sums, different kernels see different features: ``Linear() + Columns(RBF(), 0, 50)`` is linear in everything
-    and smooth in the first fifty columns. Cost: that of the inner kernel, and a copy of the columns of sparse rows.
+    and smooth in the first fifty columns. Of feature dicts with numbers and categories, ``begin`` may be "numbers" or
+    "categories": all columns of that kind. Cost: that of the inner kernel, and a copy of the columns of sparse rows.
     """
 
     takes_tensors = True
     kernel: Kernel = checked(valid_kernel)
-    begin: int = 0
+    begin: int | str = 0
     end: int | None = None
 
     def check_parameters(self) -> None:
         """Check the part, and that begin and end are whole numbers in order."""
         super().check_parameters()
+        if isinstance(self.begin, str):
+            if self.begin not in KINDS or self.end is not None:
+                raise ValueError(
+                    f"Columns: begin must be a whole number, or one of {', '.join(map(repr, KINDS))} alone."
+                )
+            return
         for name, value in (("begin", self.begin), ("end", self.end)):
             usable = (is_whole(value) and value >= 0) or (name == "end" and value is None)
             if not usable:
                 raise ValueError(f"Columns: {name} must be a whole number that is not negative, got {value!r}.")
-        if self.end is not None and self.end <= self.begin:
+        if self.end is not None and self.end <= self.begin:  # type: ignore[operator]  # a name has been left above
             raise ValueError(f"Columns: end must be above begin, got {self.begin} to {self.end}.")
 
     def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Columns:
@@ -380,6 +391,11 @@ class Columns(Kernel):
         return self.kernel.feature_map(self._seen(X))
 
     def _seen(self, X: object) -> Rows:
+        if isinstance(self.begin, str):
+            raise ValueError(
+                f"Columns: {self.begin!r} are columns of feature dicts with numbers and categories, of sequences, and "
+                "these inputs have none: name columns by their places"
+            )
         rows = arrays.as_rows(X)
         width = rows.shape[1]
         end = width if self.end is None else self.end
@@ -400,6 +416,26 @@ class Columns(Kernel):
 
     def _diagonal(self, X: Rows) -> np.ndarray:
         return self.kernel.diag(self._seen(X))
+
+
+def names_kinds(kernel: object) -> bool:
+    """Whether some part of a kernel is on columns of a kind, which it names."""
+    if not isinstance(kernel, Kernel):
+        return False
+    named = isinstance(kernel, Columns) and isinstance(kernel.begin, str)
+    return named or any(map(names_kinds, kernel.get_params(deep=False).values()))
+
+
+def with_places(kernel: Kernel, n_numbers: int) -> Kernel:
+    """Return a kernel in which kinds of columns are places: ``n_numbers`` columns of numbers, then categories."""
+    if not names_kinds(kernel):
+        return kernel
+    own = kernel.get_params(deep=False)
+    inner = {name: with_places(value, n_numbers) for name, value in own.items() if isinstance(value, Kernel)}
+    if isinstance(kernel, Columns) and isinstance(kernel.begin, str):
+        begin, end = (0, n_numbers) if kernel.begin == NUMBERS else (n_numbers, None)
+        return Columns(inner["kernel"], begin, end)
+    return type(kernel)(**{**own, **inner})
 
 
 @register("normalized")

@@ -75,13 +75,32 @@ class ChainField(torch.nn.Module):
             own = torch.nn.Parameter(torch.zeros(n_labels, device=device, dtype=dtype)) if ends else None
             self.register_parameter(name, own)
         barred = self._masks.label < 0
-        forbidden = {
-            "forbidden_steps": (self._masks.edge < 0) | barred,
-            "forbidden_start": (self._masks.start < 0) | barred,
-            "forbidden_end": self._masks.end < 0,
+        # Arrays of the host, not buffers: a buffer that is made on the meta device holds nothing once it is emptied.
+        self._forbidden = {
+            "steps": (self._masks.edge < 0) | barred,
+            "start": (self._masks.start < 0) | barred,
+            "end": self._masks.end < 0,
         }
-        for name, mask in forbidden.items():
-            self.register_buffer(name, torch.as_tensor(mask, device=device), persistent=False)
+
+    @property
+    def forbidden_steps(self) -> torch.Tensor:
+        """Which steps are forbidden, (L, L) of booleans beside the parameters."""
+        return torch.as_tensor(self._forbidden["steps"], device=self.transitions.device)
+
+    @property
+    def forbidden_start(self) -> torch.Tensor:
+        """Which labels a sequence may not begin with, (L,)."""
+        return torch.as_tensor(self._forbidden["start"], device=self.transitions.device)
+
+    @property
+    def forbidden_end(self) -> torch.Tensor:
+        """Which labels a sequence may not end with, (L,)."""
+        return torch.as_tensor(self._forbidden["end"], device=self.transitions.device)
+
+    def reset_parameters(self) -> None:
+        """Set all scores to zero, as they are at first: for layers that were made on the meta device."""
+        for own in self.parameters():
+            torch.nn.init.zeros_(own)
 
     def forward(
         self,

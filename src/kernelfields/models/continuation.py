@@ -38,6 +38,7 @@ from numpy.typing import ArrayLike
 from kernelfields.basis.subspace import LATER_INPUT, PivotSubspace, Subspace
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.reading import Matrix, is_partial, is_sequence
+from kernelfields.data.whole_numbers import joined_labels, labels_as_array
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.models.field import Field
 from kernelfields.models.label_growth import separates_labellings
@@ -236,13 +237,13 @@ def all_classes(known: np.ndarray, y: Any, classes: ArrayLike | None) -> np.ndar
     if any(map(is_partial, items)):
         raise ValueError("partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones")
     flat = [each for each in items if is_sequence(each) and len(each) and not any(map(is_sequence, each))]
-    parts = [np.asarray(list(labels)) for labels in flat]
+    parts = [labels_as_array(list(labels)) for labels in flat]
     if classes is not None:
         if not is_sequence(classes) or any(label is None or is_sequence(label) or label != label for label in classes):
             raise ValueError(f"classes must be a list of labels, got {classes!r:.60}")
-        parts.append(np.asarray(classes))
+        parts.append(labels_as_array(classes))
     if any((part.dtype.kind in "US") != (known.dtype.kind in "US") for part in parts):
         raise ValueError(
-            f"labels of another type than those of the first batch, {known[0].item()!r}: pass the same type"
+            f"labels of another type than those of the first batch, {known[:1].tolist()[0]!r}: pass the same type"
         )
-    return np.unique(np.concatenate([known, *parts]))
+    return np.unique(joined_labels([known, *parts]))

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kernelfields.data.whole_numbers import places_in
 from kernelfields.objective.term import Term, label_factor
 
 
@@ -39,7 +40,7 @@ class LabelGrowth:
     @classmethod
     def between(cls, before: np.ndarray, classes: np.ndarray) -> LabelGrowth:
         """Return how sorted classes become others that hold them."""
-        return cls(np.searchsorted(classes, before), len(classes))
+        return cls(places_in(classes, before), len(classes))
 
     def labellings(self, labels_per_clique: int) -> np.ndarray:
         """Return the new numbers of the old labellings of a clique: y_1 L^(k-1) + ... + y_k."""

@@ -87,6 +87,8 @@ class FitStep:
     #: Whether a basis that grows has this step in each of its rounds; else the step is around all of them.
     in_rounds: ClassVar[bool] = False
 
+    #: Whether the fit keeps items of weight zero, for a step that numbers the items which were given.
+    every_item: ClassVar[bool] = False
     #: Whether the step chooses kernels and variances, so that short fits need not.
     chooses_parameters: ClassVar[bool] = False
 

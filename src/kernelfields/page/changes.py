@@ -7,6 +7,7 @@ the journal too. Where labels follow a scheme of entities, what is marked are sp
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ class ChangedItems(KnownItems):
     def _write(self, item: int, changes: Changes, kind: str = "do", step: int | None = None) -> Change:
         """Keep changes in the journal, and make them."""
         before = [(position, self.known[item][position]) for position, _ in changes]
+        self._check_item(item, changes)
         both = plain_changes(changes), plain_changes(before)
         self.journal.append(Action(item, self.versions[item], *both, kind, step))
         self._apply(item, changes)
@@ -204,14 +206,10 @@ class ChangedItems(KnownItems):
             content = self.file.written(self.labels())
             self.journal.saving(content)
             self.file.save(content)
-            self.file = self.file.after(content)
+            self.file = replace(self.file.after(content), scheme=self.file.scheme)
             self.journal.saved(content)
             return f"wrote {self.file.path.name}"
 
     def close(self) -> None:
         """Let go of the file and its journal, so that another session can open them."""
         self.journal.close()
-
-    def labels(self) -> Any:
-        """Return what is known of all labels as a y: labels, None, and sets of which one is right."""
-        return self.items.labels(self.known)

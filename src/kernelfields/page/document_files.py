@@ -64,8 +64,16 @@ class DocumentFile(LabelFile):
 
     def written(self, labels: Sequence[Sequence[object]]) -> bytes:
         """Return the documents with their labels."""
+        assert len(labels) == len(self.documents)
+        return self._packed([self._labelled(item, own) for item, own in enumerate(labels)])
+
+    def check_item(self, item: int, labels: Sequence[object]) -> None:
+        """Raise ValueError where the format could not hold a document with these labels."""
+        self._packed([self._labelled(item, labels)])
+
+    def _labelled(self, item: int, labels: Sequence[Any]) -> Document:
         as_spans = self.kind not in ("text", "conllu")  # these have a label for each word
-        return self._packed([_labelled(*pair, as_spans) for pair in zip(self.documents, labels, strict=True)])
+        return _labelled(self.documents[item], labels, as_spans, self.scheme or NO_SCHEME)
 
     def _packed(self, documents: list[Document]) -> bytes:
         """Return what the files of the documents hold."""
@@ -121,12 +129,9 @@ class TierFile(DocumentFile):
         found = cls(*own, documents=documents, kind=kind, tier=tier, intervals=intervals)
         return replace(found, content=found.current())
 
-    def written(self, labels: Sequence[Sequence[object]]) -> bytes:
-        """Return the documents with the labels of their tier; spans whose label did not change stay as they are."""
-        pairs = zip(self.documents, self.intervals, labels, strict=True)
-        return self._packed([self._with_tier(document, *own) for document, *own in pairs])
-
-    def _with_tier(self, document: Document, intervals: Sequence, labels: Sequence) -> Document:
+    def _labelled(self, item: int, labels: Sequence[Any]) -> Document:
+        """Return a document with the labels of its tier; spans whose label did not change stay as they are."""
+        document, intervals = self.documents[item], self.intervals[item]
         if any(isinstance(label, set | frozenset) for label in labels):
             raise ValueError("a tier has one label for an interval: choose one of those that may be right")
         old = _tier(document, self.tier)
@@ -151,8 +156,11 @@ def _entry(label: Any) -> Any:
     return set(label) if isinstance(label, frozenset) else label
 
 
-def _labelled(document: Document, entries: Sequence[Any], as_spans: bool) -> Document:
-    """Return a document with what is known of its words, as spans where everything is known."""
+def _labelled(document: Document, entries: Sequence[Any], as_spans: bool, scheme: str) -> Document:
+    """Return a document with what is known of its words, as spans where everything is known.
+
+    ``scheme`` is that of labels where there were none.
+    """
     labels = [frozenset(entry) if isinstance(entry, set | frozenset) else entry for entry in entries]
     old = chosen_labelling(document)
     if (old is None and not any(entry is not None for entry in labels)) or (
@@ -163,6 +171,8 @@ def _labelled(document: Document, entries: Sequence[Any], as_spans: bool) -> Doc
     others = [own for own in document.labellings if own is not old]
     if not any(entry is not None for entry in labels):
         return replace(document, labellings=others)
+    if not document.labellings:
+        document = replace(document, scheme=scheme)
     whole = replace(document, tokens=tokens_of(document))
     new = replace(old or Labelling([]), spans=None, labels=labels, predicted=False)
     if as_spans and document.scheme != NO_SCHEME and all(isinstance(entry, str) for entry in labels):

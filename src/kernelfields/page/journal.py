@@ -15,16 +15,18 @@ the first action. While it is open, it and its file are locked.
 
 Lines are written as a whole or not at all: where the disk is full, what was written of a line is cut off again. Lines
 that cannot be read all the same are left out, and ``left_out`` lists them; whole actions that stand behind a torn one
-in its line are read.
+in its line are read. A file that is no journal stays as it is, whatever its name (own_files.py).
 
 Fails: OSError where an action cannot be kept, and the journal is as it was before it. JournalError where the file is
-another one than the journal's, or the first line is not that of a journal. LockedError where another process has it.
+another one than the journal's, or the first line is not that of a journal. LockedError where another process has it,
+NotOwnFileError for a link.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from contextlib import suppress
@@ -32,12 +34,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelfields.page.lock import FileLock
+from kernelfields.page.own_files import open_own, read_own
 
 _VERSION = 1
 KINDS = ("do", "undo", "redo")
+# Numbers of items, positions and steps are smaller.
+_LARGEST = 2**63
 _MARK = "journal"
 # How entries begin; inside of labels quotes are escaped, so that these never stand there.
 _BEGIN = re.compile(rb'\{"(?:item|saving|saved|flag)": ')
+# The first line, and how one begins that was cut off in it.
+_HEAD = re.compile(rb'\{"journal": 1, "of": "[^"\\]*"\}')
+_BEGINNING, _DIGEST = b'{"journal": 1, "of": "', re.compile(rb'[0-9a-f]{0,63}|[0-9a-f]{64}(?:"\}?)?')
 
 
 class JournalError(ValueError):
@@ -93,33 +101,26 @@ class Journal:
         self._digest, self._file, self._size = _digest(content), -1, 0
         self._locks: list[FileLock] = []
         try:
-            for each in (file, path):
-                if each is not None:
-                    self._locks.append(FileLock(each))
+            if file is not None:
+                self._locks.append(FileLock(file))
             if path is not None:
-                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-                self._file = os.open(path, flags, 0o600)
+                self._file = open_own(path, "a journal", appending=True)
+                self._locks.append(FileLock(path))
                 self._read(path)
         except BaseException:
             self.close()
             raise
 
     def _read(self, path: Path) -> None:
-        raw = path.read_bytes()
+        raw = read_own(self._file)
         *lines, rest = raw.split(b"\n")
         self._size = len(raw) - len(rest)
-        if not lines:  # empty, or cut off in its first line
+        if not lines and _is_beginning(raw):  # empty, or cut off in its first line
             self._cut()
             return
-        try:
-            head = json.loads(lines[0])
-            entries: list[Action | Flag | _Saved] = [_Saved(head["of"], done=False)]
-            if head[_MARK] != _VERSION:
-                raise KeyError(_MARK)
-        except (ValueError, KeyError, TypeError) as error:
-            raise JournalError(
-                f"{path} is no journal that can be read ({type(error).__name__}: {error}): move it away to begin anew"
-            ) from error
+        if not lines or not _HEAD.fullmatch(lines[0]):
+            raise JournalError(f"{path} is no journal that can be read, and stays as it is: name another by --journal")
+        entries: list[Action | Flag | _Saved] = [_Saved(json.loads(lines[0])["of"], done=False)]
         for number, line in enumerate(lines[1:], start=2):
             entry, left = _entry(line)
             if left:
@@ -218,30 +219,68 @@ class Journal:
             self._locks.pop().release()
 
 
+def _is_beginning(raw: bytes) -> bool:
+    """Whether this is nothing, or the first part of the first line of a journal."""
+    if len(raw) < len(_BEGINNING):
+        return _BEGINNING.startswith(raw)
+    return raw.startswith(_BEGINNING) and _DIGEST.fullmatch(raw, len(_BEGINNING)) is not None
+
+
 def _entry(line: bytes) -> tuple[Action | Flag | _Saved | None, bytes]:
     """Return what a line says, and what of the line cannot be read."""
     for begin in [0, *(found.start() for found in _BEGIN.finditer(line, 1))]:
         try:
             return _read_entry(json.loads(line[begin:])), line[:begin]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
     return None, line
 
 
 def _read_entry(entry: dict[str, Any]) -> Action | Flag | _Saved:
+    """Return an entry whose every part is what the page writes there; ValueError, KeyError or TypeError if not."""
     for name in ("saving", "saved"):
         if name in entry:
-            return _Saved(str(entry[name]), done=name == "saved")
+            return _Saved(_text(entry[name]), done=name == "saved")
     if "flag" in entry:
-        return Flag(int(entry["flag"]), None if entry["note"] is None else str(entry["note"]))
-    changes, before = (
-        None if found is None else [(int(position), labels) for position, labels in found]
-        for found in (entry["changes"], entry.get("before"))
-    )
-    if changes is None or (kind := entry.get("kind", "do")) not in KINDS:
+        return Flag(_whole(entry["flag"]), None if entry["note"] is None else _text(entry["note"]))
+    changes, before = _changes(entry["changes"]), entry.get("before")
+    if before is not None:
+        before = _changes(before)
+        if [position for position, _ in before] != [position for position, _ in changes]:
+            raise ValueError("what was there before is of other positions")
+    kind, step = entry.get("kind", "do"), entry.get("step")
+    if kind not in KINDS:
         raise ValueError("no action")
-    step = entry.get("step")
-    return Action(int(entry["item"]), int(entry["version"]), changes, before, kind, None if step is None else int(step))
+    item, version = _whole(entry["item"]), _whole(entry["version"])
+    return Action(item, version, changes, before, kind, None if step is None else _whole(step))
+
+
+def _changes(found: list) -> list[tuple[int, list | None]]:
+    """Return pairs of positions and labels, each of them a text or a number."""
+    if not isinstance(found, list) or not found:
+        raise ValueError("no changes")
+    changes: list[tuple[int, list | None]] = []
+    for position, labels in found:
+        if labels is not None and not (isinstance(labels, list) and labels and all(map(_is_label, labels))):
+            raise ValueError("no labels")
+        changes.append((_whole(position), labels))
+    return changes
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LARGEST:
+        raise ValueError("no number of an item, a position or a step")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("no text")
+    return value
 
 
 def _digest(content: bytes) -> str:

@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,8 @@ class KnownItems:
         of_model = [] if self.model is None else classes_of(self.model)
         found = _scheme(scheme, [*of_model, *self.counts], list(classes or []), self.given)
         self.spans = None if found is None else SpanView(found)
+        if file is not None:
+            self.file = file = replace(file, scheme=None if found is None else found.name)
         self._unfitted = estimator if estimator is not None else usual_estimator(words is not None, found)
         self.classes = _labels(self._named(classes or ()), of_model, set(self.counts))
         self.known: list[list[Known]] = [list(own) for own in self.given]
@@ -112,6 +115,8 @@ class KnownItems:
             if file is not None and file.current() != file.content:
                 raise ValueError(f"{file.path.name} was changed while it was opened: open it again")
             self._replay()
+            self._check_file()
+            self._tell_left_out()
         except BaseException:
             self.journal.close()
             raise
@@ -127,17 +132,24 @@ class KnownItems:
         return list(labels)
 
     def _replay(self) -> None:
-        """Apply the actions of the journal; warn of what cannot be."""
+        """Apply the actions of the journal; what cannot be is listed."""
         left_out = self.journal.left_out
         for action in [*self.journal.history, *self.journal.actions]:
             if not 0 <= action.item < len(self.lengths):
                 raise JournalError(f"the journal names item {action.item}, and there are {len(self.lengths)}")
+        for item in [item for item in self.journal.flags if item >= len(self.lengths)]:
+            left_out.append(f"the flag of item {item + 1}: there are {len(self.lengths)} items")
+            del self.journal.flags[item]
         for action in self.journal.actions:
             try:
                 self._apply(action.item, self._checked(action.item, action.changes))
             except ValueError as error:  # such as labels that cannot be written: they would block every save
                 left_out.append(f"item {action.item + 1}: {error}")
         self.history = History([*self.journal.history, *self.journal.actions])
+
+    def _tell_left_out(self) -> None:
+        """Warn of what the journal has and is not applied."""
+        left_out = self.journal.left_out
         if left_out:
             assert self.journal.path is not None
             listed = "; ".join(left_out[:LISTED]) + ("; ..." if len(left_out) > LISTED else "")
@@ -146,12 +158,45 @@ class KnownItems:
             )
             warnings.warn(self.status, stacklevel=3)
 
+    def _check_file(self) -> None:
+        """Raise ValueError where the file could not be saved; items whose journal is the reason are as they were."""
+        if self.file is None:
+            return
+        try:
+            self.file.written(self.labels())
+        except ValueError:
+            for item in sorted({action.item for action in self.journal.actions}):
+                try:
+                    self._check_item(item, [])
+                except ValueError as error:
+                    self.journal.left_out.append(f"item {item + 1}: {error}")
+                    self._apply(item, [*enumerate(self.given[item])])
+            try:
+                self.file.written(self.labels())
+            except ValueError as error:
+                raise ValueError(f"{self.file.path} is not opened, because it could not be saved: {error}") from error
+
+    def _check_item(self, item: int, changes: Changes) -> None:
+        """Raise ValueError where changes of an item could not be saved."""
+        if self.file is not None:
+            known = list(self.known[item])
+            for position, labels in changes:
+                known[position] = labels
+            (labels,) = self.items.labels([known])
+            self.file.check_item(item, labels)
+
+    def labels(self) -> Any:
+        """Return what is known of all labels as a y: labels, None, and sets of which one is right."""
+        return self.items.labels(self.known)
+
     def _check_label(self, label: object) -> None:
         """Raise ValueError for what is no label, or could not be written and read again."""
         if not (isinstance(label, str | int) and not isinstance(label, bool) and 0 < len(str(label)) <= _LONGEST):
             raise ValueError(f"a label is a text of 1 to {_LONGEST} characters or a whole number, got {label!r:.40}")
         if self.file is not None:
-            self.file.check_label(str(label), new=label not in self.classes)
+            if not isinstance(label, str):
+                raise ValueError(f"labels of files are texts, got {label!r:.40}")
+            self.file.check_label(label, new=label not in self.classes)
         if self.spans is not None:
             self.spans.scheme.parse(label)
 

@@ -1,6 +1,7 @@
 """LabelFile: what the page asks of a file, whatever its format.
 
-A file is replaced when its labels are saved, all at once, and nothing else in it changes.
+A file is replaced when its labels are saved, all at once, and nothing else in it changes. ``check_item`` writes an item
+without keeping it: a label counts only where the file can hold it.
 
 Fails: ValueError for labels that could not be read again.
 """
@@ -65,6 +66,10 @@ class LabelFile:
     def written(self, labels: Sequence[Sequence[object]]) -> bytes:
         """Return the content with labels, None where nothing is known, sets of which one is right."""
         raise NotImplementedError(f"{type(self).__name__} must define written(labels)")
+
+    def check_item(self, item: int, labels: Sequence[object]) -> None:
+        """Raise ValueError where the file could not hold these labels of an item."""
+        raise NotImplementedError(f"{type(self).__name__} must define check_item(item, labels)")
 
     def after(self, content: bytes) -> LabelFile:
         """Return the file with the content that was saved."""

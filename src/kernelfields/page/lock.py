@@ -1,9 +1,12 @@
 """One process at a time labels a file: a lock beside it, ``.NAME.lock``, which names the process that holds it.
 
-The lock ends with its process, however that ends. A lock file that a killed process left behind is taken over, and
-removed by the next one that lets go.
+    {"process": 4711, "host": "anna"}
 
-Fails: LockedError naming the process that labels the file. Warns where a folder has no locks.
+The lock ends with its process, however that ends. A lock file that a killed process left behind is taken over, and
+removed by the next one that lets go. What is no lock stays as it is, whatever its name (own_files.py).
+
+Fails: LockedError naming the process that labels the file; NotOwnFileError where a file of that name is no lock. Warns
+where a folder has no locks.
 """
 
 from __future__ import annotations
@@ -21,9 +24,13 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+from kernelfields.page.own_files import NotOwnFileError, open_own, read_own
+
 # Windows locks bytes, and nobody can read those: one that lies behind all that is written.
 _LOCKED_BYTE = 2**30
 _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+# How locks begin, a torn one as well, and more bytes than they have.
+_MARK, _MOST = b'{"process": ', 1000
 
 
 class LockedError(ValueError):
@@ -37,31 +44,39 @@ class FileLock:
         target = Path(os.path.realpath(path))  # one lock for all names of a file
         self._place = target.with_name(f".{target.name}.lock")
         while True:
-            self._file = os.open(self._place, os.O_RDWR | os.O_CREAT, 0o600)
+            self._file = open_own(self._place, "a lock")
             try:
                 _lock(self._file)
-            except OSError as error:
+                if self._is_own():
+                    break
+                os.close(self._file)  # it was removed in the moment before it was locked
+            except BaseException as error:
+                holder = self._holder()
                 os.close(self._file)
-                if error.errno not in _TAKEN:
-                    raise
-                raise LockedError(
-                    f"{path} is being labelled by {self._holder()}: go on there, or end it first"
-                ) from error
-            if self._place.exists() and os.path.samestat(os.fstat(self._file), self._place.stat()):
-                break
-            os.close(self._file)  # it was removed in the moment before it was locked
+                if isinstance(error, OSError) and error.errno in _TAKEN:
+                    raise LockedError(f"{path} is being labelled by {holder}: go on there, or end it first") from error
+                raise
         os.ftruncate(self._file, 0)
+        os.lseek(self._file, 0, os.SEEK_SET)
         with suppress(OSError):  # on a full disk the lock holds without a name
             os.write(self._file, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode())
 
+    def _is_own(self) -> bool:
+        """Whether the open file, a lock, still has its name; NotOwnFileError if it is no lock."""
+        found, about = read_own(self._file, _MOST), os.fstat(self._file)
+        whole = about.st_size < _MOST and about.st_nlink <= 1
+        if not (whole and found.startswith(_MARK[: len(found)]) and found.count(b"\n") == 0):
+            raise NotOwnFileError(f"{self._place} is no lock of the page: move it away")
+        return self._place.exists() and os.path.samestat(about, self._place.lstat())
+
     def _holder(self) -> str:
         try:
-            found = json.loads(self._place.read_bytes())
+            found = json.loads(read_own(self._file, _MOST))
             number, host = int(found["process"]), str(found["host"])
-        except (OSError, ValueError, KeyError, TypeError):  # it is about to write its name
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):  # it is yet to write its name
             return "another process"
         if host != socket.gethostname():
-            return f"process {number} of {host}"
+            return f"process {number} of {host:.100}"
         return "this process, see close() and Server.stop()" if number == os.getpid() else f"process {number}"
 
     def release(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, label_text, read_sequences
-from kernelfields.formats.column_files import columns_text
+from kernelfields.formats.column_files import ColumnSequence, columns_text
 from kernelfields.formats.label_marks import BETWEEN
 from kernelfields.page.label_file import LabelFile
 
@@ -70,7 +70,13 @@ class SequenceLabelFile(LabelFile):
         """Return the rows with their labels."""
         unknown, between = self._marks
         texts = [[label_text(entry, unknown[0], between) for entry in own] for own in labels]
-        return self._columns(texts) if isinstance(self.read, ColumnFile) else self._table(texts)
+        return self._columns(texts, self.read.sequences) if isinstance(self.read, ColumnFile) else self._table(texts)
+
+    def check_item(self, item: int, labels: Sequence[object]) -> None:
+        """Raise ValueError where the row of a position could not be written; those of CSV hold any text."""
+        if isinstance(self.read, ColumnFile):
+            unknown, between = self._marks
+            self._columns([[label_text(entry, unknown[0], between) for entry in labels]], [self.read.sequences[item]])
 
     def after(self, content: bytes) -> LabelFile:
         """Return the file with the content that was saved."""
@@ -79,12 +85,10 @@ class SequenceLabelFile(LabelFile):
         # Where a column of labels was added, rows are read again, so that the next time it is replaced.
         return self.read_from(str(self.path), self.read.format, self.options)
 
-    def _columns(self, texts: list[list[str]]) -> bytes:
-        file = self.read
-        assert isinstance(file, ColumnFile)
+    def _columns(self, texts: list[list[str]], read: Sequence[ColumnSequence]) -> bytes:
         sequences = []
-        for sequence, own in zip(file.sequences, texts, strict=True):
-            column = file.reading["label"] if self.labelled else len(sequence.rows[0])
+        for sequence, own in zip(read, texts, strict=True):
+            column = self.read.reading["label"] if self.labelled else len(sequence.rows[0])
             rows = [[*row[:column], text, *row[column + 1 :]] for row, text in zip(sequence.rows, own, strict=True)]
             sequences.append(replace(sequence, rows=rows))
         return columns_text(sequences).encode()

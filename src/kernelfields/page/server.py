@@ -7,11 +7,15 @@ names this machine and port: a page of another origin has neither, nor can it se
 Nothing that the page sends is used as a path. Answers may not be framed, load nothing from elsewhere and run the page's
 own script alone.
 
+At most so many connections are open as _MOST_CONNECTIONS says: one more closes the oldest. The end waits for open
+requests, but not for long.
+
 Fails: OSError in words where the port is taken; ImportError naming the extra.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 import socket
@@ -19,7 +23,7 @@ import threading
 import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.base import BaseEstimator
 
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 #: The most bytes of a request.
 _MOST_BYTES = 1_000_000
+#: The most open connections, of which browsers need six, and the seconds that the end waits for open requests.
+_MOST_CONNECTIONS, _PATIENCE = 100, 2
 _STATIC = Path(__file__).parent / "static"
 _SCRIPTS = ("page", "server", "words", "panels", "timeline", "graph")
 _FILES = {"page.css": "text/css", **{f"{name}.js": "text/javascript" for name in _SCRIPTS}}
@@ -76,6 +82,7 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
     check_installed()
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
+    from starlette.requests import ClientDisconnect
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
 
@@ -122,6 +129,8 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
                 return answer(409, {"error": str(conflict)})
             except (ValueError, TypeError, OSError) as error:
                 return answer(400, {"error": str(error)})
+            except (ClientDisconnect, asyncio.CancelledError):  # nobody hears this: the page, or its reader, has gone
+                return answer(503, {"error": "the page has ended"})
 
         return handle
 
@@ -191,8 +200,11 @@ class Server:
         import uvicorn
 
         self.token, self.address = token, f"http://{HOST}:{self.port}/?token={token}"
-        settings = {"log_level": "info" if log else "error", "access_log": log}
-        self._server = uvicorn.Server(uvicorn.Config(app, lifespan="off", **settings))
+        settings = {"log_level": "info" if log else "error", "access_log": log, "http": _few_connections()}
+        config = uvicorn.Config(
+            app, lifespan="off", timeout_graceful_shutdown=_PATIENCE, backlog=_MOST_CONNECTIONS, **settings
+        )
+        self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
 
     def run(self) -> None:
@@ -213,6 +225,26 @@ class Server:
         if self._thread is not None:
             self._thread.join()
         self.labelling.close()
+
+
+def _few_connections() -> type[asyncio.Protocol]:
+    """Return what reads connections: one too many closes the one that has been open for longest."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class FewConnections(H11Protocol):
+        opened: ClassVar[dict[asyncio.Protocol, asyncio.Transport]] = {}
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self.opened[self] = transport
+            if len(self.opened) > _MOST_CONNECTIONS:
+                self.opened.pop(next(iter(self.opened))).abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.opened.pop(self, None)
+            super().connection_lost(exc)
+
+    return FewConnections
 
 
 def serve(

@@ -27,6 +27,7 @@ from sklearn.base import clone
 
 from kernelfields.data.cliques import NodeCliques
 from kernelfields.data.reading import Matrix
+from kernelfields.estimators.auto_parameters import beside_categories
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.kept_field import KernelLike
@@ -109,10 +110,17 @@ def list_candidates(
         data = training.data
         window = getattr(estimator, "window", 1)
         seen = data.inputs if isinstance(window, str) else NodeCliques(window=window).view(data)
+        seen = seen[:, : seen.shape[1] - training.reader.categories]
         return seen, data.weights if seen.shape[0] == len(data.weights) else data.position_weights
 
-    candidates = []
-    for kernel in _distinct([kernel for name in listed for kernel in expand_kernel(name, inputs)]):
+    def expand(kernel: Kernels) -> list[Any]:
+        found = expand_kernel(kernel, inputs)
+        # Names leave open what becomes of categories beside numbers.
+        named = isinstance(kernel, str) and training.reader.categories
+        return [beside_categories(own, training) for own in found] if named else found
+
+    candidates: list[Candidate] = []
+    for kernel in _distinct([kernel for name in listed for kernel in expand(name)]):
         own_ranks = listed_ranks if _has_rank(kernel, *_edge_kernels(estimator)) else listed_ranks[:1]
         for rank, edge, variance in product(own_ranks, edges, variances):
             candidates.append(Candidate({"kernel": kernel, "rank": rank, **edge, "prior_variance": variance}))

@@ -24,7 +24,16 @@ from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
 from kernelfields.engines.engine import Engine
-from kernelfields.estimators.auto_parameters import suitable_kernels, usual_scale, with_chosen_parameters
+from kernelfields.estimators.auto_parameters import (
+    beside_categories,
+    columns_of_reader,
+    kernel_of_windows,
+    neighbours_open,
+    suitable_kernels,
+    usual_scale,
+    windows_open,
+    with_chosen_parameters,
+)
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.fit_state import FitState, NoProgress
@@ -239,24 +248,23 @@ class FieldSearchCV(WrappedField):
 
     def _settle(self, estimator: Searched, training: FitState) -> Kernels | Sequence[Kernels]:
         """Settle what the estimator leaves to the data, once for all candidates; return the kernels to try."""
+        given = estimator.kernel if self.kernels is None else self.kernels
+        listed = given if isinstance(given, list | tuple) else [given]
+        if is_auto(estimator.scale) and not all(map(has_no_scale, listed)):
+            training.scale_columns(False)
+            estimator.scale = False
+        if isinstance(estimator, FieldEstimator):
+            self._settle_columns(estimator, training, listed[0])
+        else:
+            training.scale_columns(usual_scale(training))
         if is_auto(estimator.scale):
-            given = estimator.kernel if self.kernels is None else self.kernels
-            listed = given if isinstance(given, list | tuple) else [given]
-            if not all(map(has_no_scale, listed)):
-                training.scale_columns(False)
-            elif training.scaling is not None and isinstance(estimator, FieldEstimator):
-                pilot = copy.copy(estimator)
-                pilot.kernel, pilot.rank, pilot.prior_variance = listed[0], USUAL_RANK, "auto"
-                if isinstance(pilot, GraphCRF) and is_auto(pilot.neighbours):
-                    # All folds have the columns that the best field is fitted to again.
-                    pilot.neighbours = False
-                with_chosen_parameters(pilot, training)
-            else:
-                training.scale_columns(usual_scale(training))
             estimator.scale = training.reader.is_scaled
         kernels = self.kernels
         if is_auto(estimator.kernel):
-            suitable = suitable_kernels(training.reader, training.reader.is_scaled)
+            suitable: list[Any] = [*suitable_kernels(training.reader, training.reader.is_scaled)]
+            if training.reader.windows:
+                own = kernel_of_windows(training.reader)[1]
+                suitable.append(beside_categories(own, training) if training.reader.categories else own)
             estimator.kernel = suitable[0]
             kernels = suitable if kernels is None else kernels
         kernels = estimator.kernel if kernels is None else kernels
@@ -267,6 +275,19 @@ class FieldSearchCV(WrappedField):
         if isinstance(estimator, SegmentCRF):
             estimator.max_duration = training.spec.max_duration
         return kernels
+
+    def _settle_columns(self, estimator: FieldEstimator, training: FitState, kernel: Kernels) -> None:
+        """Settle which columns there are and their scale, as a fit of the estimator does; give it what was chosen."""
+        pilot: Any = copy.copy(estimator)
+        pilot.kernel = estimator.kernel if is_auto(estimator.kernel) else kernel
+        pilot.rank, pilot.prior_variance = USUAL_RANK, "auto"
+        further = windows_open(pilot, training) or neighbours_open(pilot, training)
+        if training.scaling is not None or further or training.reader.categories:
+            with_chosen_parameters(pilot, training)
+        # All folds, and the best field, have the columns that were chosen here.
+        for name, value in columns_of_reader(training.reader).items():
+            if is_auto(estimator.get_params(deep=False).get(name)):
+                setattr(estimator, name, value)
 
     def _rungs(
         self, items: Items, splits: list[Split], n_candidates: int, random: np.random.Generator

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from kernelfields.data.text_files import open_output
 from kernelfields.serving.chain_model import SERVED, ChainModel, Term, chain_of, load_chain
 from kernelfields.serving.inputs import ServingError
 from kernelfields.serving.onnx_graph import (
@@ -59,7 +60,7 @@ def to_onnx(
     Parameters
     ----------
     model : ChainCRF, kernelfields.compat.CRF, ChainModel, or the path of a model file
-    path : the file to write
+    path : the file to write, which replaces an old one once it is complete; "-" is standard output
     decode : "viterbi", "posterior" or None, as in ChainCRF.predict; None for that of the model
     outputs : which of "labels", "marginals" and "log_partition"; others are not computed
     """
@@ -70,7 +71,7 @@ def to_onnx(
     if chain.inputs.dictionary is not None:
         raise ServingError("the labels of a LabelDictionary have no form in ONNX: use load_chain for this model")
     content = _Export(chain).finished(outputs, chain.decodes_jointly(decode))
-    with open(path, "wb") as file:
+    with open_output(path) as file:
         file.write(content)
 
 

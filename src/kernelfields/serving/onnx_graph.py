@@ -230,6 +230,28 @@ class Value(NDArrayOperatorsMixin):
 Operand = Value | ArrayLike
 
 
+class ConstantRow(Value):
+    """A row (1, m), or a number, that does not depend on the inputs; so do functions of it and of numbers alone."""
+
+    def __init__(self, graph: Graph, content: np.ndarray):
+        self.graph, self.content, self.shape = graph, content, content.shape
+
+    @cached_property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the constant, which is added to the graph when it is first used."""
+        return self.graph.constant(self.content).name
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Operand, out: object = None) -> Value:
+        if method == "__call__" and all(isinstance(own, ConstantRow) or not isinstance(own, Value) for own in operands):
+            plain = [own.content if isinstance(own, ConstantRow) else own for own in operands]
+            return ConstantRow(self.graph, np.asarray(ufunc(*plain)))
+        return super().__array_ufunc__(ufunc, method, *operands)
+
+    def converted(self, dtype: DTypeLike) -> ConstantRow:
+        """Return the row, which holds doubles."""
+        return self
+
+
 class Product(Value):
     """Rows times a matrix (width, m); numbers that it is multiplied by are multiplied into the matrix.
 
@@ -316,8 +338,7 @@ class GraphRows:
 
     def filled(self, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> Value:
         """Return an array of one value."""
-        row = np.full(shape if len(shape) == 2 else (*shape, 1), value)
-        return Value(self.graph, self.graph.constant(row).name, row.shape)
+        return ConstantRow(self.graph, np.full(shape if len(shape) == 2 else (*shape, 1), value))
 
 
 class DenseGraphRows(GraphRows):

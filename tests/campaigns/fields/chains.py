@@ -27,6 +27,7 @@ from kernelfields.data import OrderCliques
 from kernelfields.engines import Threads
 from kernelfields.estimators import LabelShares
 from kernelfields.kernels import Linear
+from tests.campaigns.fields.columns import with_statistics
 from tests.campaigns.fields.drawn import (
     LONGEST,
     NAMES,
@@ -34,8 +35,10 @@ from tests.campaigns.fields.drawn import (
     Drawn,
     Redraw,
     Target,
+    beside,
     dense,
     drawn_kernel,
+    drawn_scale,
     sides_of,
     torch_on_cpu,
     windowed,
@@ -46,6 +49,9 @@ from tests.oracles.labellings import all_labellings
 
 class Chain(Drawn):
     """ChainCRF or RingCRF: neighbours, skips, n-grams, constraints, dictionaries, all forms of inputs."""
+
+    #: Whether inputs have statistics of windows beside their own columns.
+    statistics = False
 
     def __init__(self, random: np.random.Generator, ring: bool = False, plain: bool = False):
         self.ring = ring
@@ -86,7 +92,11 @@ class Chain(Drawn):
         }
         if way in ("full", "soft") and "l1" not in settings and random.random() < 0.3:
             settings["solver"] = str(random.choice(["newton", "newton-cg", "lbfgs"]))
-        settings |= {"scale": False, "rank": random.choice([None, 3]), "max_iter": int(random.choice([1, 4, 100]))}
+        settings |= {
+            "scale": drawn_scale(random),
+            "rank": random.choice([None, 3]),
+            "max_iter": int(random.choice([1, 4, 100])),
+        }
         settings |= {"tol": 1e-7, "n_jobs": int(random.choice([1, 2])), "random_state": 0, "prior_variance": 2.0}
         if way == "soft":
             self._draw_soft(random)
@@ -141,8 +151,18 @@ class Chain(Drawn):
             return [position[0] for position in item]
         return dense(item)[:, 0].tolist()
 
-    def inputs(self, item: Any) -> np.ndarray:
-        """Return the columns of the fitted field."""
+    def joined(self, item: Any) -> np.ndarray:
+        """Return the columns with statistics of windows, where the field has them."""
+        columns = self.columns(item)
+        return with_statistics(columns) if self.statistics else columns
+
+    def categories(self) -> list[int]:
+        """Return the numbers of columns of words."""
+        names = self.fitted.feature_names_in_.tolist() if self.form in ("dicts", "strings") else []
+        return [number for number, name in enumerate(names) if name.startswith("w")]
+
+    def columns(self, item: Any) -> np.ndarray:
+        """Return the columns that are read, dense."""
         if self.form in ("array", "csr"):
             return dense(item)
         names = self.fitted.feature_names_in_.tolist()
@@ -308,6 +328,7 @@ class Chain(Drawn):
         # Kernels need a clique that sees something.
         longest = max(self.length(item) for item in self.items)
         window: Any = [1, 1, 3, (1, 0), (0, 1)][random.integers(5)]
+        self.statistics = bool(self.form == "array" and not self.ring and beside(random).random() < 0.15)
         self.torch = not sparse and not self.ring
         edge_kernel = drawn_kernel(random, sparse=sparse) if longest > 1 and random.random() < 0.3 else None
         if random.random() < 0.5:
@@ -317,7 +338,9 @@ class Chain(Drawn):
             if support == "observed":
                 self.torch, edge_kernel = False, None
             edges = None if edge_kernel is None else EdgeCliques(edge_kernel)
+            window = "statistics" if self.statistics else window
             return {"kernel": kernel, "window": window, "support": support, "edges": edges}
+        self.statistics = False
         explicit = random.random() < 0.3
         cliques: list = [NodeCliques(drawn_kernel(random, sparse=sparse, explicit=explicit), window=window, rank=3)]
         if random.random() < 0.2:
@@ -426,7 +449,7 @@ class Chain(Drawn):
     @property
     def streams(self) -> bool:
         """Whether the field labels streams."""
-        return not self.ring and self.neighbours_only
+        return not self.ring and self.neighbours_only and not self.statistics
 
     servable = streams
 

@@ -162,7 +162,9 @@ class Sequences(Drawn):
 
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
         labellings = all_labellings(len(item), self.n_labels)
-        whole = Enumerated(labellings, np.zeros(len(labellings)), self.n_labels, chain_rows(self, item, labellings))
+        whole = Enumerated(
+            labellings, np.zeros(len(labellings)), self.n_labels, chain_rows(self, self.inputs(item), labellings)
+        )
         classes = whole.labellings // self.n_states
         return whole, np.where((classes == classes[:, :1]).all(axis=1), 0.0, -np.inf)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import scipy.sparse
 
 from kernelfields import MultiLabelCRF
 from kernelfields.kernels import RBF, Laplacian, Linear, Matern, Polynomial
+from tests.campaigns.fields.columns import scale_of
 from tests.campaigns.fields.terms import Enumerated, PlainTerm, scored
 
 #: Labels as users write them; the first of each list are taken.
@@ -83,12 +85,22 @@ def drawn_kernel(random: np.random.Generator, *, sparse: bool = False, explicit:
     return kernels[random.integers(len(kernels))]
 
 
+def beside(random: np.random.Generator) -> np.random.Generator:
+    """Return another generator that follows from the same seed, and leaves the draws of this one as they are."""
+    return np.random.default_rng(random.bit_generator.seed_seq.spawn(1)[0])  # type: ignore[attr-defined]
+
+
+def drawn_scale(random: np.random.Generator) -> bool | str:
+    """Return whether columns are brought to one scale."""
+    return [False, False, True, "auto"][beside(random).integers(4)]
+
+
 def drawn_settings(random: np.random.Generator) -> dict[str, Any]:
     """Return settings of a fit that all estimators have; most fits end after a few iterations."""
     return {
         "prior_variance": float(random.choice([0.5, 2.0])),
         "solver": str(random.choice(["auto", "newton", "newton-cg", "lbfgs"])),
-        "scale": False,
+        "scale": drawn_scale(random),
         "rank": 3,
         "max_iter": int(random.choice([1, 4, 100])),
         "tol": 1e-7,
@@ -230,6 +242,35 @@ class Drawn:
 
     def length(self, item: Any) -> int:
         return len(item)
+
+    def columns(self, item: Any) -> np.ndarray:
+        """Return the columns of an item that are read, (T, d)."""
+        return np.atleast_2d(item)
+
+    def joined(self, item: Any) -> np.ndarray:
+        """Return the columns with those that the field joins."""
+        return self.columns(item)
+
+    def inputs(self, item: Any) -> np.ndarray:
+        """Return the columns that the fitted field sees, on one scale where it has one."""
+        centre, spread = self._scale
+        return (self.joined(item) - centre) / spread
+
+    @cached_property
+    def _scale(self) -> tuple[np.ndarray, np.ndarray]:
+        rows = [self.joined(item) for item in self.items]
+        width = rows[0].shape[1]
+        if not self.fitted.scale_:
+            return np.zeros(width), np.ones(width)
+        weights = np.ones(len(rows)) if self.weights is None else self.weights
+        centre, spread = scale_of(np.vstack(rows), np.repeat(weights, [len(own) for own in rows]))
+        categories = self.categories()
+        centre[categories], spread[categories] = 0.0, 1.0
+        return centre, spread
+
+    def categories(self) -> list[int]:
+        """Return the numbers of columns that are there or not, and have no scale."""
+        return []
 
     def groups(self) -> dict[str, int]:
         """Return the names of groups of cliques whose marginals can be asked for, each with one of its terms."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelfields.estimators.fit_state import NoProgress
+from kernelfields.models.partial import ExpectedShares
 from kernelfields.objective import LogPosterior
 from tests.campaigns.fields.drawn import Drawn, Target
 from tests.campaigns.fields.tally import NEAR, Tally
@@ -109,12 +110,15 @@ def posterior_of(drawn: Drawn) -> LogPosterior:
     """Return the objective of the fit as solvers see it, in the terms that were fitted."""
     model, given = drawn.fitted, drawn.given
     training = model.fit_state(drawn.x_of(drawn.items), given, drawn.weights, NoProgress())
+    if model.scale_:
+        training.scale_columns(True)
     training.cliques = [(term.name, term.clique) for term in model.field_.terms]
     training.spec = model.field_.spec
     sample = training.place(training.data, training.cliques)
     datafit = sample.datafit([sample.design(term) for term in model.field_.terms])
-    if training.options.criteria is not None:
-        datafit = datafit.with_criteria(training.options.criteria)
+    for step in training.steps:
+        if isinstance(step, ExpectedShares):
+            datafit = datafit.with_criteria(step.criteria)
     return LogPosterior(datafit)
 
 

@@ -99,6 +99,8 @@ class Segments(Drawn):
         else:
             given = self.known_of([target.entry for target in self.targets])
         self._fit(estimator, given)
+        if len(self.model.classes_) < self.n_labels:
+            raise Redraw  # nothing was told of a label
         drawn = [self._draw_item(random, longest, words=5) for _ in range(20)]
         self.new = [item for item in drawn if self.possible(item)]
         self.impossible = [item for item in drawn if not self.possible(item)]
@@ -179,7 +181,7 @@ class Segments(Drawn):
         tables, rows = dict(zip(kinds, map(np.array, zip(*every, strict=True)), strict=True)), []
         for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
             kind = type(term.clique).__name__
-            seen, counts = windowed(item, sides_of(term.clique.window), False), tables[kind]
+            seen, counts = windowed(self.inputs(item), sides_of(term.clique.window), False), tables[kind]
             if kind == "EdgeCliques":  # none at the first position
                 seen, counts = seen[1:], counts[:, 1:]
             elif kind == "DurationCliques":
@@ -246,7 +248,9 @@ class Graph(Drawn):
             inference=str(random.choice(["auto", "junction"])),
             partial_labels=partial,
             constraints=constraints,
-            **drawn_settings(random) | ({} if way == "full" else {"solver": "lbfgs"}),
+            **drawn_settings(random)
+            | ({} if way == "full" else {"solver": "lbfgs"})
+            | ({"scale": False} if self.featured else {}),
         )
         self.note = repr(estimator)
         self._fit(estimator, self.known_of([target.entry for target in self.targets]))
@@ -318,8 +322,12 @@ class Graph(Drawn):
     def length(self, item: Any) -> int:
         return len(self._parts(item)[0])
 
+    def columns(self, item: Any) -> np.ndarray:
+        return self._parts(item)[0]
+
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
-        nodes, kinds, features, types = self._parts(item)
+        _, kinds, features, types = self._parts(item)
+        nodes = self.inputs(item)
         labellings = all_labellings(len(nodes), self.n_labels)
         rows = []
         for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
@@ -406,7 +414,7 @@ class Single(Drawn):
 
     def unscored(self, item: Any, target: Target | None = None) -> tuple[Enumerated, np.ndarray]:
         labellings = all_labellings(1, self.n_labels)
-        rows = [rows_of(plain, labellings, [(0,)], np.atleast_2d(item), self.n_labels) for plain in self.terms]
+        rows = [rows_of(plain, labellings, [(0,)], self.inputs(item), self.n_labels) for plain in self.terms]
         return Enumerated(labellings, np.zeros(self.n_labels), self.n_labels, rows), np.zeros(self.n_labels)
 
 
@@ -477,5 +485,5 @@ class Instances(Drawn):
         pairs, rows = self.fitted.field_.spec.pairs, []
         for term, plain in zip(self.fitted.field_.terms, self.terms, strict=True):
             members = [(term.clique.label,)] if term.group is None else [tuple(pairs[term.group])]
-            rows.append(rows_of(plain, labellings, members, np.atleast_2d(item), 2))
+            rows.append(rows_of(plain, labellings, members, self.inputs(item), 2))
         return Enumerated(labellings, np.zeros(len(labellings)), 2, rows), np.zeros(len(labellings))

@@ -4,7 +4,7 @@
     sequences_of_frame(frame, "id", features, "label")    rows with the name of their sequence
     map_partitions(answer, X)                             answers for the sequences of each partition
 
-Nothing is read before the bag is, except for the check that no sequence of a frame is cut between partitions.
+Nothing is read before the bag is, except for the names of the sequences of a frame: each must lie in one partition.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ def map_partitions(answer: Callable[[Any], Any], X: Any, table: bool = False) ->
 
     example = np.asarray(answer(X._meta_nonempty if hasattr(X, "columns") else np.zeros((1, X.shape[1]))))
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(parts)
+    as_block = dask.delayed(_as_block, pure=False)
     blocks = [
-        from_delayed(dask.delayed(np.asarray)(part), (size, *example.shape[1:]), example.dtype)
+        from_delayed(as_block(part, example[:0]), (size, *example.shape[1:]), example.dtype)
         for part, size in zip(parts, sizes, strict=True)
     ]
     return concatenate(blocks, allow_unknown_chunksizes=True)
@@ -91,6 +92,11 @@ def _answered(answer: Callable[[Any], Any], part: Any, number: int) -> list[obje
         return list(answer(items)) if n_rows_of(items) else []
     except (TypeError, ValueError) as error:
         raise type(error)(f"partition {number}: {error}") from error
+
+
+def _as_block(answers: list[object], nothing: np.ndarray) -> np.ndarray:
+    """Task on a worker: return the answers for the rows of a partition as an array, of their kind where it has none."""
+    return np.asarray(answers) if answers else nothing
 
 
 def sequences_of_rows(array: Array, lengths: ArrayLike, n_partitions: int | None = None) -> Bag:
@@ -136,15 +142,15 @@ def sequences_of_frame(
     if missing := [name for name in columns if name not in frame.columns]:
         raise ValueError(f"the frame has no column {missing[0]!r}: it has {', '.join(map(repr, frame.columns))}")
     parts = frame[columns].to_delayed()
-    bounds = dask.compute(*[dask.delayed(_first_and_last)(part, sequence) for part in parts])
-    before: tuple[int, object] | None = None
-    for number, own in enumerate(bounds):
-        if own is not None and before is not None and own[0] == before[1]:
+    begun = dask.delayed(_begun)
+    seen: dict[object, int] = {}
+    for number, names in enumerate(dask.compute(*[begun(part, sequence, place) for place, part in enumerate(parts)])):
+        if (again := next((name for name in names if name in seen), None)) is not None:
             raise ValueError(
-                f"sequence {own[0]!r} is cut between partitions {before[0]} and {number}: repartition the frame "
+                f"sequence {again!r} is cut between partitions {seen[again]} and {number}: repartition the frame "
                 f"so that each sequence lies in one, for example with frame.set_index({sequence!r})"
             )
-        before = before if own is None else (number, own[1])
+        seen |= dict.fromkeys(names, number)
     cut = dask.delayed(_frame_sequences, pure=True)
     X = dask.bag.from_delayed([cut(part, sequence, list(features)) for part in parts])
     if label is None:
@@ -152,15 +158,18 @@ def sequences_of_frame(
     return X, dask.bag.from_delayed([cut(part, sequence, label) for part in parts])
 
 
-def _first_and_last(part: PandasFrame, sequence: str) -> tuple[object, object] | None:
-    """Return the names of the first and the last sequence; ValueError if one comes back after another."""
-    names = part[sequence].to_numpy(dtype=object)
-    if not len(names):
-        return None
-    begins = names[np.concatenate([[0], _cuts(part, sequence)])].tolist()
+def _begun(part: PandasFrame, sequence: str, number: int) -> list[object]:
+    """Return the names of the sequences of a partition; ValueError if one comes back after another, or has none."""
+    names = part[sequence]
+    if (missing := np.flatnonzero(names.isna().to_numpy())).size:
+        raise ValueError(
+            f"column {sequence!r} of partition {number} is missing in row {missing[0]}: each row needs the name of its "
+            "sequence. Fill it or drop the row."
+        )
+    begins = names.iloc[np.concatenate([[0], _cuts(part, sequence)])].tolist() if len(part) else []
     if len(set(begins)) < len(begins):
         raise ValueError(f"rows of one sequence do not stand together: sort the frame by {sequence!r} first")
-    return names[0], names[-1]
+    return begins
 
 
 def _cuts(part: PandasFrame, sequence: str) -> np.ndarray:

@@ -26,6 +26,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.numerics.containers import n_rows_of
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
+from kernelfields.numerics.version import VERSION
 from kernelfields.objective.group import ALONE, RUNNING
 
 if TYPE_CHECKING:
@@ -98,6 +99,11 @@ class Dask(Engine):
     def __getstate__(self) -> dict[str, Any]:
         # A client stays where it is; on the workers none is needed.
         return {"client": None, "workers": self.workers}
+
+    @property
+    def alone(self) -> Engine:
+        """The engine of a worker by itself."""
+        return self.workers or Threads()
 
     def check(self) -> None:
         """Raise unless there is a cluster with workers that have this version of the package, and their devices."""
@@ -217,18 +223,16 @@ class Worker(NamedTuple):
 
 def described_worker(engine: Engine | None) -> Worker:
     """Return what this worker has; an error where torch is missing, or its device."""
-    package = importlib.metadata.version("kernelfields")
     Torch("cpu").check()
     if engine is not None:
         engine.check()
-    return Worker(package, importlib.metadata.version("torch"), (socket.gethostname(), os.getpid()))
+    return Worker(VERSION, importlib.metadata.version("torch"), (socket.gethostname(), os.getpid()))
 
 
 def _check_workers(client: Client, engine: Engine | None) -> None:
     """Raise unless all workers have one version of package and torch, their device, and a process each."""
     found = client.run(described_worker, engine, on_error="return")
     described: dict[str, Worker] = {}
-    own = importlib.metadata.version("kernelfields")
     for address, worker in found.items():
         if isinstance(worker, OSError):
             continue  # one that has just died, which other workers outlive
@@ -236,10 +240,10 @@ def _check_workers(client: Client, engine: Engine | None) -> None:
             missing = "No module named 'kernelfields" in str(worker)
             what = "has no kernelfields" if missing else f"cannot take part in a fit: {worker}"
             raise RuntimeError(f"Dask worker {address} {what}")
-        if worker.package != own:
+        if worker.package != VERSION:
             raise RuntimeError(
                 f"Dask workers have another version of the package: worker {address} has kernelfields "
-                f"{worker.package}, the client has {own}. Install the same version on all of them."
+                f"{worker.package}, the client has {VERSION}. Install the same version on all of them."
             )
         described[address] = worker
     versions = sorted({worker.torch for worker in described.values()})

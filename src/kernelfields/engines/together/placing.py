@@ -7,6 +7,7 @@ graphs need approximate inference all are inferred by it, as in one process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 from zlib import crc32
@@ -26,14 +27,37 @@ class DataInParts:
 
     part: PackedData
     n_positions: int
-    #: Data like these without items, which have their types of nodes and of edges.
-    nothing: PackedData
+    group: Group
+    #: Reads some items, given by their numbers among those of all processes, as a reader of all reads them.
+    read: Callable[[Any, np.ndarray], PackedData]
 
     #: The engine that data like these need, and what data of this process would have here.
     lie_with: ClassVar[str] = "dask"
     inputs: ClassVar[None] = None
     certain_labels: ClassVar[None] = None
     position_weights: ClassVar[None] = None
+
+    @property
+    def nothing(self) -> PackedData:
+        """Data like these without items, which have their types of nodes and of edges."""
+        return self.part.subset(slice(0, 0))
+
+    def changed(self, part: PackedData) -> DataInParts:
+        """Return the same items with other columns."""
+        return replace(self, part=part)
+
+    def some(self, reader: Any, most: int) -> PackedData:
+        """Return items of about so many positions, the same in every process, which are those that lists would give."""
+        lengths = self.group.joined(self.part.lengths)
+        return self.read(reader, some_items(lengths, most))
+
+
+def some_items(lengths: np.ndarray, most: int) -> np.ndarray:
+    """Return the numbers of items of about so many positions, drawn the same way each time; all where they are few."""
+    if lengths.sum() <= most:
+        return np.arange(len(lengths))
+    order = np.random.default_rng(0).permutation(len(lengths))
+    return np.sort(order[: int(np.searchsorted(np.cumsum(lengths[order]), most)) + 1])
 
 
 def place_part(

@@ -22,12 +22,13 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils import get_tags
+from sklearn.utils import _safe_indexing, get_tags
 
 from kernelfields.data.chains import drop_weightless
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.readers import GraphReader, InputReader, TableReader
 from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_weight
+from kernelfields.data.whole_numbers import joined_labels
 from kernelfields.engines.choice import Partitions
 from kernelfields.engines.engine import PackedData
 from kernelfields.engines.together.placing import DataInParts
@@ -148,21 +149,37 @@ def read_parts(
         class_weight = dict(zip(classes.tolist(), balanced_weights(totals), strict=True))
     reader, dtype = _joined_reader([each.reader for each in found]), np.result_type(*(each.dtype for each in found))
 
-    def read(some: list[Partition]) -> PackedData:
-        own = part if part is not None and some is partitions else Part(estimator, some)
-        data = estimator._read_part(own.items_by(reader), own.y, reader, classes, class_weight)
-        weighed = data.weights * own.weights
-        # An item of weight zero is none: it must not lend the basis a pivot either.
-        return drop_weightless(replace(data, inputs=data.inputs.astype(dtype, copy=False), weights=weighed))
+    def packed(X: Any, y: Any, weights: np.ndarray, as_read: InputReader) -> PackedData:
+        """Return items as a reader of all reads them."""
+        data = estimator._read_part(X, y, as_read, classes, class_weight)
+        return replace(data, inputs=data.inputs.astype(dtype, copy=False), weights=data.weights * weights)
 
-    data = _naming_one(read, estimator, partitions) if partitions else None
+    def read(some: list[Partition]) -> tuple[PackedData, np.ndarray]:
+        own = part if part is not None and some is partitions else Part(estimator, some)
+        data = packed(own.items_by(reader), own.y, own.weights, reader)
+        # An item of weight zero is none: it must not lend the basis a pivot either.
+        counts = data.weights > 0
+        return drop_weightless(data), counts
+
+    data, counts = _naming_one(read, estimator, partitions) if partitions else (None, np.zeros(0, dtype=bool))
     sizes = group.gathered(0 if data is None else data.n_positions)
     if data is None or 0 in sizes:
         raise ValueError(
             f"process {sizes.index(0)} of the fit has no {nouns.whole} that counts: give every process partitions with "
             "items, or use fewer processes"
         )
-    return reader, DataInParts(data, sum(sizes), data.subset(slice(0, 0))), classes
+    shares = group.gathered(int(counts.sum()))
+
+    def read_some(as_read: InputReader, numbers: np.ndarray) -> PackedData:
+        """Return items of all processes by their numbers."""
+        assert part is not None, "a process without items has ended above"
+        share = group.share_of(shares)
+        own = np.flatnonzero(counts)[numbers[(numbers >= share.start) & (numbers < share.stop)] - share.start]
+        sent = [_chosen(part.X, own), _chosen(part.y, own), part.weights[own]]
+        X, y, weights = (_stacked(list(each)) for each in zip(*group.gathered(sent), strict=True))
+        return packed(X, y, weights, as_read)
+
+    return reader, DataInParts(data, sum(sizes), group, read_some), classes
 
 
 def _naming_one(read: Callable[[list[Partition]], Found], estimator: Estimator, partitions: list[Partition]) -> Found:
@@ -177,6 +194,11 @@ def _naming_one(read: Callable[[list[Partition]], Found], estimator: Estimator, 
                 raise type(error)(f"partition {partition[0]}: {error}") from error
         _check_alike([Part(estimator, [partition]).summary for partition in partitions])
         raise
+
+
+def _chosen(values: Any, numbers: np.ndarray) -> Any:
+    """Return some items of a list, or some rows of a table."""
+    return [values[number] for number in numbers] if isinstance(values, list) else _safe_indexing(values, numbers)
 
 
 def _stacked(parts: list[Any]) -> Any:
@@ -257,7 +279,7 @@ def _joined_classes(found: list[Summary]) -> tuple[np.ndarray, np.ndarray]:
     counted = [(summary.classes, summary.totals) for summary in found]
     if any(totals is None for _, totals in counted):
         return counted[0][0], np.empty(0)
-    classes, places = np.unique(np.concatenate([classes for classes, _ in counted]), return_inverse=True)
+    classes, places = np.unique(joined_labels([classes for classes, _ in counted]), return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y holds one class only, {classes[0].item()!r}: fitting needs at least two labels")
     return classes, np.bincount(places, weights=np.concatenate([totals for _, totals in counted if totals is not None]))

@@ -5,11 +5,10 @@ What cannot fit raises MemoryError before any work and names what would.
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from kernelfields.inference.family import LabelFamily
+from kernelfields.numerics.memory import available_memory
 
 # Tables of labels that meet, at a point, in a direction and at a trial, their residual, and three of inference.
 _TABLE_ARRAYS = 7
@@ -51,21 +50,3 @@ def check_tables_fit(family: LabelFamily) -> None:
             f"{family.n_labels:,} labels, but {available / 2**30:,.1f} GiB are free. Leave out the edge kernel, or use "
             "fewer sequences or edges."
         )
-
-
-def available_memory() -> int | None:
-    """Return the bytes of free physical memory; None where the system does not report it."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _reclaimable()
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _reclaimable() -> int:
-    """Return the bytes of file cache that Linux would give back; 0 where it cannot be read."""
-    try:
-        with open("/proc/meminfo") as lines:
-            fields = dict(line.split(":", 1) for line in lines)
-        return 1024 * int(fields["Cached"].split()[0])
-    except (OSError, KeyError, ValueError, IndexError):
-        return 0

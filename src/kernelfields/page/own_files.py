@@ -1,0 +1,55 @@
+"""Files that the page itself keeps, its locks and journals: opened so that none of the user's is touched.
+
+Folders come from anywhere, and a name that the page would use may be there already. Nothing is followed, waited for or
+changed by opening it:
+
+    a link                  refused: it may lead to any file of the user
+    a folder, pipe, device  refused
+    a file                  opened; who opens it reads it before a byte of it changes
+
+Fails: NotOwnFileError in one line that names the file; OSError.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+#: Not on all systems: links are not followed, pipes not waited for, bytes stay as they are.
+_SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+
+
+class NotOwnFileError(ValueError):
+    """A file that stands where the page would keep its own, and is another one."""
+
+
+def open_own(path: Path, kind: str, *, appending: bool = False) -> int:
+    """Open, or make, a file of the page for reading and writing; ``kind`` is what messages call it."""
+    try:
+        if path.is_symlink():  # for systems that cannot refuse to follow it
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        file = os.open(path, os.O_RDWR | os.O_CREAT | (os.O_APPEND if appending else 0) | _SAFELY, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise
+        raise _other(path, kind, "a link" if error.errno == errno.ELOOP else "no file") from error
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    raise _other(path, kind, "no file")
+
+
+def read_own(file: int, most: int | None = None) -> bytes:
+    """Return what an open file holds, its first ``most`` bytes if that is given."""
+    os.lseek(file, 0, os.SEEK_SET)
+    pieces, left = [], os.fstat(file).st_size if most is None else most
+    while left and (piece := os.read(file, left)):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
+
+
+def _other(path: Path, kind: str, what: str) -> NotOwnFileError:
+    return NotOwnFileError(f"{path} is {what}, and the page would keep {kind} there: move it away")

@@ -1,0 +1,1 @@
+"""Parts of the campaign of pairs: features, problems, laws, continuations, wrappers; see ../pairs.py."""
