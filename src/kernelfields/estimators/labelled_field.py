@@ -147,7 +147,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         from kernelfields.models.continuation import Continuation
 
         self.check_parameters()
-        self._refuse_expectations("partial_fit", "fit all sequences at once")
+        self.refuse_expectations("partial_fit", "fit all sequences at once")
         if self.ties is not None:
             raise ValueError("partial_fit keeps the curvature of labels that share no weights: leave out ties")
         for name, given in self.get_params().items():
