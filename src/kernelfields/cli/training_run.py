@@ -240,15 +240,15 @@ def _check_outputs(settings: RunSettings) -> None:
         raise ValueError("a model is written to a file: give --model a name")
     if settings.model.endswith(".toml"):
         raise ValueError("--model ends in .toml, where the settings of the run go: use .safetensors")
-    beside = settings_path(settings.model)
     read = [(name, setting) for name, setting in SETTINGS.items() if setting.file == "read"]
     inputs = {(setting.names or ("the training file",))[0]: vars(settings)[name] for name, setting in read}
     outputs = {"--model": settings.model, "--report": settings.report}
     check_outputs(outputs.items(), inputs.items())
+    check_writable(settings.model)
     # Settings that were read are written again; nothing else may lie where they go.
     del inputs["--config"]
+    beside = settings_path(settings.model)
     check_outputs([("the file of settings", beside)], [*outputs.items(), *inputs.items()])
-    check_writable(settings.model)
     check_writable(beside)
     if settings.report is not None and settings.report != STANDARD_STREAM:
         check_writable(settings.report)
