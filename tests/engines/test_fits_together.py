@@ -118,7 +118,7 @@ def rare_label(collective, collected):
     given = [in_parts(each, collective.rank) for each in (X, y)] if collected else [X, y]
     crf = ChainCRF("rbf", rank=9, random_state=0, tol=1e-8, dtype="float64", prior_variance=1.0)
     training, sample, designs = parts_of_fit(crf, *given, None, "threads" if collective is None else Together())
-    value = fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0))).solution.value
+    value = fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0)), steps=training.steps).solution.value
     return training.classes.tolist(), value
 
 
@@ -141,7 +141,7 @@ def with_criteria(collective, name, collected):
     given = [in_parts(each, collective.rank) for each in (X, y)] if collected else [X, y]
     engine = "threads" if collective is None else Together()
     training, sample, designs = parts_of_fit(estimator, *given, None, engine)
-    posterior = LogPosterior(sample.datafit(designs).with_criteria(training.options.criteria))
+    posterior = LogPosterior(sample.datafit(designs).with_criteria(training.steps[0].criteria))
     theta = 0.3 * np.random.default_rng(0).normal(size=posterior.size)
     point, frozen = posterior.at(theta), posterior.frozen(theta).at(0.5 * theta)
     line = posterior.along(point, type("Straight", (), {"theta": theta, "potentials": None}))
@@ -190,7 +190,7 @@ def fitted(collective, engine):
 
 def _fit(crf, X, y, engine):
     training, sample, designs = parts_of_fit(crf, X, y, None, engine)
-    return fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0)))
+    return fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0)), steps=training.steps)
 
 
 @pytest.mark.slow
@@ -258,7 +258,7 @@ def exchanged(collective):
     Datafit.evaluate_along = lambda self, *given: trials.append(1) or evaluate(self, *given)
     before = counted.count
     try:
-        solution = fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0))).solution
+        solution = fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0)), steps=training.steps).solution
     finally:
         Datafit.evaluate_along = evaluate
     return before, counted.count - before, solution.iterations, len(trials)

@@ -493,6 +493,8 @@ def encode_labels(
         known = np.array(sorted(set(texts))) if given is None else given
         places = {label: place for place, label in enumerate(known.tolist())}
         found = np.array([places.get(label, -1) for label in texts], dtype=np.int64)
+        # Texts among classes that are numbers are a mistake, not labels that were never learnt.
+        unknown_allowed = unknown_allowed and known.dtype.kind == "U"
         if not unknown_allowed and (unknown := np.flatnonzero(found < 0)).size:
             raise _unknown_label(texts[unknown[0]], where(int(unknown[0])), known)
     else:
