@@ -68,6 +68,11 @@ class Batch:
         return tables
 
 
+def _is_one(entry: Any) -> bool:
+    """Whether an entry is one label."""
+    return entry is not None and not isinstance(entry, set)
+
+
 class Problem:
     """A plan with its data: a first batch, a second, one that brings the newcomer, held-out items, and new ones."""
 
@@ -103,9 +108,16 @@ class Problem:
             told[0] = truths[0].tolist()
         if self.plan.weighted:
             weights = random.choice([0.0, 0.5, 1.0, 2.0], size=count, p=[0.2, 0.2, 0.4, 0.2])
-            seen = {int(label) for own, weight in zip(truths, weights, strict=True) for label in own if weight}
-            if every and seen != set(labels):
-                weights = np.maximum(weights, 0.5)
+        # Every label is told of an item that counts: of labels that are in sets alone, or in items of weight 0, a fit
+        # may or may not know.
+        counted = np.ones(count) if weights is None else weights
+        listed = [own.tolist() for own in truths] if told is None else told
+        seen = {
+            label for own, weight in zip(listed, counted, strict=True) for label in own if weight and _is_one(label)
+        }
+        if every and seen != set(labels):
+            weights = None if weights is None else np.maximum(weights, 0.5)
+            told = None if told is None else [own.tolist() for own in truths]
         return Batch(items, truths, told, weights)
 
     def _told(self, random: np.random.Generator, label: int, labels: Sequence[int]) -> Any:
