@@ -184,9 +184,7 @@ class LabelQuestions(ABC, Generic[Data]):
             check_count(n_samples, "n_samples", " or None")
         random, count = random_generator(random_state), n_samples or 1
         batches = self.answers(X, known=known)
-        draws = []
-        for batch in batches:  # here, not while they are arranged: a warning then names the line that asked
-            draws.append((batch.asked, batch.sample(count, random, method)))
+        draws = ((batch.asked, batch.sample(count, random, method)) for batch in batches)
         return self.arranged_draws(draws, n_samples is None)
 
     @answers_collections

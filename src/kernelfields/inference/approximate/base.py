@@ -225,7 +225,7 @@ class ApproximateFamily(GraphFamily):
         labels, states = self._start_chains(checked, workers, random)
         runs = self.sweep_runs(workers, CHAINS * FIRST_TRIAL + n_samples)
         drawn, doubts = gibbs_draws(self.arrange(checked), labels, states, n_samples, runs, workers)
-        warn_of_inference(doubts, stacklevel=8)
+        warn_of_inference(doubts)
         return drawn
 
     def _start_chains(
