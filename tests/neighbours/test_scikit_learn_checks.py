@@ -37,7 +37,6 @@ WORDS = "it is refused, as tests of bad input show, in words about sequences whe
 OF_SEQUENCES = {
     "check_n_features_in_after_fitting": WORDS,
     "check_estimators_empty_data_messages": WORDS,
-    "check_estimators_nan_inf": WORDS,
     "check_fit2d_predict1d": WORDS,
     "check_dtype_object": "a dict among numbers is refused by a ValueError, where a TypeError is looked for",
 }
