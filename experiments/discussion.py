@@ -104,7 +104,8 @@ def _held_out(
         for s in (1.0, 10.0, 100.0):
             chosen.append((_log_chances(Z, y[inner], Z_held, y[held], s).mean(), gamma, s))
     _, gamma, s = max(chosen)
-    return _log_chances(*feature_map(marginal_kernel(A, A, gamma), marginal_kernel(B, A, gamma)), s=s, y=y, asked=asked)
+    Z, Z_asked = feature_map(marginal_kernel(A, A, gamma), marginal_kernel(B, A, gamma))
+    return _log_chances(Z, y, Z_asked, asked, s)
 
 
 def _log_chances(Z: np.ndarray, y: Any, Z_asked: Any, asked: Any, s: float) -> np.ndarray:
