@@ -47,7 +47,16 @@ def assert_says(error, words):
         ),
         (replaced(X, 3, X[3][:, :2]), y, ["sequence 3 has 2 features but sequence 0 has 3", "same columns"]),
         (replaced(X, 3, [[1.0, 2.0], [3.0]]), y, ["sequence 3", "different lengths"]),
-        (spoilt(np.nan), y, ["sequence 3 holds nan in row 1, column 2", "Impute or drop"]),
+        (
+            spoilt(np.nan),
+            y,
+            [
+                "sequence 3 holds nan in row 1, column 2: inputs must be finite",
+                "NaN or infinity are in 1 row of X, in columns 2. ",
+                "Impute or drop them: sklearn.impute.SimpleImputer",
+                "within features.Sequencewise",
+            ],
+        ),
         (spoilt(np.inf), y, ["sequence 3 holds inf in row 1, column 2"]),
         ([sp.csr_array(x) for x in spoilt(np.nan)], y, ["sequence 3 holds nan in row 1, column 2"]),
         (replaced(X, 3, sp.csr_array(X[3])), y, ["sequence 3 is sparse but sequence 0 is dense", "toarray"]),

@@ -7,7 +7,7 @@ import scipy.optimize
 import scipy.stats
 
 from kernelfields import ExponentialFamilyDensity
-from kernelfields.kernels import RBF, Laplacian, Linear, Matern
+from kernelfields.kernels import RBF, Columns, Laplacian, Linear, Matern
 
 
 def two_modes(n=200, seed=0):
@@ -164,3 +164,29 @@ def test_the_estimate_comes_close_as_the_sample_grows():
         density = ExponentialFamilyDensity(RBF(40.0), prior_variance=10.0, box=UNIT).fit(X)
         divergences.append(np.mean(truth * (np.log(truth) - density.score_samples(grid[:, None]))))
     assert divergences[0] > 3 * divergences[1] > 9 * divergences[2] > 0
+
+
+def test_theorem_4_and_lemma_5_coordinates_that_share_no_kernel_are_independent_given_the_others():
+    """Cliques {0, 1} and {1, 2}: log p has no mixed difference in coordinates 0 and 2; with one kernel it has."""
+    random = np.random.default_rng(0)
+    middle = random.random(60)
+    noise = random.normal(size=(2, 60))
+    X = np.clip(np.column_stack([middle + 0.1 * noise[0], middle, middle**2 + 0.1 * noise[1]]), 0, 1)
+    settings = {"prior_variance": 1.0, "box": [[0.0, 1.0]] * 3, "rank": 30, "n_nodes": 16}
+    graph = ExponentialFamilyDensity(Columns(RBF(3.0), 0, 2) + Columns(RBF(3.0), 1, 3), **settings).fit(X)
+    whole = ExponentialFamilyDensity(RBF(3.0), **settings).fit(X)
+
+    def mixed(density, first, second):
+        """Return the differences of log p in two coordinates, at corners of random boxes."""
+        corners = np.random.default_rng(1).random((20, 2, 2, 3))
+        held = 3 - first - second
+        corners[..., held] = corners[:, :1, :1, held]
+        corners[..., first] = corners[:, :, :1, first]
+        corners[..., second] = corners[:, :1, :, second]
+        logs = density.score_samples(corners.reshape(-1, 3)).reshape(20, 2, 2)
+        return np.abs(logs[:, 0, 0] - logs[:, 0, 1] - logs[:, 1, 0] + logs[:, 1, 1])
+
+    assert mixed(graph, 0, 2).max() < 1e-11
+    assert mixed(graph, 0, 1).max() > 0.1
+    assert mixed(graph, 1, 2).max() > 0.1
+    assert mixed(whole, 0, 2).max() > 0.1

@@ -40,8 +40,8 @@ def test_labels_that_are_no_indicator(labels, message):
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (changed(X, 2, 1, np.nan), "contains NaN"),
-        (changed(X, 2, 1, np.inf), "contains infinity"),
+        (changed(X, 2, 1, np.nan), "X holds nan in row 2, column 1: .* in 1 row of X, in columns 1"),
+        (changed(X, 2, 1, np.inf), "X holds inf in row 2, column 1: .* Impute or drop"),
         (X[:, 0], "Expected 2D array"),
         (X[:0], "0 sample"),
         (np.array([["a", "b"]] * 30), "could not convert string"),

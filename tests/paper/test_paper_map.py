@@ -22,7 +22,10 @@ STATEMENTS = [
     *(f"Section {n}" for n in ("5.1", "5.2", "5.3", "6", "7")),
 ]
 #: What the discussion names, as the first cells or the sayings of its rows call it.
-OF_SECTION_7 = ("missing values", "clustering", "approximate inference", "tree decompositions", "MCMC")
+OF_SECTION_7 = (
+    *("missing values", "missing inputs", "clustering", "semidefinite relaxation", "undirected graphs"),
+    *("approximate inference", "tree decompositions", "exact sampling", "perfect sampling", "MCMC", "MCMC in fits"),
+)
 #: What the row of a sentence says that has no code, and why.
 ABSENT = "not here, because"
 

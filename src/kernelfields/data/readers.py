@@ -42,6 +42,7 @@ from kernelfields.data.reading import (
     SEQUENCES,
     ItemNames,
     Matrix,
+    check_finite,
     check_sample_weight,
     encode_labels,
     has_no_rows,
@@ -688,8 +689,10 @@ def _validated(estimator: BaseEstimator, X: object, y: object, *, reset: bool) -
     """Check X and y by scikit-learn; X comes back contiguous, or as canonical CSR, and y empty if there is none."""
     refuse_tensor(X, "X")
     refuse_named_features(X)
-    checked = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+    dtypes = [np.float64, np.float32]
+    checked = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=dtypes, ensure_all_finite=False)
     inputs, targets = checked if isinstance(checked, tuple) else (checked, np.empty(0))
+    check_finite(inputs, lambda number: "X")
     if scipy.sparse.issparse(inputs):
         inputs = scipy.sparse.csr_array(inputs)
         if not inputs.has_canonical_format:

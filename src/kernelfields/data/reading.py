@@ -44,6 +44,7 @@ from kernelfields.numerics.parameters import is_real, is_sequence
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.user_warnings import warn_user
+from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
     pass
@@ -249,7 +250,7 @@ def stack_tables(
     shape = (int(offsets[-1]), int(widths[0]))
     inputs = _stack_sparse(arrays, shape, dtype) if sparse else _stack_dense(arrays, offsets, shape, dtype)
     if finite:
-        _check_finite(inputs, offsets, name)
+        check_finite(inputs, name, offsets)
     return inputs, offsets
 
 
@@ -388,7 +389,11 @@ def _stack_sparse(arrays: list, shape: tuple[int, int], dtype: type) -> Matrix:
     return stacked
 
 
-def _check_finite(inputs: Matrix, offsets: np.ndarray, name: Callable[[int], str]) -> None:
+def check_finite(inputs: Matrix, name: Callable[[int], str], offsets: np.ndarray | None = None) -> None:
+    """Raise ValueError if packed inputs hold NaN or infinity: which rows and columns, and what to do.
+
+    ``name`` says what the message calls a sequence of ``offsets``, or all of the inputs, which are number 0.
+    """
     values = inputs if isinstance(inputs, np.ndarray) else inputs.data
     workers, wrong = Workers(), []
 
@@ -400,15 +405,19 @@ def _check_finite(inputs: Matrix, offsets: np.ndarray, name: Callable[[int], str
     workers.each(look, workers.pieces(len(values), values.size))
     if not wrong:
         return
-    entry = int(np.flatnonzero(~np.isfinite(values))[0])
     if isinstance(inputs, np.ndarray):
-        row, column = divmod(entry, inputs.shape[1])
+        rows, columns = np.nonzero(~np.isfinite(inputs))
+        first = inputs[rows[0], columns[0]]
     else:
-        row, column = locate(inputs.indptr, entry)[0], int(inputs.indices[entry])
-    sequence, position = locate(offsets, row)
+        entries = np.flatnonzero(~np.isfinite(values))
+        rows, columns = np.searchsorted(inputs.indptr, entries, side="right") - 1, inputs.indices[entries]
+        first = values[entries[0]]
+    sequence, position = locate(np.array([0, inputs.shape[0]]) if offsets is None else offsets, int(rows[0]))
     raise ValueError(
-        f"{name(sequence)} holds {values.flat[entry]} in row {position}, column {column}: inputs must be finite. "
-        "Impute or drop it."
+        f"{name(sequence)} holds {first} in row {position}, column {columns[0]}: inputs must be finite. NaN or "
+        f"infinity are in {counted(len(np.unique(rows)), 'row')} of X, in columns {listed(np.unique(columns))}. Impute "
+        "or drop them: sklearn.impute.SimpleImputer in a pipeline fills in means, within features.Sequencewise for "
+        "sequences; further columns np.isnan(X[:, columns]) tell the field where values were missing."
     )
 
 

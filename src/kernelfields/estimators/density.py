@@ -24,7 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.readers import refuse_named_features
-from kernelfields.data.reading import random_generator
+from kernelfields.data.reading import check_finite, random_generator
 from kernelfields.estimators.inspecting.weights import changed_parameters
 from kernelfields.estimators.kept_field import BasisLike, KernelLike
 from kernelfields.estimators.questions import Seed
@@ -150,7 +150,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         """Fit to points X (n, d); y is ignored. Points outside the box are refused, the first by name."""
         check_declared(self)
         refuse_named_features(X)
-        points = np.asarray(validate_data(self, X, dtype=np.float64))
+        points = self._points(X, reset=True)
         weights = _check_sample_weight(sample_weight, points, dtype=np.float64, ensure_non_negative=True)
         counted = weights > 0
         if not counted.any():
@@ -234,6 +234,12 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         shift = float(rule.log_masses.max())
         return FiniteFamily(self._features(rule.nodes), np.exp(rule.log_masses - shift)), shift
 
+    def _points(self, X: ArrayLike, *, reset: bool = False) -> np.ndarray:
+        """Check points as scikit-learn does, and say which are missing."""
+        points = np.asarray(validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=reset))
+        check_finite(points, lambda number: "X")
+        return points
+
     def _scores(self, X: np.ndarray) -> np.ndarray:
         """Return f, (n,)."""
         return self.basis_.apply(self._measure.box.to_unit(X), self.coef_[:, None])[:, 0]
@@ -241,7 +247,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     def score_samples(self, X: ArrayLike) -> np.ndarray:
         """Return log p of points, (n,), in the units of X; minus infinity outside the box."""
         check_is_fitted(self, "coef_")
-        X = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+        X = self._points(X)
         inside = self._measure.box.contains(X)
         scores = np.full(len(X), -np.inf)
         if inside.any():
@@ -324,7 +330,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         For the discretised problem, exact; O((M + n)^2) kernel evaluations for M nodes and n points.
         """
         check_is_fitted(self, "coef_")
-        X = np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+        X = self._points(X)
         self._measure.box.check_sample(X)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         rule, variance, count = self.quadrature_.rule(self._measure), self.prior_variance_, float(weights.sum())

@@ -164,18 +164,28 @@ class LabelQuestions(ABC, Generic[Data]):
         return results
 
     def sample(
-        self, X: object, n_samples: int | None = None, random_state: Seed = None, *, known: object = None
+        self,
+        X: object,
+        n_samples: int | None = None,
+        random_state: Seed = None,
+        *,
+        known: object = None,
+        method: str = "auto",
     ) -> ByItem:
         """Draw labellings from p(y | x): (T,) labels for each item, or (n_samples, T) if a number is given.
 
-        Of single labels (n,), or (n_samples, n).
+        Of single labels (n,), or (n_samples, n). Exact inference draws independent labellings. Where inference is
+        approximate, ``method="auto"`` draws by Gibbs sampling, with a ConvergenceWarning where its chains have not
+        mixed; ``"perfect"`` draws independent labellings from p(y | x) itself for two labels whose pairs attract, and
+        is a ValueError where it cannot.
         """
         check_is_fitted(self)
         if n_samples is not None:
             check_count(n_samples, "n_samples", " or None")
         random, count = random_generator(random_state), n_samples or 1
         batches = self.answers(X, known=known)
-        return self.arranged_draws(((batch.asked, batch.sample(count, random)) for batch in batches), n_samples is None)
+        draws = ((batch.asked, batch.sample(count, random, method)) for batch in batches)
+        return self.arranged_draws(draws, n_samples is None)
 
     @answers_collections
     def entropy(self, X: object, *, known: object = None) -> np.ndarray:

@@ -105,9 +105,9 @@ class Answers:
         """Return the labels and scores of the k best labellings of each item."""
         return self.family.n_best(self.potentials, k, self.workers)
 
-    def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+    def sample(self, n_samples: int, random: np.random.Generator, method: str = "auto") -> np.ndarray:
         """Draw labellings, (n_samples, N)."""
-        return self.family.sample(self.potentials, n_samples, random, self.workers)
+        return self.family.sample(self.potentials, n_samples, random, self.workers, method=method)
 
     def entropies(self) -> np.ndarray:
         """Return the entropy of each item, (S,)."""

@@ -39,7 +39,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.packing import first_largest
-from kernelfields.numerics.parameters import check_count
+from kernelfields.numerics.parameters import check_choice, check_count
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.vectors import add_scaled, dot
@@ -516,8 +516,11 @@ class LabelFamily(ABC):
         n_samples: int,
         random: int | np.random.Generator | None = None,
         workers: Workers | None = None,
+        *,
+        method: str = "auto",
     ) -> np.ndarray:
-        """Draw labellings, (n_samples, N); independent ones where inference is exact."""
+        """Draw labellings, (n_samples, N); independent ones from p(y) itself where inference is exact."""
+        check_choice(method, "method", ("auto", "perfect"))
         check_count(n_samples, "n_samples", least=self.fewest_samples)
         generator = np.random.default_rng(random)
         return self._sample(self.with_base(potentials), n_samples, generator, workers or Workers(1))

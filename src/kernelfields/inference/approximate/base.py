@@ -29,7 +29,9 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from kernelfields.inference.family import RankedLabellings
+from kernelfields.inference.approximate.gibbs import CHAINS, FIRST_TRIAL, gibbs_draws
+from kernelfields.inference.approximate.perfect import perfect_draws
+from kernelfields.inference.family import Potentials, RankedLabellings, warn_of_inference
 from kernelfields.inference.graphs import Diagnostics, GraphFamily, GraphPotentials
 from kernelfields.inference.packing import end_to_end, grouped
 from kernelfields.numerics.parameters import check_count, check_penalty, declares_parameters, parameter
@@ -117,8 +119,6 @@ OPTIONS: dict[str, type[BaseEstimator]] = {
     "loopy": LoopyBelief,
     "mean-field": MeanField,
 }
-# Gibbs sampling: chains from different starts, sweeps before the first draw, and sweeps for every further one.
-_CHAINS, _BURN_IN, _THIN = 4, 100, 10
 
 
 class ApproximateFamily(GraphFamily):
@@ -197,51 +197,54 @@ class ApproximateFamily(GraphFamily):
             f"is approximate ({self.description}): use sample to draw labellings"
         )
 
-    def _start_chains(
-        self, checked: GraphPotentials, workers: Workers, random: np.random.Generator, n_chains: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return labellings (chains, N) to start from and random states (chains, S).
+    def sample(
+        self,
+        potentials: Potentials,
+        n_samples: int,
+        random: int | np.random.Generator | None = None,
+        workers: Workers | None = None,
+        *,
+        method: str = "auto",
+    ) -> np.ndarray:
+        """Draw labellings, (n_samples, N): by Gibbs sampling, or independent exact ones with ``method="perfect"``.
 
-        The first chain starts from a good labelling, the others from chance, mended where something is forbidden.
+        A warning says where chains of Gibbs sampling have not mixed; perfect sampling raises ValueError where it
+        cannot do without error.
         """
-        states = random.integers(2**64, size=(n_chains, self.n_items), dtype=np.uint64)
-        labels = random.integers(self.n_labels, size=(n_chains, self.n_positions))
-        labels[0], scores = self.climb(checked, checked.node.argmax(axis=1), workers)
-        raise_if_lost(scores, "sampling")
-        for chain in range(1, n_chains if checked.restricted else 1):
-            climbed, scores = self.climb(checked, labels[chain], workers)
-            labels[chain] = np.where(np.isneginf(scores)[self.position_items], labels[0], climbed)
-        return labels, states
+        if method != "perfect":
+            return super().sample(potentials, n_samples, random, workers, method=method)
+        check_count(n_samples, "n_samples", least=self.fewest_samples)
+        checked, generator = self.check_potentials(self.with_base(potentials)), np.random.default_rng(random)
+        return perfect_draws(self.offsets, self.members, checked, n_samples, generator, workers or Workers(1))[0]
 
     def _draw(
         self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:
-        """Draw by Gibbs sampling: several chains, one labelling every few sweeps after those that warm up.
-
-        The draws follow p(y) as far as the chains have mixed; neighbours within a chain are not independent. Sampling
-        one label at a time cannot cross forbidden combinations: where these cut the labellings into islands, a chain
-        stays on its own.
-        """
-        from kernelfields.inference.approximate.sweeps_compiled import sample_sweeps
-
-        drawn = np.empty((n_samples, self.n_positions), dtype=np.int64)
-        n_chains = min(_CHAINS, n_samples)
-        if not n_chains:
-            return drawn
-        arranged = self.arrange(checked)
-        labels, states = self._start_chains(checked, workers, random, n_chains)
-
-        def run(first: int, last: int) -> None:
-            nodes = slice(*self.offsets[[first, last]])
-            for chain in range(n_chains):
-                fixed = *arranged, labels[chain], states[chain]
-                sample_sweeps(first, last, *fixed, _BURN_IN)
-                for row in range(chain, n_samples, n_chains):
-                    sample_sweeps(first, last, *fixed, _THIN)
-                    drawn[row, nodes] = labels[chain, nodes]
-
-        workers.each(run, self.sweep_runs(workers, n_chains * _BURN_IN + n_samples * _THIN))
+        if not n_samples:
+            return np.empty((0, self.n_positions), dtype=np.int64)
+        labels, states = self._start_chains(checked, workers, random)
+        runs = self.sweep_runs(workers, CHAINS * FIRST_TRIAL + n_samples)
+        drawn, doubts = gibbs_draws(self.arrange(checked), labels, states, n_samples, runs, workers)
+        warn_of_inference(doubts)
         return drawn
+
+    def _start_chains(
+        self, checked: GraphPotentials, workers: Workers, random: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return labellings (chains, N) to start from and random states (chains, S).
+
+        They are far apart, so that chains which never leave what they start in disagree: a good labelling, chance, and
+        one label at all nodes, two of them; these are mended where something is forbidden.
+        """
+        states = random.integers(2**64, size=(CHAINS, self.n_items), dtype=np.uint64)
+        labels = random.integers(self.n_labels, size=(CHAINS, self.n_positions))
+        labels[2:] = random.permutation(self.n_labels)[[0, -1], None]
+        labels[0], scores = self.climb(checked, checked.node.argmax(axis=1), workers)
+        raise_if_lost(scores, "sampling")
+        for chain in range(1, CHAINS if checked.restricted else 1):
+            climbed, scores = self.climb(checked, labels[chain], workers)
+            labels[chain] = np.where(np.isneginf(scores)[self.position_items], labels[0], climbed)
+        return labels, states
 
 
 def raise_if_lost(scores: np.ndarray, method: str) -> None:

@@ -1,4 +1,5 @@
-"""Compiled sweeps that look at one node at a time: iterated conditional modes, Gibbs sampling, mean field.
+"""Compiled sweeps that look at one node at a time: iterated conditional modes, mean field, and a draw
+given all others.
 
 Arrays: incidence as in base.py, tables (all entries,), node (N, L), labels (N,). A forbidden entry is
 counted, not added, so that a labelling that breaks fewer rules can be preferred among those of score -inf.
@@ -248,14 +249,3 @@ def penalised_search(first, last, incidence, node, tables, labels, scores):
         if sweep > 0:
             iterated_modes(g, g + 1, incidence, node, tables, labels)
             labelling_scores(g, g + 1, incidence, node, tables, labels, scores)
-
-
-@njit(nogil=True, cache=True)
-def sample_sweeps(first, last, incidence, node, tables, labels, states, n_sweeps):
-    """Draw every node anew, the others held, n_sweeps times in graphs first..last-1; states (S,) are random."""
-    scores, broken, chances = np.empty(node.shape[1]), np.empty(node.shape[1]), np.empty(node.shape[1])
-    for g in range(first, last):
-        state = states[g : g + 1]
-        for _ in range(n_sweeps):
-            for v in range(incidence.offsets[g], incidence.offsets[g + 1]):
-                draw(v, incidence, node, tables, labels, np.inf, 1.0, state, scores, broken, chances)
