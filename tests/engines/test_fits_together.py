@@ -118,7 +118,9 @@ def rare_label(collective, collected):
     given = [in_parts(each, collective.rank) for each in (X, y)] if collected else [X, y]
     crf = ChainCRF("rbf", rank=9, random_state=0, tol=1e-8, dtype="float64", prior_variance=1.0)
     training, sample, designs = parts_of_fit(crf, *given, None, "threads" if collective is None else Together())
-    value = fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0)), steps=training.steps).solution.value
+    value = fit_field(
+        designs, sample, replace(training.options, random=np.random.default_rng(0)), steps=training.steps
+    ).solution.value
     return training.classes.tolist(), value
 
 
@@ -258,7 +260,9 @@ def exchanged(collective):
     Datafit.evaluate_along = lambda self, *given: trials.append(1) or evaluate(self, *given)
     before = counted.count
     try:
-        solution = fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0)), steps=training.steps).solution
+        solution = fit_field(
+            designs, sample, replace(training.options, random=np.random.default_rng(0)), steps=training.steps
+        ).solution
     finally:
         Datafit.evaluate_along = evaluate
     return before, counted.count - before, solution.iterations, len(trials)
