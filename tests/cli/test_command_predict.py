@@ -187,5 +187,5 @@ def test_a_file_with_fewer_columns_is_named_with_its_columns(models, tmp_path):
     said = run("predict", models / "conll.model", tmp_path / "words.conll", code=2).stderr
     assert said == (
         f"error: {tmp_path / 'words.conll'} has 1 column, and the training file had 3: the features of the model are "
-        "made of columns 0, 1 (from 0)\n"
+        "made of columns 0, 1 (from 0) For running text, a sentence on each line: --text\n"
     )

@@ -141,5 +141,5 @@ def with_groups(collective):
 
 
 def test_groups_of_items_that_are_elsewhere_are_refused(processes):
-    with pytest.raises(ValueError, match="groups are for data of this process, and X is a Dask collection"):
+    with pytest.raises(ValueError, match="groups are for sequences of this process, and X is a Dask collection"):
         processes(with_groups)

@@ -90,7 +90,11 @@ def test_kernels_of_edges_are_chosen_and_files_keep_the_path(tmp_path):
     assert {"node gamma", "edge gamma"} < set(crf.evidence_path_.best.parameters)
     crf.save(tmp_path / "model")
     loaded = GraphCRF.load(tmp_path / "model")
-    assert loaded.evidence_path_ == crf.evidence_path_
+    assert str(loaded.evidence_path_.best.parameters) == str(crf.evidence_path_.best.parameters)
+    values = [
+        [(step.value, step.parameters, step.ended) for step in each.evidence_path_.steps] for each in (loaded, crf)
+    ]
+    assert values[0] == values[1]  # seconds are in no file
     assert loaded.log_likelihood(graphs, y) == pytest.approx(crf.log_likelihood(graphs, y), rel=1e-12)
 
 

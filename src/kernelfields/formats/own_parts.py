@@ -13,12 +13,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from kernelfields.data.constraints import find_scheme
 from kernelfields.data.text_files import SequenceFileError
 from kernelfields.formats.annotated_texts import NO_SCHEME
 
 #: The key of what a format has no place for.
 OWN = "kernelfields"
+# Objects and lists inside of others; what JSON is written by ends at the depth of calls.
+_DEEPEST = 200
 # JSON can write halves of characters, which no text has; pairs of these are whole ones.
 _HALVES = re.compile(r"\\u[dD][89a-fA-F]")
 _COLUMNS_OF_CONLLU = 10
@@ -29,6 +33,8 @@ def load_json(text: str | bytes, where: str, line: int | None = None) -> Any:
     try:
         content = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         value = json.loads(content)
+        if _is_deep(value, content):
+            raise RecursionError
         if _HALVES.search(content):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
@@ -40,6 +46,21 @@ def load_json(text: str | bytes, where: str, line: int | None = None) -> Any:
         place = where if line is None else f"{where}, line {line}"
         raise SequenceFileError(f"{place}: broken JSON: {reason}") from error
     return value
+
+
+def _is_deep(value: Any, content: str) -> bool:
+    """Whether a value is nested deeper than JSON is written, whatever the reader of this Python takes."""
+    marks = np.frombuffer(content.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    opened = np.isin(marks, (ord("["), ord("{"))).astype(np.int32) - np.isin(marks, (ord("]"), ord("}")))
+    if np.cumsum(opened).max(initial=0) <= _DEEPEST:  # texts may have brackets, too
+        return False
+    level, depth = [value], 0
+    while level and depth <= _DEEPEST:
+        found = [
+            list(each.values()) if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)
+        ]
+        level, depth = [inner for each in found for inner in each], depth + 1
+    return depth > _DEEPEST
 
 
 def own_parts(found: Any, where: str) -> dict[str, Any]:

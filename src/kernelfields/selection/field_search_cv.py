@@ -254,7 +254,7 @@ class FieldSearchCV(WrappedField):
             training.scale_columns(False)
             estimator.scale = False
         if isinstance(estimator, FieldEstimator):
-            self._settle_columns(estimator, training, listed[0])
+            self._settle_columns(estimator, training, next(iter(listed), estimator.kernel))
         else:
             training.scale_columns(usual_scale(training))
         if is_auto(estimator.scale):

@@ -126,11 +126,13 @@ class Learnt:
 
     @cached_property
     def words(self) -> dict[int, set[int]]:
-        """Labels that each word of the first batch was told with, in any batch."""
+        """Labels that each word of the first batch was told with, in any batch, by items of some weight."""
         lists: dict[int, set[int]] = {}
         columns = sorted(self.places)
         for number, batch in enumerate(self.batches):
-            for item, logs in zip(batch.items, batch.logs(len(self.problem.names)), strict=True):
+            weights = np.ones(len(batch.items)) if batch.weights is None else batch.weights
+            told = zip(batch.items, batch.logs(len(self.problem.names)), weights, strict=True)
+            for item, logs in ((item, logs) for item, logs, weight in told if weight):
                 for word, row in zip(item[:, 0].astype(int).tolist(), logs, strict=True):
                     if word not in lists and number:
                         continue
