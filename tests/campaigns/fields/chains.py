@@ -247,7 +247,10 @@ class Chain(Drawn):
         """Return the labels of known words, and of others, as a dictionary learns them from the data of the fit."""
         seen: dict[Any, set] = {}
         counts: Counter = Counter()
-        for item, target in zip(self.items, self.targets, strict=True):
+        weights = np.ones(len(self.items)) if self.weights is None else self.weights
+        told = zip(self.items, self.targets, weights, strict=True)
+        # An item of weight zero teaches no word.
+        for item, target in ((item, target) for item, target, weight in told if weight):
             for place, word in enumerate(self.words(item)):
                 counts[word] += 1
                 own = seen.setdefault(word, set())

@@ -119,7 +119,9 @@ class Segments(Drawn):
         if not self.listing:
             return [every] * len(item)
         seen: dict[float, set[int]] = {}
-        for own, target in zip(self.items, self.targets, strict=True):
+        weights = np.ones(len(self.items)) if self.weights is None else self.weights
+        told = zip(self.items, self.targets, weights, strict=True)
+        for own, target in ((item, target) for item, target, weight in told if weight):
             for word, logs in zip(own[:, 0].tolist(), target.logs, strict=True):
                 seen.setdefault(word, set())
                 if (logs != 0).any():
