@@ -1,4 +1,4 @@
-"""What happens around a solve has a room of its own: files elsewhere that name it are listed, and may only get fewer."""
+"""What happens around a solve has a room of its own; the files elsewhere that name it are listed, and may get fewer."""
 
 import re
 from pathlib import Path
