@@ -27,11 +27,12 @@ from typing import Any
 import numpy as np
 
 from tests.campaigns.fields.drawn import Redraw
-from tests.campaigns.pairing.asking import check_law
+from tests.campaigns.pairing.asking import check_law, possible
 from tests.campaigns.pairing.continuing import file_and_on, fit_again, fit_batches, fit_warm
 from tests.campaigns.pairing.counting import Count, Refused, Unlawful
 from tests.campaigns.pairing.features import KINDS, drawn_plan
 from tests.campaigns.pairing.invariances import refitted, shifted, together
+from tests.campaigns.pairing.laws import law_of
 from tests.campaigns.pairing.problems import Problem
 from tests.campaigns.pairing.wraps import calibrated, conformal, entities, framed, piped, searched
 
@@ -77,7 +78,8 @@ def run_problem(count: Count, kind: str, seed: int, number: int) -> None:
                 model = problem.fit(problem.estimator(), problem.first)
             count.stage = "law"
             check_law(count, problem, model, [problem.first], random)
-        except (Refused, Redraw):
+            _leave_out_impossible(problem, model)
+        except (Refused, Redraw, Unlawful):
             return
         for name, (way, often) in WAYS.items():
             if random.random() >= often:
@@ -88,6 +90,16 @@ def run_problem(count: Count, kind: str, seed: int, number: int) -> None:
                     way(count, problem, model, random)
             except (Refused, Redraw, Unlawful):
                 continue
+
+
+def _leave_out_impossible(problem: Problem, model: Any) -> None:
+    """Leave out further items that a dictionary of the first leaves no labelling: they are refused, all together."""
+    if problem.plan.listed:
+        law = law_of(problem, model, [problem.first])
+        kept = [number for number, item in enumerate(problem.second.items) if possible(law, item)]
+        if len(kept) < 2:
+            raise Redraw
+        problem.second = problem.second.part(kept)
 
 
 def run(
