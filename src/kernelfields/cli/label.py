@@ -87,8 +87,8 @@ def label(
 
     if not file:
         raise ValueError("which file? FILE is empty")
-    check_installed()  # before a journal is begun
     check_outputs([("--journal", journal)], [("FILE", file)])  # FILE may be where its labels are saved
+    check_installed()  # before a journal is begun
     trained = None if model is None else load_model(model, n_jobs)
     options: dict[str, Any] = {} if sequence_column is None else {"sequence": sequence_column}
     if label_column is not None:
