@@ -99,7 +99,7 @@ def test_a_penalty_that_outweighs_the_first_gradient_leaves_nothing():
 
 
 def test_the_steepest_direction_holds_the_steepest_slopes():
-    """Along coordinate j the objective falls by |pseudo_gradient_j| a step, to the better side."""
+    """Along coordinate j the objective falls by |steepest_j| a step, to the better side."""
     posterior = sparse_posterior()
     rng = np.random.default_rng(1)
     theta = rng.normal(scale=0.5, size=posterior.size)
