@@ -37,19 +37,22 @@ BRANCHES = {
         r"\b(partial\w*|certain|informative|complete|completed|completion|is_partial)\b",
         r"data/partial_labels|data/given_labels|models/partial|likelihoods/|models/expectations",
     ),
-    "auto": (r"\b(is_auto|auto)\b", r"auto_parameters|pilot_fit|pilot_folds"),
+    "auto": (
+        r"\bis_auto\(|\b(kernel|solver|engine|support|l1|scoring|label_graph|dtype)\b.{0,3}[!=]= 'auto'",
+        r"auto_parameters|pilot_fit|pilot_folds|^tuning/|^cli/",
+    ),
     "l1": (r"\bl1\b", r"objective/penalty|solvers/orthant|models/working_set|objective/stochastic"),
     "continuation": (r"\b(_?continues|continuation_?|Continu\w+)\b", r"models/continuation"),
     "evidence": (r"\b(\w*evidence\w*|optimize)\b", r"posterior/evidence"),
     "Dask": (
-        r"\b(lie_with|is_collection|dask|Dask|collections?|group|RUNNING)\b",
+        r"\b(lie_with|is_collection|dask|Dask|collections?|RUNNING)\b|\bgroup\.(size|rank)\b|\bamong\b",
         r"engines/dask|engines/together|objective/group",
     ),
     "support": (r"\b(\w*support\w*|observed_only)\b", r"designs/pairs"),
     "allowed": (r"\ballowed\w*\b", r"data/allowed|label_dictionary|chain/lists|likelihoods/lists"),
-    "scale": (r"\b(scale|scaling|_?scales)\b", r"data/scaling"),
+    "scale": (r"\b(scaling|_scales)\b|\b(self|estimator)\.scale\b|\band scale\b", r"data/scaling|^inputs/"),
     "device": (r"\b(device\w*|on_host|weighted_gram)\b", r"engines/torch"),
-    "ties": (r"\b(ties|tied_everywhere|shares_coefficients)\b", r"data/ties|tied_coefficients|basis/orbits"),
+    "ties": (r"\b(ties|shares_coefficients)\b", r"data/ties|tied_coefficients|basis/orbits"),
 }
 #: Files that may speak of a step of a fit: its own room, and where users ask for it or see what it found.
 STEPS = {
@@ -61,17 +64,22 @@ STEPS = {
 }
 PROBES = (r"\bhasattr\(", r"\bgetattr\(", r"__dict__")
 LONGEST = "estimators/base.py"
+#: Where the solver's first step is.
+SOLVER = ("solvers/loop.py", "DirectionRule.first_point")
 
 
-def entered(package: Path, call: Callable[[], object]) -> dict[str, int]:
-    """Return how many functions of each file of the package a call runs."""
+def entered(package: Path, call: Callable[[], object], until: tuple[str, str] = ("", "")) -> dict[str, int]:
+    """Return how many functions of each file of the package a call runs, until it enters a function of a file."""
     seen: dict[str, set[str]] = {}
     folder = f"{package}{os.sep}"
 
     def note(frame: object, event: str, argument: object) -> None:
         code = frame.f_code  # type: ignore[attr-defined]
-        if event == "call" and code.co_filename.startswith(folder) and code.co_name != "<module>":
-            seen.setdefault(code.co_filename[len(folder) :], set()).add(code.co_qualname)
+        file = code.co_filename.removeprefix(folder)
+        if until[1] in seen.get(until[0], ()):
+            return
+        if event == "call" and file != code.co_filename and code.co_name != "<module>":
+            seen.setdefault(file, set()).add(code.co_qualname)
 
     call()  # so that modules which are loaded with the first call do not count
     threading.setprofile(note)
@@ -96,12 +104,15 @@ def running(package: Path) -> dict:
     crf = ChainCRF("rbf", rank=50, random_state=0)
     crf.fit(X, y)
     modules, lines = loaded(package)
+    given = ChainCRF("rbf", rank=50, window=1, scale=False, prior_variance=1.0, random_state=0)
     from kernelfields.estimators.fit_state import FitState
 
     classes = [each for name in kernelfields.__all__ if inspect.isclass(each := getattr(kernelfields, name))]
     return {
         "calls": {
             "fit": entered(package, lambda: crf.fit(X, y)),
+            "a fit of given settings": entered(package, lambda: given.fit(X, y)),
+            "it to the solver's first step": entered(package, lambda: given.fit(X, y), SOLVER),
             "predict_marginals": entered(package, lambda: crf.predict_marginals(X)),
             "laplace": entered(package, lambda: crf.laplace(X, y, random_state=0)),
         },
