@@ -3,8 +3,9 @@
 import pytest
 
 from kernelfields import ChainCRF, EdgeCliques
+from kernelfields.engines import threads
 from kernelfields.kernels import Linear, Polynomial
-from kernelfields.objective.designs import memory
+from kernelfields.objective.likelihoods import likelihood
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(n_sequences=30)
@@ -42,7 +43,8 @@ def test_an_outlier_does_not_blind_a_polynomial_field():
 
 
 def test_what_cannot_fit_in_memory_says_so_before_the_work_starts(monkeypatch):
-    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    for module in (threads, likelihood):
+        monkeypatch.setattr(module, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"clique set 'node': features of .* Use rank=\d+ or less"):
         ChainCRF().fit(X, y)
     with pytest.raises(MemoryError, match=r"\(L, L\) scores at every position: .* Leave out the edge kernel"):

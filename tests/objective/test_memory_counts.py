@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from kernelfields.engines import threads
+from kernelfields.engines.threads import check_features_fit, feature_dtype
 from kernelfields.inference import ChainFamily, plan_inference
 from kernelfields.objective.designs import budget as budgets
-from kernelfields.objective.designs import memory
 from kernelfields.objective.designs.budget import plan_features
-from kernelfields.objective.designs.memory import check_features_fit, check_tables_fit, feature_dtype
+from kernelfields.objective.likelihoods import likelihood
+from kernelfields.objective.likelihoods.likelihood import check_tables_fit
 
 MIB = 2**20
 N_ROWS, RANK, OTHER = 50_000, 2000, 5_000_000
@@ -65,6 +67,11 @@ def six_pairs_of_instances(n_instances):
     return plan_inference(4 * np.arange(n_instances + 1), (members,), 2)
 
 
+def with_free_memory(monkeypatch, free):
+    for module in (threads, likelihood):
+        monkeypatch.setattr(module, "available_memory", lambda: free)
+
+
 @pytest.mark.parametrize(
     ("check", "needed"),
     [
@@ -76,19 +83,19 @@ def six_pairs_of_instances(n_instances):
     ],
 )
 def test_what_takes_the_last_byte_fits_and_one_byte_more_does_not(monkeypatch, check, needed):
-    monkeypatch.setattr(memory, "available_memory", lambda: needed)
+    with_free_memory(monkeypatch, needed)
     check()
-    monkeypatch.setattr(memory, "available_memory", lambda: needed - 1)
+    with_free_memory(monkeypatch, needed - 1)
     with pytest.raises(MemoryError):
         check()
-    monkeypatch.setattr(memory, "available_memory", lambda: None)
+    with_free_memory(monkeypatch, None)
     check()
 
 
 def test_the_rank_that_a_refusal_advises_takes_seven_tenths_of_what_is_free(monkeypatch):
-    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
+    with_free_memory(monkeypatch, 10**6)
     with pytest.raises(MemoryError, match="Use rank=87 or less"):
         check_features_fit("node", 1000, 200, FLOAT64)  # 0.7 * 10^6 / (8 * 1000) = 87.5
-    monkeypatch.setattr(memory, "available_memory", lambda: 10)
+    with_free_memory(monkeypatch, 10)
     with pytest.raises(MemoryError, match="Use rank=1 or less"):
         check_features_fit("node", 1000, 200, FLOAT64)

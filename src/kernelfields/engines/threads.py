@@ -26,6 +26,7 @@ from kernelfields.engines.view import LocalView
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.memory import available_memory
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.sparse_rows import Rows, entries_of, is_sparse
 from kernelfields.objective.datafit import Datafit
@@ -37,10 +38,14 @@ from kernelfields.objective.designs.budget import (
     solver_bytes,
 )
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
-from kernelfields.objective.designs.memory import check_features_fit, feature_dtype
 from kernelfields.objective.designs.pairs import Support, listed_support, observed_support
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
+
+# Features this small are kept in float64 whatever the tolerance: precision is free there.
+_SMALL_FEATURES = 16 * 2**20
+# Rounding of float32 products keeps relative gaps down to about 1e-6 meaningful; see docs/numerics.md.
+_FLOAT32_TOLERANCE = 1e-5
 
 
 @SETTINGS.register("threads")
@@ -309,4 +314,25 @@ class LocalSample:
             other_bytes=working + held,
             known=known,
             folder=self._folder,
+        )
+
+
+def feature_dtype(dtype: np.dtype | None, n_values: int, tol: float) -> np.dtype:
+    """Return ``dtype``; where it is None, float32 for large features unless the tolerance needs more."""
+    if dtype is not None:
+        return dtype
+    small = 8 * n_values <= _SMALL_FEATURES
+    return np.dtype(np.float64 if small or tol < _FLOAT32_TOLERANCE else np.float32)
+
+
+def check_features_fit(name: str, n_rows: int, rank: int, dtype: np.dtype) -> None:
+    """Raise MemoryError before the work starts if the feature matrix cannot fit in memory."""
+    needed = n_rows * rank * dtype.itemsize
+    available = available_memory()
+    if available is not None and needed > available:
+        fitting = max(1, int(0.7 * available / (n_rows * dtype.itemsize)))
+        raise MemoryError(
+            f"clique set {name!r}: features of {n_rows:,} positions at rank {rank:,} need "
+            f"{needed / 2**30:,.1f} GiB in {dtype}, but {available / 2**30:,.1f} GiB are free. "
+            f"Use rank={fitting:,} or less, or dtype='float32'."
         )

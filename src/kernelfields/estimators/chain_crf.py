@@ -31,12 +31,13 @@ from kernelfields.numerics.parameters import (
     is_auto,
     one_of,
     or_auto,
+    or_named,
     or_none,
     parameter,
     variances_or_auto,
 )
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.numerics.windows import STATISTICS, window_of_sequences
+from kernelfields.numerics.windows import STATISTICS
 from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     _reads = InputReader
 
     kernel: KernelLike = parameter("auto", first=True)
-    window: int | tuple[int, int] | str = parameter("auto", window_of_sequences)
+    window: int | tuple[int, int] | str = parameter(
+        "auto", or_named(check_window, ("auto", STATISTICS), "an odd number or a pair")
+    )
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
     constraints: object = parameter(None)

@@ -40,7 +40,6 @@ from kernelfields.numerics.parameters import (
     check_support,
     check_window,
 )
-from kernelfields.numerics.wording import counted
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term, label_factor
 
@@ -181,7 +180,7 @@ def build_designs(
     designs = []
     for name, clique in cliques:
         if clique.kernel is not None and announce is not None:
-            announce(f"choosing a basis for {name} cliques on {counted(sample.n_positions, 'position')}")
+            announce(f"choosing a basis for {name} cliques on {sample.n_positions:,} positions")
         designs.append(build_design(name, clique, sample, random))
     return designs
 

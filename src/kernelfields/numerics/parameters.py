@@ -190,6 +190,18 @@ def or_auto(check: Check) -> Check:
     return lambda value, name: None if is_auto(value) else check(value, name)
 
 
+def or_named(check: Check, names: Sequence[str], otherwise: str) -> Check:
+    """Return a check that passes some names; ``otherwise`` says what is allowed beside them."""
+
+    def checked(value: object, name: str) -> None:
+        if not isinstance(value, str):
+            check(value, name)
+        elif value not in names:
+            raise ValueError(f"{name} must be {', '.join(map(repr, names))}, {otherwise}, got {value!r}")
+
+    return checked
+
+
 #: A whole number of at least one, or None for no limit.
 count_or_none: Check = or_none(partial(check_count, otherwise=" (or None for no limit)"))
 #: One prior variance, or "auto".

@@ -59,12 +59,3 @@ def _sparse(inputs: SparseRows, offsets: np.ndarray, shifts: np.ndarray) -> Spar
     index = np.int32 if max(indptr[-1], *shape) <= np.iinfo(np.int32).max else np.int64
     # The kind of the input stays: csr_array gives csr_array, csr_matrix gives csr_matrix.
     return type(inputs)((inputs.data[entries], columns.astype(index), indptr.astype(index)), shape=shape)
-
-
-def window_of_sequences(value: object, name: str) -> None:
-    """Raise ValueError unless a value is a window of inputs, "statistics" of windows, or left to the data."""
-    if isinstance(value, str):
-        if value not in ("auto", STATISTICS):
-            raise ValueError(f"window must be 'auto', {STATISTICS!r}, an odd number or a pair, got {value!r}")
-        return
-    check_window(value)

@@ -25,7 +25,7 @@ from numpy.typing import DTypeLike
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.kernels.kernel import Kernel
-from kernelfields.objective.designs.memory import available_memory
+from kernelfields.numerics.memory import available_memory
 
 # Inputs among which pivots are chosen where not all fit.
 _MOST_CANDIDATES = 2**20

@@ -59,10 +59,14 @@ from kernelfields.numerics.threads import Workers
 from kernelfields.objective.coordinates import DenseSet
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign
-from kernelfields.objective.designs.memory import check_tables_fit
 from kernelfields.objective.designs.tables import DenseTable, SparseTable
 from kernelfields.objective.group import ALONE, Group
-from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective, labelled_objective
+from kernelfields.objective.likelihoods.likelihood import (
+    Evaluation,
+    Objective,
+    check_tables_fit,
+    labelled_objective,
+)
 from kernelfields.objective.term import Term
 
 

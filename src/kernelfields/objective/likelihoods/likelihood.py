@@ -34,11 +34,13 @@ from kernelfields.data.partial_labels import SoftRows
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import EDGE, LabelFamily, Member, Placed, Potentials
 from kernelfields.inference.single import SingleFamily
+from kernelfields.numerics.memory import available_memory
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.memory import check_tables_fit
 
 # Targets whose logarithm of allowed mass is this far from zero have more than rounding of what is forbidden.
 _LOST = 1e-6
+# Tables of labels that meet, at a point, in a direction and at a trial, their residual, and three of inference.
+_TABLE_ARRAYS = 7
 
 
 @dataclass
@@ -345,3 +347,16 @@ def likelihood_of(
     family = family_of(data, placed, spec, planned=planned)
     check_tables_fit(family)
     return labelled_objective(family, data, workers)
+
+
+def check_tables_fit(family: LabelFamily) -> None:
+    """Raise MemoryError before the work starts if a table of scores for every clique cannot fit in memory."""
+    groups = [group for group in family.groups if len(group.row) > 1 and not group.tied]
+    needed, available = _TABLE_ARRAYS * 8 * sum(group.n_rows * group.size for group in groups), available_memory()
+    if available is not None and needed > available:
+        raise MemoryError(
+            "labels that meet and depend on the inputs need a table for every clique, of neighbours (L, L) scores at "
+            f"every position: {needed / 2**30:,.1f} GiB for {sum(group.n_rows for group in groups):,} cliques and "
+            f"{family.n_labels:,} labels, but {available / 2**30:,.1f} GiB are free. Leave out the edge kernel, or use "
+            "fewer sequences or edges."
+        )
