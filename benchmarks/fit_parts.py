@@ -20,7 +20,7 @@ def parts_of_fit(
         training = estimator.fit_state(X, y, sample_weight, progress)
     training.cliques = estimator.clique_sets(training)
     sample = training.place(training.data, training.cliques)
-    designs, _ = estimator._designs(training, sample)
+    designs = estimator._designs(training, sample)
     return training, sample, designs
 
 

@@ -50,7 +50,7 @@ HOOKS = {
     *("decoded", "decodes_labellings", "fit_state", "for_pilot", "item_labels", "known_log_weights", "label_names"),
     *("labelled_spans", "labelling_of", "place_of", "predicted_spans", "read_data", "relative_tolerance", "set_fitted"),
     *("share_of_fit", "span_rules", "term_variances", "training_labels", "fit_in_steps", "refuse_expectations"),
-    *("expects_shares", "read_beside_fit", "note_parameters"),
+    *("expects_shares", "read_beside_fit", "note_parameters", "term_cliques", "as_fitted"),
 }
 #: What every estimator of the package defines for itself.
 OWN = {"fit", "save", "load", "placed", "kind", "from_document", "to_document", "behind"}

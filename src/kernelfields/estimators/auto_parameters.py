@@ -50,7 +50,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.kernel import CATEGORIES, NUMBERS, Columns, Kernel
-from kernelfields.kernels.registry import has_one_scale, resolve_kernel
+from kernelfields.kernels.registry import has_one_scale
 from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.field import Field
 from kernelfields.models.pilot_fit import (
@@ -142,17 +142,11 @@ def kernel_candidates(training: FitState, tied: bool = False, by_node: bool = Fa
     return [*simple, "laplacian", *(["forest"] if labels_known and not tied else [])]
 
 
-def _that_go_on(kernels: list[str], training: FitState) -> list[str]:
-    """Return the kernels that further batches can go on from, where there are to be any: those without features."""
-    if not training.in_batches:
-        return kernels
-    left = [kernel for kernel in kernels if not resolve_kernel(kernel).has_feature_map]
-    if not left:
-        raise ValueError(
-            f"kernel='auto' is {kernels[0]!r} for such inputs, and partial_fit does not keep the curvature of its "
-            "explicit features: use a kernel without, such as 'rbf', or fit all sequences at once"
-        )
-    return left
+def _suiting_steps(kernels: list[str], training: FitState) -> list[str]:
+    """Return the kernels that every step of the fit can do with."""
+    for step in training.steps:
+        kernels = step.kernels(kernels)
+    return kernels
 
 
 def kernel_of_windows(reader: InputReader) -> tuple[str, Kernel]:
@@ -240,20 +234,12 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     fallbacks = {"prior_variance": FALLBACK, "rank": USUAL_RANK, "support": "all", "l1": 0.0}
     given = estimator.get_params(deep=False)
     left = [name for name in estimator._chosen_by_data if is_auto(given[name])]
-    if estimator._continues:
-        clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
-        chosen._set_chosen({name: clique.get_params(deep=False)[name] for name in left})
-        training.choices = estimator.choices_
-        training.categories = estimator.choices_.chosen.get("categories")
-        if not estimator._has_learnt_to_decide:
-            training.choices = _with_learnt_decisions(chosen, training)
-        return chosen
     chosen_later = any(step.chooses_parameters for step in training.steps)
     described = not estimator._names_cliques() and not chosen_later
     path, kernel_left = described and "prior_variance" in left, "kernel" in left and described
     columns, usual = scale_candidates(training), {}
     if "kernel" in left:
-        usual = {"kernel": _that_go_on(suitable_kernels(training.reader, scaled=False), training)[0]}
+        usual = {"kernel": _suiting_steps(suitable_kernels(training.reader, scaled=False), training)[0]}
     chosen._set_chosen({name: fallbacks[name] for name in left if name in fallbacks} | usual)
     usual = usual if kernel_left else {}
     choices = Choices(columns[0] | usual | ({"prior_variance": FALLBACK} if path else {}))
@@ -263,7 +249,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     drawn = training.with_some(_DRAWN * most) if open_ones else training
     # Of a collection, this process has the items that were drawn.
     seen = training if training.data.lie_with is None else drawn
-    kernels = _that_go_on(kernel_candidates(seen, tied), training) if kernel_left else []
+    kernels = _suiting_steps(kernel_candidates(seen, tied), training) if kernel_left else []
     wanted = path or learns or max(len(kernels), len(columns)) > 1
     if wanted and (scenes := _scenes(estimator, seen, drawn, described)):
         if len(scenes) > 1:
@@ -274,7 +260,7 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
             if own.get("window") == STATISTICS:
                 own["kernel"] = kernel_of_windows(training.reader)[0]
         if kernel_left and not scenes[0].has_edges:
-            kernels = _that_go_on(kernel_candidates(seen, tied, by_node=True), training)
+            kernels = _suiting_steps(kernel_candidates(seen, tied, by_node=True), training)
         tried = partial(_choose_by_pilot_fits, chosen, seen, scenes, columns, path=path, changes=changes)
         with blas_threads(1):
             choices = tried(kernels, rank_left="rank" in left)
@@ -304,15 +290,14 @@ def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimato
     return chosen
 
 
-def _with_learnt_decisions(chosen: Estimator, training: FitState) -> Choices:
+def with_learnt_decisions(chosen: Estimator, training: FitState) -> Choices:
     """Return the choices of a fit that goes on, with what a pilot fit of its field learns about decisions."""
-    before, piloted = training.choices, copy.copy(chosen)
-    piloted.warm_start = False
+    before = training.choices
     learnt: dict[str, Any] = {}
     most = MOST_OF_FEATURES if training.reader.holds_features else MOST_POSITIONS
-    if scenes := _scenes(piloted, training, training.with_some(_DRAWN * most), described=False):
+    if scenes := _scenes(chosen, training, training.with_some(_DRAWN * most), described=False):
         with blas_threads(1):
-            learnt = _choose_by_pilot_fits(piloted, training, scenes, [{}], [], False, [], False).chosen
+            learnt = _choose_by_pilot_fits(chosen, training, scenes, [{}], [], False, [], False).chosen
     kept = {name: value for name, value in before.chosen.items() if name not in LEARNT_DECISIONS}
     return Choices(kept | learnt, before.trials)
 
@@ -426,7 +411,7 @@ def _choose_by_pilot_fits(
 
         def designs_on(sample: Sample) -> Sequence[Design]:
             own.options = replace(training.options, random=np.random.default_rng(0))
-            return piloted._designs(own, sample)[0]
+            return piloted._designs(own, sample)
 
         def variances_of(variance: float) -> list[float]:
             varied = copy.copy(piloted)

@@ -13,8 +13,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +25,7 @@ from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.answers import AnsweringField
-from kernelfields.estimators.going_on import changes_of_cliques, decides_as_fitted, described_parameters, refuse_changes
+from kernelfields.estimators.going_on import decides_as_fitted, described_parameters
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
@@ -37,6 +36,7 @@ from kernelfields.numerics.threads import blas_threads
 
 if TYPE_CHECKING:
     from kernelfields.engines.engine import Sample
+    from kernelfields.estimators.beginning import Beginning
     from kernelfields.estimators.fit_state import FitState, NoProgress
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.build import NamedCliques
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from kernelfields.reports.progress import FitProgress
     from kernelfields.solvers.choice import FitOptions
     from kernelfields.solvers.loop import Iteration
-
-#: Terms on a sample, and the coefficients to start from, None for zero.
-Start: TypeAlias = "tuple[list[Design], list[np.ndarray] | None]"
 
 
 class FieldEstimator(AnsweringField[Data, Reader]):
@@ -65,17 +62,23 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     ) -> tuple[Reader, Data, np.ndarray]:
         """Return reader, labelled data and sorted classes; ``part_of`` are reader and classes of data around these."""
 
-    def _learn_again(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[Reader, np.ndarray] | None = None
-    ) -> tuple[Reader, Data, np.ndarray]:
-        """Return what :meth:`_learn` does for a fit that goes on: data as the present reader reads them."""
-        return self._reader, self._as_it_goes_on()._read_fitted(X, y, sample_weight), self.classes_
+    def _learn_again(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
+        """Return what :meth:`_learn` does for a fit that goes on: data as the present reader reads them.
 
-    def _as_it_goes_on(self) -> Self:
-        """Return a copy that reads data of a fit that goes on: labels are to be what the present parameters allow."""
-        model = copy.copy(self)
-        model.field_ = replace(self.field_, spec=self._family_spec(self.classes_, None))  # type: ignore[arg-type]
-        return model
+        Labels are to be what the present parameters allow.
+        """
+        model, classes = copy.copy(self), self._fitted_labels
+        model.field_ = replace(self.field_, spec=self._spec_of_all(classes))
+        return self._reader, model._read_fitted(X, y, sample_weight), classes
+
+    @property
+    def _fitted_labels(self) -> np.ndarray:
+        """The labels of the fit, or of several labels their names."""
+        return self.classes_
+
+    def as_fitted(self) -> Self:
+        """Return a copy of a fitted field in which the structure that its fit found is given by parameters."""
+        return copy.copy(self)
 
     def _family_spec(self, classes: np.ndarray, data: Data) -> FamilySpec:
         """Return what decides the family of labellings: which labels meet, and what they may be."""
@@ -87,18 +90,20 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     def clique_sets(self, training: FitState[Data, Reader]) -> NamedCliques:
         """Return the named clique sets of the field."""
 
-    def _designs(self, training: FitState[Data, Reader], sample: Sample) -> Start:
-        """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
-        from kernelfields.models.build import build_designs, continued_designs, tied_cliques
+    def term_cliques(self, training: FitState[Data, Reader]) -> NamedCliques:
+        """Return the clique set of each term, with its ties."""
+        from kernelfields.models.build import tied_cliques
 
         if self.ties is not None:
             columns = training.reader.tied_columns
             training.cliques = tied_cliques(training.cliques, self.ties, training.classes, columns)
-        if self._continues:
-            designs = continued_designs(training.cliques, self.field_.terms, sample, changes_of_cliques(self))
-            return designs, [term.known for term in self.field_.terms]
-        designs = build_designs(training.cliques, sample, training.options.random, training.announce)
-        return designs, training.start_for(designs)
+        return training.cliques
+
+    def _designs(self, training: FitState[Data, Reader], sample: Sample) -> list[Design]:
+        """Return the terms of the field on the sample, each with a basis."""
+        from kernelfields.models.build import build_designs
+
+        return build_designs(self.term_cliques(training), sample, training.options.random, training.announce)
 
     def term_variances(self, training: FitState[Data, Reader]) -> list[float]:
         """Return the prior variance of each term, in the order of ``_designs``."""
@@ -111,43 +116,34 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         y: object,
         sample_weight: object = None,
         *,
+        beginning: Beginning,
         steps: Sequence[FitStep] = (),
         groups: ArrayLike | None = None,
-        in_batches: bool = False,
     ) -> Self:
-        """Fit the field; the frame that every ``fit`` shares.
-
-        ``steps`` are what happens around the solve; further batches go on from a fit that is ``in_batches``.
-        """
-        from kernelfields.estimators.auto_parameters import with_chosen_parameters
+        """Fit the field; the frame that every ``fit`` shares. ``steps`` are what happens around the solve."""
         from kernelfields.inference.family import warn_of_inference
         from kernelfields.models.fit import fit_field, warn_of_fit
 
         self.check_parameters()
-        if self._continues:
-            self._check_goes_on()
-        steps = [*self._steps_of_callbacks(), *steps]
+        steps = [beginning, *self._steps_of_callbacks(), *steps]
         for step in steps:
             step.check(self)
+        settled = beginning.settled(self)
         with self._progress() as progress:
             # Steps that complete labels number the items that were given.
             every_item = any(step.every_item for step in steps)
-            training = self.fit_state(X, y, sample_weight, progress, in_batches=in_batches, every_item=every_item)
+            training = settled.fit_state(X, y, sample_weight, progress, beginning, every_item=every_item)
             training.steps = [*steps, *training.steps]
             with blas_threads(self.blas_limit(training.data.n_positions)):
                 training.groups = self._checked_groups(groups, training)
                 progress.choosing()
-                chosen = with_chosen_parameters(self, training)
+                chosen = beginning.chosen(settled, training)
                 progress.fitting()
                 for step in training.steps:
                     step.before(self, training)
                 training.cliques = chosen.clique_sets(training)
                 sample = training.place(training.data, training.cliques)
-                designs, start = chosen._designs(training, sample)
-                if in_batches:
-                    from kernelfields.models.continuation import check_continues
-
-                    check_continues([design.term for design in designs])
+                designs, start = beginning.terms(chosen, training, sample)
                 options = self._final_options(training, designs)
                 fitted = fit_field(designs, sample, options, start=start, steps=training.steps)
             self.set_fitted(training, fitted)
@@ -183,9 +179,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         y: object,
         sample_weight: object,
         progress: FitProgress | NoProgress,
-        part_of: tuple[Reader, np.ndarray] | None = None,
+        beginning: Beginning | None = None,
         *,
-        in_batches: bool = False,
         every_item: bool = False,
     ) -> FitState[Data, Reader]:
         """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted.
@@ -193,34 +188,24 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         Items of weight zero are none: they lend a basis no pivot and a weight no support. ``every_item`` keeps them,
         for those who number the items.
         """
-        from kernelfields.estimators.auto_parameters import warn_of_uneven_columns
+        from kernelfields.estimators.beginning import FROM_NOTHING
         from kernelfields.estimators.fit_state import FitState, among, changed
-        from kernelfields.estimators.fit_state import part_of as own_part
+
+        beginning = FROM_NOTHING if beginning is None else beginning
 
         if is_collection(X) or is_collection(y):
             reader, data, classes = self._learn_collection(X, y, sample_weight)
         else:
-            learn = self._learn_again if self._continues and part_of is None else self._learn
-            reader, data, classes = learn(X, y, sample_weight, part_of)
+            reader, data, classes = beginning.read(self, X, y, sample_weight)
         kind_open = is_auto(self.kernel) or (data.lie_with is not None and reader.apart)
-        if kind_open and not self._continues and not self._names_cliques():
-            # Categories have explicit features, and further batches do not go on from these.
-            own_kind = reader.in_own_kind if in_batches else partial(self._in_own_kind, reader)
-            data = changed(data, lambda own: own_kind(own, among(data)))
+        if kind_open and not self._names_cliques():
+            data = changed(data, lambda own: beginning.in_kind(self, reader, own, among(data)))
         weighs = None if data.lie_with is not None else (data.weights > 0) | every_item
         if weighs is not None and not every_item:
             data = drop_weightless(data)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
-        scaling: Reader | None = None
-        if self._scales(data):
-            # A fit that continues keeps the scale of its basis, which the reader has applied already.
-            if not self._continues:
-                scaling = reader.scaling_columns(own_part(data), self.scale is True, among(data))
-                if scaling is not None and self.ties is not None:
-                    scaling = scaling.scaling_alike(self.ties)
-        else:
-            warn_of_uneven_columns(self, data)
+        scaling = beginning.scaling(self, reader, data)
         options = self._fit_options(data, progress, random)
         steps: list[FitStep] = []
         known = self._partial_settings()
@@ -230,7 +215,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             steps = (PartialLabels() if known is None else known).steps(data, classes)
         settings = self._sample_settings()
         training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, weighs)
-        training.scaling, training.in_batches, training.steps = scaling, in_batches, steps
+        training.scaling, training.steps = scaling, steps
         if self.scale is True:
             training.scale_columns(True)
         return training
@@ -316,21 +301,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     def _has_learnt_to_decide(self) -> bool:
         """Whether the last fit has learnt what the present way to decide labels needs."""
         return not self._learns_in_pilot or decides_as_fitted(self)
-
-    @property
-    def _continues(self) -> bool:
-        """Whether a fit goes on from the present coefficients."""
-        return False
-
-    def _check_goes_on(self) -> None:
-        """Raise unless a fit may go on from the present coefficients with the present parameters."""
-        refuse_changes(self, batch=False)
-        declared = self._declared_classes
-        if declared is not None and (other := set(np.asarray(declared).tolist()) ^ set(self.label_names().tolist())):
-            raise ValueError(
-                f"warm_start=True keeps the labels of the fit, and those of partial_labels differ by "
-                f"{min(other, key=str)!r}: set warm_start=False to start afresh"
-            )
 
     @property
     def _first_variance(self) -> float:

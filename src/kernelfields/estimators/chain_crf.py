@@ -218,9 +218,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         check_labels(data, self.field_.spec, self.classes_)
         return data
 
-    def _learn_again(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
-    ) -> tuple[InputReader, Chains, np.ndarray]:
+    def _learn_again(self, X: object, y: object, sample_weight: object) -> tuple[InputReader, Chains, np.ndarray]:
         X, y, classes = readable_again(X), self.training_labels(readable_again(y), warn=True), self.classes_
         reader = self._reader.with_rule(self.allowed, X, self._position_labels(y), classes, sample_weight)
         reading = self._reading(reader, classes, self._spec_of_all(classes))
@@ -436,20 +434,16 @@ class ChainCRF(SequenceField):
 
     def clique_sets(self, training: ChainTraining) -> NamedCliques:
         from kernelfields.models.build import name_cliques
-        from kernelfields.models.structure import StructureSearch, learn_chain_cliques
+        from kernelfields.models.structure import StructureSearch
 
         described = self._beside_categories(self._described_cliques(), training)
         if not isinstance(self.cliques, StructureSearch):
             return name_cliques(described)
-        if self._continues:
-            training.structure_path = self.structure_path_
-            return [(term.name, term.clique) for term in self.field_.terms]
         if not isinstance(training.data, Chains):
             raise ValueError(
                 "a StructureSearch needs sequences of this process: learn on a part of the data, then name the sets"
             )
-        chosen, training.structure_path = learn_chain_cliques(
-            self.cliques,
+        chosen, training.structure_path = self.cliques.chain_cliques(
             described,
             training.data,
             training.held_out,
@@ -458,6 +452,15 @@ class ChainCRF(SequenceField):
             announce=training.announce,
         )
         return chosen
+
+    def as_fitted(self) -> Self:
+        fitted = super().as_fitted()
+        if self._learns_cliques:
+            from kernelfields.models.structure import FoundStructure
+
+            found = [(term.name, term.clique) for term in self.field_.terms]
+            fitted.cliques = FoundStructure(found, self.structure_path_)
+        return fitted
 
     def _names_cliques(self) -> bool:
         return self.cliques is not None and not self._learns_cliques

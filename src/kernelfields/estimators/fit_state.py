@@ -39,8 +39,6 @@ class FitState(Generic[Data, Reader]):
     settings: SampleSettings
     #: Which of the items that were given have a weight, (S,); None where these are elsewhere.
     weighs: np.ndarray | None = None
-    #: Whether further batches are to go on from the fit.
-    in_batches: bool = False
     #: The data of a development set.
     held_out: Data | None = None
     #: The group of each item, which folds keep together; None where each is its own.

@@ -29,6 +29,7 @@ from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
     from kernelfields.engines.engine import PackedData
+    from kernelfields.estimators.beginning import Beginning
     from kernelfields.models.partial import PartialLabels
     from kernelfields.models.placed import FitStep
 
@@ -87,15 +88,21 @@ class LabelledField(FieldEstimator[Data, Reader]):
             from kernelfields.models.development import DevelopmentSet
 
             steps.append(DevelopmentSet(X_dev, y_dev))
-        return self._fit(X, y, sample_weight, steps=steps, groups=groups)
+        return self._fit(X, y, sample_weight, beginning=self._beginning(), steps=steps, groups=groups)
 
     def fit_in_steps(self, X: object, y: object, sample_weight: object, steps: Sequence[FitStep]) -> Self:
         """Fit with steps of a wrapper around the solve; see models/placed.py."""
-        return self._fit(X, y, sample_weight, steps=steps)
+        return self._fit(X, y, sample_weight, beginning=self._beginning(), steps=steps)
 
-    @property
-    def _continues(self) -> bool:
-        return bool(self.warm_start) and self.__sklearn_is_fitted__()
+    def _beginning(self) -> Beginning:
+        """Return how a fit begins: from the present coefficients, or from nothing."""
+        if self.warm_start and self.__sklearn_is_fitted__():
+            from kernelfields.estimators.later_fits import GoesOn
+
+            return GoesOn()
+        from kernelfields.estimators.beginning import FROM_NOTHING
+
+        return FROM_NOTHING
 
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
@@ -144,6 +151,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         return all_classes(self.classes_, self._position_labels(self.training_labels(y)), classes)
 
     def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
+        from kernelfields.estimators.later_fits import FirstBatch
         from kernelfields.models.continuation import Continuation
 
         self.check_parameters()
@@ -153,7 +161,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         for name, given in self.get_params().items():
             if name.endswith("prior_variance") and np.inf in (given if isinstance(given, list | tuple) else [given]):
                 raise ValueError(f"partial_fit needs a Gaussian prior: {name} is infinite")
-        self._fit(X, y, sample_weight, in_batches=True)
+        self._fit(X, y, sample_weight, beginning=FirstBatch())
         known = Continuation.begin(self.field_.terms)
         data = drop_weightless(self._read_fitted(X, y, sample_weight))
         _refuse_unknown(data)

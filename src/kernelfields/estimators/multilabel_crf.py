@@ -19,10 +19,8 @@ from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import check_sample_weight
 from kernelfields.engines.choice import answers_collections
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.base import Start
 from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.fit_state import FitState
-from kernelfields.estimators.going_on import changes_of_cliques
 from kernelfields.estimators.inspecting.explanations import Compared
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.kernel_classifier import TableField
@@ -30,7 +28,7 @@ from kernelfields.estimators.questions import Tokens
 from kernelfields.estimators.rare_labels import half_largest_f1
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
-from kernelfields.models.build import NamedCliques, continued_designs, split_sum
+from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.instance_terms import Edge, InstanceTerms, named_cliques, pair_names
 from kernelfields.models.label_graph import label_edges, learn_label_edges, resolve_label_search
@@ -177,11 +175,14 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         labels, partial, _ = read_indicator(known, data.n_instances, self.label_names_.tolist())
         return labels.reshape(-1), partial
 
-    def _learn_again(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
-    ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
-        reader, data, _ = super()._learn_again(X, y, sample_weight)
-        return reader, data, self.label_names_
+    @property
+    def _fitted_labels(self) -> np.ndarray:
+        return self.label_names_
+
+    def as_fitted(self) -> Self:
+        fitted = super().as_fitted()
+        fitted.label_graph = list(self.field_.spec.pairs.values())
+        return fitted
 
     def _reading(self, reader: TableReader, classes: np.ndarray, spec: FamilySpec) -> Self:
         reading = super()._reading(reader, classes, spec)
@@ -193,8 +194,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         return np.array(range(labels.shape[1]) if columns is None else columns), None
 
     def _family_spec(self, classes: np.ndarray, data: LabelledInstances) -> FamilySpec:
-        if self._continues:
-            return replace(self.field_.spec, method=self.inference)
         # A search for the pairs of labels that meet begins when the data are placed.
         edges = []
         if resolve_label_search(self.label_graph) is None:
@@ -249,7 +248,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
 
     def clique_sets(self, training: InstanceTraining) -> NamedCliques:
         """Return one clique set of each kind that has features; the terms of all labels share them."""
-        search = None if self._continues else resolve_label_search(self.label_graph)
+        search = resolve_label_search(self.label_graph)
         kinds = [part for kind in self._kinds() for name, clique in kind for part in split_sum(name, clique)]
         if search is None:
             return kinds
@@ -289,14 +288,11 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         labels, pairs = self._kinds()
         return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.options.random)
 
-    def _designs(self, training: InstanceTraining, sample: Sample) -> Start:
-        if not self._continues:
-            designs: list[Design] = list(self._terms(sample, training).designs(list(training.spec.pairs.values())))
-            return designs, None
-        terms, (labels, pairs) = self.field_.terms, self._kinds()
-        cliques = named_cliques(training.classes.tolist(), training.spec.pairs, labels, pairs)
-        designs = continued_designs(cliques, terms, sample, changes_of_cliques(self))
-        return designs, [term.known for term in terms]
+    def term_cliques(self, training: InstanceTraining) -> NamedCliques:
+        return named_cliques(training.classes.tolist(), training.spec.pairs, *self._kinds())
+
+    def _designs(self, training: InstanceTraining, sample: Sample) -> list[Design]:
+        return self._terms(sample, training).designs(list(training.spec.pairs.values()))
 
     def set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
         super().set_fitted(training, fitted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -179,8 +179,6 @@ class SegmentCRF(SequenceField):
 
     def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
         longest = self.max_duration
-        if longest is None and self._continues:
-            longest = self.max_duration_
         if longest is None:
             if not isinstance(data, SegmentedChains):
                 raise ValueError("max_duration is read off segments of this process: give it for Dask collections")
@@ -188,6 +186,11 @@ class SegmentCRF(SequenceField):
             longest = min(2 * int((ends - begins).max()), int(data.lengths.max()))
         masks, repeats = self._masks(classes), bool(self.repeats)
         return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=repeats)
+
+    def as_fitted(self) -> Self:
+        fitted = super().as_fitted()
+        fitted.max_duration = self.max_duration_ if self.max_duration is None else self.max_duration
+        return fitted
 
     def _decodes_jointly(self) -> bool:
         return True

@@ -95,6 +95,10 @@ class FitStep:
     def check(self, estimator: Any) -> None:
         """Raise if an estimator cannot be fitted in this step."""
 
+    def kernels(self, names: list[str]) -> list[str]:
+        """Return those of some kernels that the step can do with; raise if it can with none."""
+        return names
+
     def before(self, estimator: Any, problem: Any) -> None:
         """Prepare a fit of an estimator to its problem, a FitState."""
 

@@ -165,6 +165,10 @@ class StructureSearch(BaseEstimator):
                 "what was chosen"
             )
 
+    def chain_cliques(self, *arguments: Any, **settings: Any) -> tuple[NamedCliques, StructurePath | None]:
+        """Return the named clique sets that the search chooses, and its path, as :func:`learn_chain_cliques` does."""
+        return learn_chain_cliques(self, *arguments, **settings)
+
     def split(self, count: int, random: np.random.Generator, items: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of the items to fit and, at random, of those held out; errors name ``items``."""
         held = round(self.validation * count)
@@ -175,6 +179,19 @@ class StructureSearch(BaseEstimator):
             )
         order = random.permutation(count)
         return np.sort(order[held:]), np.sort(order[:held])
+
+
+class FoundStructure(StructureSearch):
+    """A search that is over: a fit that goes on has the clique sets that it chose, and its path."""
+
+    def __init__(self, cliques: NamedCliques, path: StructurePath | None):
+        super().__init__()
+        self.cliques = cliques
+        self.path = path
+
+    def chain_cliques(self, *arguments: Any, **settings: Any) -> tuple[NamedCliques, StructurePath | None]:
+        """Return what was found."""
+        return self.cliques, self.path
 
 
 def judge_candidates(

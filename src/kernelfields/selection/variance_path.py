@@ -33,6 +33,7 @@ from sklearn.metrics import log_loss
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.beginning import PartOf
 from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.inference.choice import refuse_approximate
@@ -116,7 +117,7 @@ def _fits_along(
     described = clone(described).set_params(**candidates[0].params)
     failing = partial(_failing, described.blas_limit(train.n_positions))
     with failing():
-        training = described.fit_state(train.X, train.y, train.weights, NoProgress(), learnt)
+        training = described.fit_state(train.X, train.y, train.weights, NoProgress(), PartOf(*learnt))
         training.settings = replace(training.settings, workers=Workers(described.n_jobs))
         sample, designs = _designs(described, training, test.n_positions)
     anew = training.structure_path is not None or any(design.panel is not None for design in designs)
@@ -146,7 +147,7 @@ def _designs(estimator: FieldEstimator, training: FitState, beside: int) -> tupl
     training.options.random = random_generator(clone(estimator).random_state)
     training.cliques = estimator.clique_sets(training)
     sample = training.place(training.data, training.cliques, beside)
-    return sample, estimator._designs(training, sample)[0]
+    return sample, estimator._designs(training, sample)
 
 
 def _held_out(
