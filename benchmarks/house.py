@@ -42,7 +42,11 @@ BRANCHES = {
         r"auto_parameters|pilot_fit|pilot_folds|^tuning/|^cli/",
     ),
     "l1": (r"\bl1\b", r"objective/penalty|solvers/orthant|models/working_set|objective/stochastic"),
-    "continuation": (r"\b(_?continues|continuation_?|Continu\w+)\b", r"models/continuation"),
+    "continuation": (
+        # Approximate inference has a warm_start of its own, among its options.
+        r"\b(_?continues|continuation_?|Continu\w+)\b|(?<!options\.)\bwarm_start\b",
+        r"models/continuation|estimators/(going_on|later_fits)",
+    ),
     "evidence": (r"\b(\w*evidence\w*|optimize)\b", r"posterior/evidence"),
     "Dask": (
         r"\b(lie_with|is_collection|dask|Dask|collections?|RUNNING)\b|\bgroup\.(size|rank)\b|\bamong\b",
