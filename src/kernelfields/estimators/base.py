@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.data.chains import Packed, drop_weightless
 from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.given_labels import given_labels
+from kernelfields.data.given_labels import given_labels, stated_labels
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
@@ -222,12 +222,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         else:
             warn_of_uneven_columns(self, data)
         options = self._fit_options(data, progress, random)
-        steps: list[FitStep] = []
-        known = self._partial_settings()
-        if known is not None or (data.lie_with is None and not data.given.complete):
-            from kernelfields.models.partial import PartialLabels
-
-            steps = (PartialLabels() if known is None else known).steps(data, classes)
+        steps: list[FitStep] = stated_labels(self.partial_labels).steps(data, classes)
         settings = self._sample_settings()
         training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, weighs)
         training.scaling, training.in_batches, training.steps = scaling, in_batches, steps

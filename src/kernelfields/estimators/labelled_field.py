@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import drop_weightless
 from kernelfields.data.label_dictionary import readable_again
-from kernelfields.data.partial_labels import SoftRows, share_right
+from kernelfields.data.partial_labels import share_right
 from kernelfields.data.reading import random_generator
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.going_on import refuse_changes
@@ -225,5 +225,6 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
 
 def _refuse_unknown(data: PackedData) -> None:
-    if data.partial is not None and not isinstance(data.partial, SoftRows):
-        raise ValueError("partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones")
+    data.given.check_learnable(
+        "partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones"
+    )
