@@ -60,7 +60,7 @@ STEPS = {
     "development": r"models/development",
     "checkpoint": r"models/callbacks",
     "growing": r"models/growing",
-    "evidence": r"posterior/evidence",
+    "evidence": r"posterior/evidence|posterior/laplace",  # the step, and the number that it makes as large as it can
 }
 PROBES = (r"\bhasattr\(", r"\bgetattr\(", r"__dict__")
 LONGEST = "estimators/base.py"

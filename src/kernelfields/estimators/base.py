@@ -158,13 +158,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return self
 
     def _steps_of_callbacks(self) -> Sequence[FitStep]:
-        """Return the steps that write checkpoints; none without callbacks."""
-        callbacks = check_callbacks(self.callbacks)
-        if not callbacks:
-            return ()
-        from kernelfields.models.callbacks import checkpoint_steps
+        """Return the steps that callbacks have."""
+        from kernelfields.models.placed import StepCallback
 
-        return checkpoint_steps(callbacks)
+        return [each.step() for each in check_callbacks(self.callbacks) if isinstance(each, StepCallback)]
 
     def _checked_groups(self, groups: ArrayLike | None, training: FitState[Data, Reader]) -> np.ndarray | None:
         """Return the group of each item of the fit as an array; ValueError unless there is one for each given."""
@@ -400,10 +397,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
-        self.evidence_path_, self.choices_, self.dev_log_likelihoods_ = None, training.choices, None
+        self._forget_findings()
+        self.choices_ = training.choices
         self._repeated = training.repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
-        self.laplace_ = self.continuation_ = None
         self._lacks_features = False
         self.note_parameters()
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)

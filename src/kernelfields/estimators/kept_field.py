@@ -238,6 +238,10 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         self._set_views()
         return self
 
+    def _forget_findings(self) -> None:
+        """Forget what steps of a fit, and questions after it, found beside a field that is now another one."""
+        self.laplace_ = self.continuation_ = self.evidence_path_ = self.dev_log_likelihoods_ = None
+
     def _set_views(self) -> None:
         """Expose the fitted terms under the names a user looks for."""
         self.basis_ = {term.name: term.subspace for term in self.field_.terms}
