@@ -34,8 +34,8 @@ WORDS = ("evidence", "allowed", "l1", "ties", "on_host")
 #: Features: what a condition on one says, and the files that are its own room.
 BRANCHES = {
     "partial labels": (
-        r"\b(partial\w*|certain|informative|complete|completed|completion|is_partial)\b",
-        r"data/partial_labels|data/given_labels|models/partial|likelihoods/|models/expectations",
+        r"\b(partial\w*|certain|informative|complete|completed(?! - before)|completion|is_partial)\b",
+        r"data/partial_labels|data/given_labels|models/partial|likelihoods/|models/expectations|^formats/annot",
     ),
     "auto": (
         r"\bis_auto\(|\b(kernel|solver|engine|support|l1|scoring|label_graph|dtype)\b.{0,3}[!=]= 'auto'",
@@ -64,7 +64,7 @@ STEPS = {
     "development": r"models/development",
     "checkpoint": r"models/callbacks",
     "growing": r"models/growing",
-    "evidence": r"posterior/evidence",
+    "evidence": r"posterior/evidence|posterior/laplace",  # the step, and the number that it makes as large as it can
 }
 PROBES = (r"\bhasattr\(", r"\bgetattr\(", r"__dict__")
 LONGEST = "estimators/base.py"

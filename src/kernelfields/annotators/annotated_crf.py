@@ -20,6 +20,7 @@ from kernelfields.annotators.annotations import UNSAID, Annotations, Presumed, a
 from kernelfields.annotators.completion import CrossFitting
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
+from kernelfields.data.given_labels import stated_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight, holds_words, is_feature_sequences
 from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.chain_crf import ChainCRF
@@ -32,7 +33,7 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.documents import NotData, describe_parameters, describe_value, rebuild_estimator, rebuild_value
 from kernelfields.models.model_file import Document
-from kernelfields.models.partial import PartialLabels, check_partial_labels
+from kernelfields.models.partial import PartialLabels
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.models.wrapped_field import (
     FITTED,
@@ -154,7 +155,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         given = {name: value for name, value in field.get_params(deep=False).items() if name in _SET_FOR_THE_FIT}
         if is_collection(X) or is_collection(y):
             raise ValueError("labels of annotators are read in this process: pass lists; engine='dask' cuts them up")
-        usual = PartialLabels() if field.partial_labels is None else check_partial_labels(field.partial_labels)
+        usual = stated_labels(field.partial_labels)
         if usual.expects_shares:
             raise ValueError("annotators are fitted without expectations: leave them out")
         single = is_classifier(field)

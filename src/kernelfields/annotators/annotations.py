@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelfields.data.partial_labels import LEAST_SHOWN, SoftTargets, certain, informative
+from kernelfields.data.given_labels import given_labels
+from kernelfields.data.partial_labels import LEAST_SHOWN, SoftTargets
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import (
     SAMPLES,
@@ -253,11 +254,11 @@ def _flat(labels: list, items: list[int]) -> list:
 def _codes(flat: list[list], classes: Iterable | None, speakers: _Speakers) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the codes of what each annotator said, and the sorted classes."""
     labels, partial, known = read_labels(flat, classes, np.array([len(labels) for labels in flat]), speakers)
-    if partial is not None:
-        known_entries = informative(partial)
-        several = np.flatnonzero(known_entries & ~certain(partial))
-        if several.size:
-            place = speakers.place(speakers.offsets, int(several[0]))
-            raise ValueError(f"sets and weights of labels are not for annotators, at {place}: give a label, or None")
-        labels = np.where(known_entries, labels, UNSAID)
+    given = given_labels(labels, partial)
+    said = given.informative()
+    several = np.flatnonzero(said & ~given.certain())
+    if several.size:
+        place = speakers.place(speakers.offsets, int(several[0]))
+        raise ValueError(f"sets and weights of labels are not for annotators, at {place}: give a label, or None")
+    labels = np.where(said, labels, UNSAID)
     return np.split(labels, np.cumsum([len(own) for own in flat])[:-1]), known

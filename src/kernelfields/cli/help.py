@@ -7,12 +7,16 @@ from typing import Any
 from typer.core import TyperArgument, TyperCommand
 
 #: Options that earlier versions had, by command, and what to use now.
-_SEARCH = "settings are chosen on held-out sequences by default; ChainCRFCV searches in Python"
-_CHECKPOINT = "Checkpoint among the callbacks and warm_start do that in Python"
 _GONE = {
     "train": {
-        **dict.fromkeys(("--search", "--folds", "--scoring", "--prior-variances", "--ranks"), _SEARCH),
-        **dict.fromkeys(("--checkpoint", "--checkpoint-seconds", "--resume"), _CHECKPOINT),
+        **dict.fromkeys(
+            ("--search", "--folds", "--scoring", "--prior-variances", "--ranks"),
+            "settings are chosen on held-out sequences by default; ChainCRFCV searches in Python",
+        ),
+        **dict.fromkeys(
+            ("--checkpoint", "--checkpoint-seconds", "--resume"),
+            "Checkpoint among the callbacks and warm_start do that in Python",
+        ),
         "--c1": "use --l1",
         "--c2": "use --prior-variance, which is 1 / (2 c2)",
         "--array": "fit arrays in Python, or write them as a CSV table",

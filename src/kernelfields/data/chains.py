@@ -86,7 +86,7 @@ class Packed:
     @property
     def certain_labels(self) -> np.ndarray | None:
         """Labels of the rows of the inputs where all of them are known; None elsewhere."""
-        return self.labels if self.labels is not None and self.given.complete else None
+        return None if self.labels is None else self.given.decided
 
     @property
     def known_labels(self) -> np.ndarray | None:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from kernelfields.data.chains import Packed, drop_weightless
 from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.given_labels import given_labels
+from kernelfields.data.given_labels import given_labels, stated_labels
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.choice import is_collection
@@ -154,13 +154,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return self
 
     def _steps_of_callbacks(self) -> Sequence[FitStep]:
-        """Return the steps that write checkpoints; none without callbacks."""
-        callbacks = check_callbacks(self.callbacks)
-        if not callbacks:
-            return ()
-        from kernelfields.models.callbacks import checkpoint_steps
+        """Return the steps that callbacks have."""
+        from kernelfields.models.placed import StepCallback
 
-        return checkpoint_steps(callbacks)
+        return [each.step() for each in check_callbacks(self.callbacks) if isinstance(each, StepCallback)]
 
     def _checked_groups(self, groups: ArrayLike | None, training: FitState[Data, Reader]) -> np.ndarray | None:
         """Return the group of each item of the fit as an array; ValueError unless there is one for each given."""
@@ -207,12 +204,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         random = engine.same_random(random_generator(self.random_state))
         scaling = beginning.scaling(self, reader, data)
         options = self._fit_options(data, progress, random)
-        steps: list[FitStep] = []
-        known = self._partial_settings()
-        if known is not None or (data.lie_with is None and not data.given.complete):
-            from kernelfields.models.partial import PartialLabels
-
-            steps = (PartialLabels() if known is None else known).steps(data, classes)
+        steps: list[FitStep] = stated_labels(self.partial_labels).steps(data, classes)
         settings = self._sample_settings()
         training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, weighs)
         training.scaling, training.steps = scaling, steps
@@ -375,10 +367,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
-        self.evidence_path_, self.choices_, self.dev_log_likelihoods_ = None, training.choices, None
+        self._forget_findings()
+        self.choices_ = training.choices
         self._repeated = training.repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
-        self.laplace_ = self.continuation_ = None
         self._lacks_features = False
         self.note_parameters()
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.data.fingerprints import Fingerprint
+from kernelfields.data.given_labels import stated_labels
 from kernelfields.data.readers import InputReader
 from kernelfields.data.ties import LabelSymmetry, read_ties
 from kernelfields.engines.choice import resolve_engine
@@ -187,29 +188,19 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        self._partial_settings()
+        stated_labels(self.partial_labels)
         if self.ties is not None:
             read_ties(self.ties)
-
-    def _partial_settings(self) -> PartialLabels | None:
-        """Return what is said of labels that are partly known, None for nothing; raise if it cannot be used."""
-        if self.partial_labels is None:
-            return None
-        from kernelfields.models.partial import check_partial_labels
-
-        return check_partial_labels(self.partial_labels)
 
     @property
     def expects_shares(self) -> bool:
         """Whether a fit has expected shares of labels beside labels."""
-        partial = self._partial_settings()
-        return partial is not None and partial.expects_shares
+        return stated_labels(self.partial_labels).expects_shares
 
     @property
     def _declared_classes(self) -> Any:
         """All labels there are, where ``partial_labels`` names them."""
-        partial = self._partial_settings()
-        return None if partial is None else partial.classes
+        return stated_labels(self.partial_labels).classes
 
     def _masks(self, classes: np.ndarray) -> ConstraintMasks | None:
         """Return the penalties of what the constraints forbid; None without constraints."""
@@ -246,6 +237,10 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         self._certificates = certificates
         self._set_views()
         return self
+
+    def _forget_findings(self) -> None:
+        """Forget what steps of a fit, and questions after it, found beside a field that is now another one."""
+        self.laplace_ = self.continuation_ = self.evidence_path_ = self.dev_log_likelihoods_ = None
 
     def _set_views(self) -> None:
         """Expose the fitted terms under the names a user looks for."""

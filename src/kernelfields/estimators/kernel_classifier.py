@@ -156,7 +156,7 @@ class KernelClassifier(TableField[Graphs]):
                 labels, classes = places_in(part_of[1], classes)[labels], part_of[1]
             data = single_nodes(inputs, labels, weights)
         data = weigh_samples(data, classes, self.class_weight)
-        if data.given.complete and len(np.unique(data.required_labels[data.weights > 0])) < 2:
+        if len(data.given.possible(data.weights)) < 2:
             raise ValueError("samples of at least 2 classes must have a positive weight")
         return reader, data, classes
 

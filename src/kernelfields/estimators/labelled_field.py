@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import drop_weightless
 from kernelfields.data.label_dictionary import readable_again
-from kernelfields.data.partial_labels import SoftRows, share_right
+from kernelfields.data.partial_labels import share_right
 from kernelfields.data.reading import random_generator
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.going_on import refuse_changes
 from kernelfields.estimators.kept_field import EngineLike
 from kernelfields.estimators.questions import Data, Reader
+from kernelfields.estimators.requested import requested_steps
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
     check_callbacks,
@@ -79,15 +80,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         groups : one value for each sequence, graph or single input, such as a person's name
             What is left to the data is judged on groups that were held out as a whole.
         """
-        steps: list[FitStep] = []
-        if optimize is not None:
-            from kernelfields.posterior.evidence.step import LargestEvidence
-
-            steps.append(LargestEvidence(optimize))
-        if X_dev is not None or y_dev is not None:
-            from kernelfields.models.development import DevelopmentSet
-
-            steps.append(DevelopmentSet(X_dev, y_dev))
+        steps = requested_steps({"optimize": optimize, "X_dev": X_dev, "y_dev": y_dev})
         return self._fit(X, y, sample_weight, beginning=self._beginning(), steps=steps, groups=groups)
 
     def fit_in_steps(self, X: object, y: object, sample_weight: object, steps: Sequence[FitStep]) -> Self:
@@ -233,5 +226,6 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
 
 def _refuse_unknown(data: PackedData) -> None:
-    if data.partial is not None and not isinstance(data.partial, SoftRows):
-        raise ValueError("partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones")
+    data.given.check_learnable(
+        "partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones"
+    )

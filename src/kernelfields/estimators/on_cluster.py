@@ -11,14 +11,14 @@ all else is computed by every worker alike. Callbacks and Ctrl-C stay with the c
 from __future__ import annotations
 
 import copy
-import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernelfields.data.reading import rows_if_any
 from kernelfields.engines.choice import Partitions, is_collection
-from kernelfields.models.callbacks import Checkpoint
+from kernelfields.models.placed import StepCallback
 from kernelfields.numerics.parameters import check_callbacks
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.objective.group import RUNNING
@@ -34,17 +34,17 @@ def launched(cluster: Dask, estimator: Any, method: str, arguments: tuple, setti
     if "callbacks" in estimator.get_params(deep=False):
         estimator.check_parameters()
     watchers = [watcher for each in _nested(estimator) for watcher in check_callbacks(each.callbacks)]
-    checkpoints = [watcher for watcher in watchers if isinstance(watcher, Checkpoint)]
-    for checkpoint in checkpoints:
-        checkpoint.begin()
-    own = [watcher for watcher in watchers if not isinstance(watcher, Checkpoint)]
+    keepers = [watcher for watcher in watchers if isinstance(watcher, StepCallback)]
+    for keeper in keepers:
+        keeper.begin()
+    own = [watcher for watcher in watchers if not isinstance(watcher, StepCallback)]
     with next(_nested(estimator))._progress() as progress:
         shown = [*(watcher for watcher in own if watcher is not progress), progress]
 
         def watch(report: Any) -> str:
             if isinstance(report, tuple):
                 place, model = report
-                checkpoints[place].end(model)
+                keepers[place].end(model)
                 return ""
             try:
                 # A list, not a generator: every watcher sees every iteration, whatever the others return.
@@ -60,8 +60,8 @@ def launched(cluster: Dask, estimator: Any, method: str, arguments: tuple, setti
     for message, category in warned:
         warn_user(message, category)
     taken_over(estimator, attributes)
-    for checkpoint in checkpoints:
-        checkpoint.end(estimator)
+    for keeper in keepers:
+        keeper.end(estimator)
     return estimator if result is None else result
 
 
@@ -114,8 +114,8 @@ def travelling(estimator: Any, waits: bool) -> Any:
     model = copy.copy(estimator)
     if "callbacks" in model.get_params(deep=False):
         given = check_callbacks(model.callbacks)
-        checkpoints = [watcher for watcher in given if isinstance(watcher, Checkpoint)]
-        stand_ins = [CheckpointThere(place, each) for place, each in enumerate(checkpoints)]
+        keepers = [watcher for watcher in given if isinstance(watcher, StepCallback)]
+        stand_ins = [each.stand_in(partial(_send, place)) for place, each in enumerate(keepers)]
         model.callbacks = [Reporter(waits), *stand_ins]
         model.verbose = 0
     elif getattr(model, "estimator", None) is not None:
@@ -182,27 +182,14 @@ class Reporter:
         return wish == "stop"
 
 
-class CheckpointThere(Checkpoint):
-    """Stands on a worker for a checkpoint of the client: the model travels there when it is time."""
-
-    def __init__(self, place: int, given: Checkpoint):
-        super().__init__(given.path, given.seconds)
-        self.place = place
-
-    def begin(self) -> None:
-        """Start the clock; the file is the client's."""
-        self._start_clock()
-
-    def keep(self, snapshot: Callable[[], Any]) -> None:
-        """Report the estimator that ``snapshot()`` makes, if it is time by the clock of the first worker."""
-        group = RUNNING.get()
-        assert group is not None
-        if group.gathered(time.monotonic() >= self._due)[0]:
-            model = snapshot()
-            if group.rank == 0:
-                model.callbacks = None
-                _RUN[-1].report((self.place, model), wait=False, limit=0.0)
-            self._start_clock()
-
-    def end(self, estimator: Any) -> None:
-        """Nothing to write here: the client has the model."""
+def _send(place: int, due: bool, snapshot: Callable[[], Any]) -> bool:
+    """Send the model that ``snapshot()`` makes to the callback of the client at a place, if it is due; say whether."""
+    group = RUNNING.get()
+    assert group is not None
+    if not group.gathered(due)[0]:
+        return False
+    model = snapshot()
+    if group.rank == 0:
+        model.callbacks = None
+        _RUN[-1].report((place, model), wait=False, limit=0.0)
+    return True

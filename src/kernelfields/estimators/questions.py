@@ -210,11 +210,6 @@ class LabelQuestions(ABC, Generic[Data]):
         parts = [np.empty(0)]
         for batch in self.answers(X, y, known):
             refuse_approximate(batch.family, "a log-likelihood")
-            if batch.data.given.complete:
-                values = batch.label_scores(batch.data.labelling) - batch.log_partition
-            else:
-                log_weights = as_log_weights(batch.data.labels, batch.data.partial, batch.family.n_labels)
-                values = batch.log_probability(log_weights)
-            parts.append(np.asarray(batch.by_item(values, 0.0)))
+            parts.append(np.asarray(batch.by_item(batch.data.given.log_probability(batch), 0.0)))
         every = np.concatenate(parts)
         return every if per_item else float(every.sum())

@@ -146,11 +146,11 @@ class SegmentCRF(SequenceField):
         assert isinstance(chains, SegmentedChains), "SegmentReader packs them so"
         if chains.labels is None:
             return chains
-        if begins is not None and not chains.given.complete:
-            raise ValueError(
+        if begins is not None:
+            chains.given.check_complete(
                 "labels that are partly known are written position by position, not as segments (begin, end, label)"
             )
-        if begins is None:
+        else:
             cut = self.repeats or not chains.given.complete
             begins = begins_of(chains.labels, chains.offsets, longest if cut else None)
         return replace(chains, begins=begins)
@@ -163,8 +163,8 @@ class SegmentCRF(SequenceField):
         known = None if part_of is None else part_of[1]
         known = self._declared_classes if known is None else known
         chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.allowed)
-        if self.max_duration is None and not chains.given.complete:
-            raise ValueError("some labels of y are not known, nor how long segments are: give max_duration")
+        if self.max_duration is None:
+            chains.given.check_complete("some labels of y are not known, nor how long segments are: give max_duration")
         data = self._segmented(chains, begins, self.max_duration)
         check_labels(data, self._family_spec(classes, data), classes)
         return reader, data, classes

@@ -17,9 +17,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from kernelfields.data.partial_labels import replace_unseen, single_labels
-from kernelfields.data.reading import is_partial
+from kernelfields.data.reading import is_partial, is_sequence
 from kernelfields.data.segments import are_segments, read_segments
-from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_places, refuse_annotators, taken
+from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_places, taken
 from kernelfields.models.wrapped_field import field_inside
 
 #: The two ways to predict labels from a field, as evaluations name them.
@@ -67,7 +67,7 @@ def predictions_of(
     single = asked.is_single
     if decode not in (None, JOINT, POSTERIOR):
         raise ValueError(f"decode must be 'viterbi', 'posterior' or None for the model's own, got {decode!r}")
-    refuse_annotators(y)
+    _refuse_annotators(y)
     listed = [[label] for label in y] if single else y
     if any(map(is_partial, listed)):
         # Sequences of which nothing is known have no part in any figure.
@@ -90,6 +90,15 @@ def predictions_of(
     found.unseen = dict(sorted(unseen.items()))
     found.nouns = asked.place_headings
     return found
+
+
+def _refuse_annotators(y: object) -> None:
+    """Raise TypeError for labels of several annotators, a dict or one for each sequence."""
+    if isinstance(y, Mapping) or (is_sequence(y) and any(isinstance(item, Mapping) for item in y)):
+        raise TypeError(
+            "y holds labels of several annotators, and predictions are compared with one label for each position: pass "
+            "labels that are known to be right, or model.consensus(X, y)"
+        )
 
 
 def _log_likelihoods(field: Any, X: Any, y: Any) -> np.ndarray:

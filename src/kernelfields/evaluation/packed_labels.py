@@ -179,15 +179,6 @@ def known_only(y: Any, others: Mapping[str, Any], scheme: str | None) -> tuple[A
     return chosen.pop("y_true"), chosen, None
 
 
-def refuse_annotators(y: object) -> None:
-    """Raise TypeError for labels of several annotators, a dict or one for each sequence."""
-    if isinstance(y, Mapping) or (is_sequence(y) and any(isinstance(item, Mapping) for item in y)):
-        raise TypeError(
-            "y holds labels of several annotators, and predictions are compared with one label for each position: pass "
-            "labels that are known to be right, or model.consensus(X, y)"
-        )
-
-
 def known_places(labels: list) -> np.ndarray:
     """Return the positions of a sequence whose label is known, not None."""
     return np.array([position for position, label in enumerate(labels) if label is not None], dtype=np.int64)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import singledispatch
 
 import numpy as np
 
 from kernelfields.data.chains import Chains
-from kernelfields.data.constraints import ConstraintMasks
+from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows, TargetRows
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.partial_labels import LabelWeights, SoftRows, log_weights
 from kernelfields.data.reading import SEQUENCES, ItemNames, locate
 from kernelfields.data.segments import SegmentedChains
 from kernelfields.inference.base_measure import BaseMeasure
@@ -43,11 +43,12 @@ def check_labels(data: Data, spec: FamilySpec, classes: np.ndarray) -> None:
     """Raise ValueError at the first label of data that is forbidden where it stands."""
     if spec.kind == "segments":
         assert isinstance(data, SegmentedChains)
-        _check_segments(data, spec, classes)
+        _check_segments(data.given, data, spec, classes)
     elif isinstance(data, Graphs):
-        _check_graph_labels(data, spec, classes)
-    elif isinstance(data, Chains):
-        _check_chain_labels(data, spec, classes)
+        if spec.constrained:
+            _check_graph_labels(data.given, data, spec, classes)
+    elif isinstance(data, Chains) and (spec.constrained or data.allowed is not None):
+        _check_chain_labels(data.given, data, spec, classes)
 
 
 def check_lengths(data: Data, spec: FamilySpec) -> None:
@@ -61,7 +62,7 @@ def check_lengths(data: Data, spec: FamilySpec) -> None:
         if family.impossible().any():
             check_possible(family.log_labellings(), data.offsets, spec.max_duration)
     elif isinstance(data, Chains):
-        _check_allowed(replace(data, partial=None), spec)
+        _check_allowed(data, spec)
         if spec.masks is not None:
             spec.masks.check_lengths(data.lengths)
         if _closed(spec):
@@ -87,24 +88,48 @@ def contradicted(data: Data, spec: FamilySpec, log_weights: np.ndarray) -> np.nd
     return family_of(data, (), spec).given(log_weights).impossible()
 
 
-def _check_chain_labels(chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
+@singledispatch
+def _check_chain_labels(given: GivenLabels, chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
+    """Raise ValueError at the first sequence whose labels are forbidden, or leave it no labelling."""
+    raise TypeError(f"no checks of {type(given).__name__}")
+
+
+@_check_chain_labels.register
+def _of_known_chains(given: KnownLabels, chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
     _check_allowed(chains, spec)
-    if chains.allowed is not None and chains.partial is None:
-        outside = np.flatnonzero(~chains.allowed.within(chains.required_labels))
-        if outside.size:
-            label = classes[chains.required_labels[outside[0]]].item()
-            place = SEQUENCES.place(chains.offsets, int(outside[0]))
-            raise ValueError(f"{place}: label {label!r} is not among those that are allowed there.")
+    if (outside := np.flatnonzero(chains.barred(given.numbers))).size:
+        label = classes[given.numbers[outside[0]]].item()
+        place = SEQUENCES.place(chains.offsets, int(outside[0]))
+        raise ValueError(f"{place}: label {label!r} is not among those that are allowed there.")
     if spec.constrained:
         assert spec.masks is not None
-        if chains.partial is None:
-            before = np.full(chains.n_positions, -1)
-            before[chains.following()] = chains.before(chains.following(), 1)
-            spec.masks.check_labels(chains.required_labels, chains.offsets, classes, before)
-        else:
-            check_partial_labels(spec.masks, chains.partial, chains.offsets)
-    if _closed(spec) and chains.partial is not None:
-        _check_left(chains, spec, SEQUENCES)
+        before = np.full(chains.n_positions, -1)
+        before[chains.following()] = chains.before(chains.following(), 1)
+        spec.masks.check_labels(given.numbers, chains.offsets, classes, before)
+
+
+@_check_chain_labels.register
+def _of_partial_chains(given: PartialRows, chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
+    _check_allowed(chains, spec, given.weights, "and what y fixes ")
+    if spec.constrained:
+        lost = BaseMeasure(chains.offsets, spec.n_labels, spec.masks, log_weights=given.weights).dead_rows()
+        if places := _dead_places(lost, chains.offsets):
+            raise ValueError(
+                f"{places}: what y allows up to here contradicts the constraints. Correct y or drop the constraint."
+            )
+    if _closed(spec):
+        _check_left(given, chains, spec, SEQUENCES)
+
+
+@_check_chain_labels.register
+def _of_targets_of_chains(given: TargetRows, chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
+    """Raise ValueError where targets have something of what is forbidden."""
+    _check_allowed(chains, spec, what="and what y fixes ")
+    if spec.constrained:
+        assert spec.masks is not None
+        spec.masks.check_targets(given.targets, chains.offsets)
+    if _closed(spec):
+        _check_left(given, chains, spec, SEQUENCES)
 
 
 def _closed(spec: FamilySpec) -> bool:
@@ -112,14 +137,21 @@ def _closed(spec: FamilySpec) -> bool:
     return spec.kind == "ring" and spec.constrained
 
 
-def _check_graph_labels(graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -> None:
-    if not spec.constrained:
-        return
-    if graphs.partial is not None:
-        _check_left(graphs, spec, GRAPHS)
-        return
+@singledispatch
+def _check_graph_labels(given: GivenLabels, graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -> None:
+    """Raise ValueError at the first label or edge of graphs that is forbidden, or the graphs without a labelling."""
+    raise TypeError(f"no checks of {type(given).__name__}")
+
+
+@_check_graph_labels.register
+def _of_partial_graphs(given: PartialRows, graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -> None:
+    _check_left(given, graphs, spec, GRAPHS)
+
+
+@_check_graph_labels.register
+def _of_known_graphs(given: KnownLabels, graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -> None:
     assert spec.masks is not None
-    labels, advice = graphs.required_labels, "Correct y or drop the constraint."
+    labels, advice = given.numbers, "Correct y or drop the constraint."
     if (barred := np.flatnonzero(spec.masks.label[labels])).size:
         place, name = GRAPHS.place(graphs.offsets, int(barred[0])), classes[labels[barred[0]]].item()
         raise ValueError(f"{place}: label {name!r} is forbidden everywhere by the constraints. {advice}")
@@ -135,10 +167,9 @@ def _check_graph_labels(graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -
             )
 
 
-def _check_left(data: Chains | Graphs, spec: FamilySpec, nouns: ItemNames) -> None:
+def _check_left(given: PartialRows, data: Chains | Graphs, spec: FamilySpec, nouns: ItemNames) -> None:
     """Raise ValueError naming the items of which what is known of their labels leaves no labelling."""
-    assert data.partial is not None
-    wrong = np.flatnonzero(contradicted(data, spec, log_weights(data.partial))).tolist()
+    wrong = np.flatnonzero(contradicted(data, spec, given.weights)).tolist()
     if wrong:
         raise ValueError(
             f"{_places(map(nouns.name, wrong), nouns.whole)}: what y says of its labels contradicts the constraints, "
@@ -146,49 +177,35 @@ def _check_left(data: Chains | Graphs, spec: FamilySpec, nouns: ItemNames) -> No
         )
 
 
-def check_partial_labels(masks: ConstraintMasks, partial: LabelWeights, offsets: np.ndarray) -> None:
-    """Raise ValueError naming the sequences of which partial labels (N, L) leave no labelling that is allowed.
-
-    Targets must have nothing of what is forbidden.
-    """
-    if isinstance(partial, SoftRows):
-        masks.check_targets(partial, offsets)
-        return
-    lost = BaseMeasure(offsets, partial.shape[1], masks, log_weights=partial).dead_rows()
-    if places := _dead_places(lost, offsets):
-        raise ValueError(
-            f"{places}: what y allows up to here contradicts the constraints. Correct y or drop the constraint."
-        )
-
-
-def _check_allowed(chains: Chains, spec: FamilySpec) -> None:
-    """Raise ValueError naming the positions up to which allowed labels, and what is known, leave no labelling."""
+def _check_allowed(chains: Chains, spec: FamilySpec, log_weights: np.ndarray | None = None, what: str = "") -> None:
+    """Raise ValueError naming the positions up to which allowed labels, and log-weights (N, L), leave no labelling."""
     if chains.allowed is None:
         return
     if chains.allowed.n_labels != spec.n_labels:
         raise ValueError(f"{chains.allowed.n_labels} labels may be allowed, and the field has {spec.n_labels}")
-    base = spec.base_measure(chains)
-    rows = (base.times(chains.partial) if isinstance(chains.partial, np.ndarray) else base).dead_rows()
+    rows = replace(spec.base_measure(chains), log_weights=log_weights).dead_rows()
     if places := _dead_places(rows, chains.offsets):
-        what = "and what y fixes " if chains.partial is not None else ""
         raise ValueError(
             f"{places}: the labels that are allowed {what}up to here leave no labelling. Allow more labels there or "
             "drop a constraint."
         )
 
 
-def _check_segments(chains: SegmentedChains, spec: FamilySpec, classes: np.ndarray) -> None:
+@singledispatch
+def _check_segments(given: GivenLabels, chains: SegmentedChains, spec: FamilySpec, classes: np.ndarray) -> None:
     """Raise ValueError at the first label that is forbidden where it stands, or the first segment too long."""
-    if chains.partial is not None:
-        _check_partial_labels(chains, spec, log_weights(chains.partial))
-        return
+    raise TypeError(f"no checks of {type(given).__name__}")
+
+
+@_check_segments.register
+def _of_known_segments(given: KnownLabels, chains: SegmentedChains, spec: FamilySpec, classes: np.ndarray) -> None:
     begins, ends, labels = chains.segments
     masks, step = spec.masks, spec.base_measure(chains).step
     sequences = np.searchsorted(chains.offsets, begins, side="right") - 1
     if masks is not None:
         within = masks.edge.copy()
         np.fill_diagonal(within, 0.0)
-        replace(masks, edge=within).check_labels(chains.required_labels, chains.offsets, classes)
+        replace(masks, edge=within).check_labels(given.numbers, chains.offsets, classes)
     places = begins - chains.offsets[sequences]
     if (long := np.flatnonzero(ends - begins > spec.max_duration)).size:
         segment, longest = int(long[0]), int((ends - begins).max())
@@ -208,9 +225,9 @@ def _check_segments(chains: SegmentedChains, spec: FamilySpec, classes: np.ndarr
         )
 
 
-def _check_partial_labels(chains: SegmentedChains, spec: FamilySpec, log_weights: np.ndarray) -> None:
-    """Raise ValueError naming the chains that what is known of their labels leaves no segmentation."""
-    wrong = np.flatnonzero(contradicted(chains, spec, log_weights)).tolist()
+@_check_segments.register
+def _of_partial_segments(given: PartialRows, chains: SegmentedChains, spec: FamilySpec, classes: np.ndarray) -> None:
+    wrong = np.flatnonzero(contradicted(chains, spec, given.weights)).tolist()
     if wrong:
         raise ValueError(
             f"{_places(map(SEQUENCES.name, wrong))}: the labels that are known of it leave no segmentation with "

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Chains
-from kernelfields.data.partial_labels import SoftTargets, as_log_weights, certain, replace_unseen
+from kernelfields.data.partial_labels import SoftTargets, replace_unseen
 from kernelfields.data.reading import is_unknown, listed, plain_label, random_generator
 from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
 from kernelfields.inference.answers import Answers
@@ -150,13 +150,8 @@ def _findings(
     items = held_out.items[np.asarray(answers.asked.lengths) > 0]
     if not len(items):
         return []
-    data, n_labels = answers.data, answers.family.n_labels
-    labels, known = data.required_labels.reshape(-1), np.ones(data.n_positions, dtype=bool)
-    if not data.given.complete:
-        log_weights = as_log_weights(labels, data.partial, n_labels)
-        known = certain(log_weights)
-        # The rest of the labels is the most probable one, given those that are known.
-        labels = np.where(known, labels, answers.given(log_weights).best_labels())
+    own = answers.data.given
+    labels, known = own.completed(answers), own.certain()
     given = Given(labels, known, answers.marginals, answers.best_labels())
     names = field.label_names().tolist()
     segments = SegmentLabels(names)

@@ -21,7 +21,7 @@ def assess(posterior: LogPosterior, solution: Solution) -> FittedField:
     """
     found, whole, coefficients = solution, posterior, posterior.expanded(solution.theta)
     completed = not posterior.convex
-    if completed:
+    if not posterior.convex:
         posterior = posterior.frozen(solution.theta)
         value = posterior.at(solution.theta).value
         solution = replace(solution, value=value, lower_bound=value - sum(solution.gap_parts.values()))

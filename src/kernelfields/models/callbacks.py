@@ -20,12 +20,12 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
+from kernelfields.models.placed import FitStep, FittedField, Placed, Sender, Solve, StepCallback
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.solvers.loop import Iteration
@@ -38,7 +38,7 @@ class Storable(Protocol):
         """Write the estimator."""
 
 
-class Checkpoint:
+class Checkpoint(StepCallback):
     """A callback of ChainCRF that writes the model to ``path`` every so many ``seconds``, and when the fit ends.
 
     With a development set the model is the one that was best there. A basis that grows by the gradient cannot have
@@ -52,6 +52,14 @@ class Checkpoint:
 
     def __call__(self, iteration: Iteration) -> None:
         """Let the fit go on; what is written comes by way of :meth:`keep`."""
+
+    def step(self) -> Checkpointing:
+        """Return the step that writes what a fit has so far."""
+        return Checkpointing(self)
+
+    def stand_in(self, send: Sender) -> CheckpointThere:
+        """Return what stands for the checkpoint on a worker of a cluster."""
+        return CheckpointThere(self, send)
 
     def begin(self) -> None:
         """Check that a file can be written here, and start the clock."""
@@ -78,6 +86,26 @@ class Checkpoint:
 
     def _start_clock(self) -> None:
         self._due = time.monotonic() + float(self.seconds)
+
+
+class CheckpointThere(Checkpoint):
+    """Stands on a worker for a checkpoint of the client: the model travels there when it is time."""
+
+    def __init__(self, given: Checkpoint, send: Sender):
+        super().__init__(given.path, given.seconds)
+        self._send = send
+
+    def begin(self) -> None:
+        """Start the clock; the file is the client's."""
+        self._start_clock()
+
+    def keep(self, snapshot: Callable[[], Storable]) -> None:
+        """Send the estimator that ``snapshot()`` makes, if it is time."""
+        if self._send(time.monotonic() >= self._due, snapshot):
+            self._start_clock()
+
+    def end(self, estimator: Storable) -> None:
+        """Write nothing here: the client has the model."""
 
 
 class Checkpointing(FitStep):
@@ -112,8 +140,3 @@ class Checkpointing(FitStep):
     def after(self, estimator: Any) -> None:
         """Write the fitted estimator."""
         self.checkpoint.end(estimator)
-
-
-def checkpoint_steps(callbacks: Sequence[object]) -> list[Checkpointing]:
-    """Return a step for each checkpoint among callbacks."""
-    return [Checkpointing(each) for each in callbacks if isinstance(each, Checkpoint)]

@@ -67,3 +67,7 @@ class DevelopmentSet(FitStep):
         else:
             self._since_best += 1
         return self._since_best >= _PATIENCE
+
+
+#: The step that keywords of ``fit`` ask for.
+requested = DevelopmentSet

@@ -184,10 +184,8 @@ class Field:
         refuse_approximate(family, "a certificate")
         placements = [term.placement(data) for term in self.terms]
         potentials = self.potentials(data, family, workers, place)
-        likelihood = labelled_objective(family, data, workers)
-        completed = not likelihood.convex
-        if completed:
-            likelihood = likelihood.frozen(potentials)  # type: ignore[assignment]
+        objective = labelled_objective(family, data, workers)
+        likelihood = objective.frozen(potentials)
         evaluation = likelihood.evaluate(potentials)
         value, parts = evaluation.value, {}
         for term, placement in zip(self.terms, placements, strict=True):
@@ -203,7 +201,7 @@ class Field:
                 known, slope = term.free_coefficients(term.known), term.free_coefficients(slope)
                 parts[term.name] = term_gap(term, known, slope)
         # The objective is never negative: all that is known where a prior is missing and the parts are infinite.
-        return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts, completed)
+        return Certificate(scope, value, max(0.0, value - sum(parts.values())), True, parts, not objective.convex)
 
 
 def _positions_of_chains(terms: Sequence[Term], n_labels: int) -> int:

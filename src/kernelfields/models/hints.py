@@ -33,7 +33,6 @@ _NO_RATE = "solvers choose their steps; tol and max_iter say when a fit ends"
 _INPUTS = "a field models how labels depend on inputs, and has no model of the inputs"
 
 _HIDDEN = "states are hidden: what a batch says of them is no Gaussian that the next could begin with; fit all at once"
-_EVIDENCE = "fit(X, y, optimize='evidence') chooses parameters of kernels and prior variances"
 
 PARAMETERS: Words = {
     # scikit-learn
@@ -60,9 +59,10 @@ PARAMETERS: Words = {
     },
     "multi_class": _TOGETHER,
     "decision_function_shape": _TOGETHER,
-    "optimize": _EVIDENCE,
-    "optimizer": _EVIDENCE,
-    "n_restarts_optimizer": _EVIDENCE,
+    **dict.fromkeys(
+        ["optimize", "optimizer", "n_restarts_optimizer"],
+        "fit(X, y, optimize='evidence') chooses parameters of kernels and prior variances",
+    ),
     "partial_labels": {"SequenceClassifier": "an unknown class is None in y; expectations are of labels of positions"},
     "label_kernel": {
         **dict.fromkeys(["ChainCRF", "GraphCRF"], "use cliques=[NodeCliques(kernel, label_kernel=...), EdgeCliques()]"),

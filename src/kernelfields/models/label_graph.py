@@ -56,7 +56,7 @@ def label_edges(label_graph: object, instances: LabelledInstances | None, names:
                 "this process: name the pairs for Dask collections, or use label_graph='full' or 'none'"
             )
         table = instances.required_labels.reshape(-1, n_labels)
-        known = None if instances.given.complete else instances.given.informative().reshape(table.shape)
+        known = instances.given.informative().reshape(table.shape)
         return spanning_tree(mutual_information(table, instances.weights, known))
     return given_edges(label_graph, list(names))
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from kernelfields.data.given_labels import LabelsAlone
 from kernelfields.engines.engine import PackedData
 from kernelfields.models.expectations import LabelShares, check_expectations
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
@@ -31,7 +32,7 @@ from kernelfields.solvers.loop import Iteration
 
 
 @SETTINGS.register("partial labels")
-class PartialLabels(BaseEstimator):
+class PartialLabels(LabelsAlone, BaseEstimator):
     """What a fit to labels that are partly known is told beside them.
 
     Parameters
@@ -65,14 +66,11 @@ class PartialLabels(BaseEstimator):
         """Return the expectations of data, None for none; ValueError if labels could be anything."""
         if data.lie_with is not None:
             return CriteriaOfParts(self, classes) if self.expects_shares else None
-        known = bool(data.given.informative().any())
-        if not known and not self.expectations:
-            raise ValueError(
-                "nothing is known of any label in y, so that all labels fit equally well: label some positions, or say "
-                "what is expected, as in partial_labels=PartialLabels(classes=[...], expectations=[LabelShares({...})])"
-            )
+        if not self.expectations:
+            data.given.check_informative()
+            return None
         expected = [part for shares in self.expectations for part in shares.on(data, classes)]
-        return Criteria(expected, known) if expected else None
+        return Criteria(expected, bool(data.given.informative().any()))
 
 
 class ExpectedShares(FitStep):
@@ -122,11 +120,3 @@ class CriteriaOfParts:
         """Return the criteria of one part."""
         asked = [shares.on(data, self.classes, is_part=True) for shares in self.settings.expectations]
         return Criteria([part for own in asked for part in own])
-
-
-def check_partial_labels(settings: object) -> PartialLabels:
-    """Return the settings; raise if they cannot be used."""
-    if not isinstance(settings, PartialLabels):
-        raise TypeError(f"partial_labels must be None or a PartialLabels(...), got {settings!r}")
-    settings.check()
-    return settings

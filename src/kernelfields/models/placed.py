@@ -12,6 +12,7 @@ plain fit has none; nothing else asks whether there is one.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,7 +27,7 @@ from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Term
 from kernelfields.solvers.choice import FitOptions
-from kernelfields.solvers.loop import Monitor, Solution
+from kernelfields.solvers.loop import Iteration, Monitor, Solution
 
 
 @dataclass
@@ -79,6 +80,8 @@ class Placed:
 
 
 Solve: TypeAlias = Callable[[Placed], FittedField]
+#: Sends what a function returns to the client of a cluster if it is due by the clock of the first worker; says whether.
+Sender: TypeAlias = Callable[[bool, Callable[[], Any]], bool]
 
 
 class FitStep:
@@ -108,6 +111,30 @@ class FitStep:
 
     def after(self, estimator: Any) -> None:
         """Give a fitted estimator what the step has found."""
+
+
+class StepCallback(ABC):
+    """A callback that is a step of the fit as well. On a cluster it stays with the client, where it begins and ends."""
+
+    @abstractmethod
+    def __call__(self, iteration: Iteration) -> object:
+        """See an iteration; True ends the fit."""
+
+    @abstractmethod
+    def step(self) -> FitStep:
+        """Return the step."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Prepare for a fit; raise if that cannot be."""
+
+    @abstractmethod
+    def end(self, estimator: Any) -> None:
+        """Take a fitted estimator."""
+
+    @abstractmethod
+    def stand_in(self, send: Sender) -> StepCallback:
+        """Return what stands for it on a worker, and sends estimators for :meth:`end`."""
 
 
 def compose(solve: Solve, steps: Sequence[FitStep]) -> Solve:

@@ -159,11 +159,10 @@ class StructureSearch(BaseEstimator):
 
     def refuse_partial(self, data: Chains | LabelledInstances) -> None:
         """Raise ValueError if labels are partly known: the bounds of candidates hold for a convex objective."""
-        if not data.given.complete:
-            raise ValueError(
-                "a search for structure needs labels that are all known: learn on data of which they are, then name "
-                "what was chosen"
-            )
+        data.given.check_complete(
+            "a search for structure needs labels that are all known: learn on data of which they are, then name what "
+            "was chosen"
+        )
 
     def chain_cliques(self, *arguments: Any, **settings: Any) -> tuple[NamedCliques, StructurePath | None]:
         """Return the named clique sets that the search chooses, and its path, as :func:`learn_chain_cliques` does."""

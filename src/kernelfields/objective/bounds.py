@@ -55,6 +55,8 @@ _WORDS = {
     "span": ("the best field that its basis spans", "more iterations"),
     "rkhs": ("the best field in the whole RKHS", "more rank or iterations"),
 }
+# What a certificate for completed labels adds.
+_GIVEN = {False: "", True: " for the labels as it completes them, one minimum of several"}
 # Shares below this, in per cent, are not worth their digits.
 _LEAST_SHARE = 0.001
 
@@ -108,7 +110,7 @@ class Certificate(Bounded):
             return f"how far this is from {best} is not known: the lower bound is {self.lower_bound:.3g}"
         share = 100.0 * max(self.relative_gap, 0.0)
         within = f"{share:.2g} %" if share >= _LEAST_SHARE else f"{_LEAST_SHARE:g} %"
-        given = " for the labels as it completes them, one minimum of several" if self.completed else ""
+        given = _GIVEN[self.completed]
         return f"within {within} of {best}{given}; {more} would bring at most {max(self.gap, 0.0):.3g} nats"
 
     def __str__(self) -> str:

@@ -23,15 +23,16 @@ between labels, W = V A^T with orthonormal columns of A: steps from zero stay in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial, singledispatch
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy.special import softmax
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
+from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows, TargetRows
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood
@@ -60,11 +61,105 @@ _SHORTEST_STEP = 0.01
 _MOST_BYTES = 2**30
 
 
+class _FromLabels:
+    """An ascent that begins at marginals which are the labels."""
+
+    #: How many tables of marginals (N, L) are kept, and whether batch steps need few passes without l1.
+    n_tables = 1
+    few_passes = True
+
+    def __init__(self, labels: np.ndarray):
+        self._labels = labels
+
+    @property
+    def close(self) -> float:
+        """The share of the value that ends the ascent without l1."""
+        return _CLOSE_IF_SMOOTH
+
+    def tables(self, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return marginals and targets in float32, (N, L); there are no targets beside labels."""
+        marginals = np.zeros((len(self._labels), n_labels), dtype=np.float32)
+        marginals[np.arange(len(marginals)), self._labels] = 1.0
+        return marginals, marginals[:0]
+
+    def observed(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which steps are observed, by the rows where they end, and the labels of all rows."""
+        return steps, self._labels
+
+    @property
+    def visit(self) -> Callable:
+        """The compiled visits to sequences."""
+        from kernelfields.objective import stochastic_compiled
+
+        return stochastic_compiled.ascend
+
+
+class _FromWeights:
+    """An ascent that begins at the weights of labels, with targets that move: sums of steps, of mu - t, begin at zero.
+
+    See :class:`_FromLabels`.
+    """
+
+    n_tables = 2
+    few_passes = False
+
+    def __init__(self, labels: np.ndarray, log_weights: np.ndarray):
+        self._labels, self._log_weights = labels, log_weights
+
+    @property
+    def close(self) -> float:
+        """The share of the value that ends the ascent without l1."""
+        return _CLOSE_IF_PARTIAL
+
+    def tables(self, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return marginals and targets in float32, (N, L)."""
+        marginals = softmax(self._log_weights, axis=1).astype(np.float32)
+        return marginals, marginals.copy()
+
+    def observed(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return no step, and the labels of all rows."""
+        return steps[:0], self._labels
+
+    @property
+    def visit(self) -> Callable:
+        """The compiled visits to sequences."""
+        from kernelfields.objective import stochastic_compiled
+
+        return partial(stochastic_compiled.ascend_partly, self._log_weights)
+
+
+_Beginning: TypeAlias = _FromLabels | _FromWeights
+
+
+@singledispatch
+def _beginning(given: GivenLabels, likelihood: Objective, weights: np.ndarray) -> _Beginning | None:
+    """Return where an ascent begins for what is given of labels; None where there is no ascent."""
+    raise TypeError(f"no ascent for {type(given).__name__}")
+
+
+@_beginning.register
+def _of_labels(given: KnownLabels, likelihood: Objective, weights: np.ndarray) -> _Beginning | None:
+    return _FromLabels(given.numbers)
+
+
+@_beginning.register
+def _of_weights(given: PartialRows, likelihood: Objective, weights: np.ndarray) -> _Beginning | None:
+    # Where not a single label is known, nothing tells labels apart at the start.
+    begins = isinstance(likelihood, PartialLikelihood) and weights[given.certain()].any()
+    return _FromWeights(given.numbers, given.weights) if begins else None
+
+
+@_beginning.register
+def _of_targets(given: TargetRows, likelihood: Objective, weights: np.ndarray) -> _Beginning | None:
+    return None
+
+
 class DualAscent:
     """Ascent from marginals that are the labels, where all coefficients are zero; see :func:`dual_ascent`."""
 
     def __init__(
         self,
+        beginning: _Beginning,
         chains: Chains,
         node: LocalDesign,
         edge: LocalDesign | None,
@@ -73,6 +168,7 @@ class DualAscent:
     ):
         from kernelfields.objective.stochastic_compiled import Dual, Priors
 
+        self._beginning = beginning
         self.chains = chains
         self.n_labels = n_labels
         self._masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
@@ -83,14 +179,8 @@ class DualAscent:
         #: The sequences that are visited: those that weigh something.
         self.visited = np.flatnonzero(chains.weights > 0)
         step_sums = np.zeros((chains.n_sequences, len(self._steps)), dtype=np.float32)
-        if chains.given.complete:
-            marginals = np.zeros((chains.n_positions, n_labels), dtype=np.float32)
-            marginals[np.arange(chains.n_positions), chains.labels] = 1.0
-            np.add.at(step_sums, self._observed_steps(), 1.0)
-            targets = marginals[:0]
-        else:
-            marginals = softmax(chains.partial, axis=1).astype(np.float32)
-            targets = marginals.copy()
+        np.add.at(step_sums, self._observed_steps(), 1.0)
+        marginals, targets = beginning.tables(n_labels)
         zeros = np.zeros(self._support.size), np.zeros(len(self._steps))
         self.dual = Dual(*zeros, marginals, step_sums, np.zeros(chains.n_sequences), targets)
         first, last = node.term, (edge or node).term
@@ -105,22 +195,18 @@ class DualAscent:
 
         With l1 the ascent ends at the relative gap ``close``, about.
         """
-        from kernelfields.objective.stochastic_compiled import ascend
-
-        dual, priors = self.dual, self.priors
+        dual, priors, beginning, visit = self.dual, self.priors, self._beginning, self._beginning.visit
         change = np.zeros_like(dual.node)
         has_l1 = priors.node_l1 > 0.0 or priors.edge_l1 > 0.0
-        complete = self.chains.given.complete
-        few_steps_left = complete and (not has_l1 or close >= _CLOSE)
-        near = _CLOSE_IF_SMOOTH if complete else _CLOSE_IF_PARTIAL
-        close = max(_CLOSE, close) if has_l1 else near
+        few_steps_left = beginning.few_passes and (not has_l1 or close >= _CLOSE)
+        close = max(_CLOSE, close) if has_l1 else beginning.close
         n_sequences, before, stalled = len(self.visited), np.inf, False
         for epoch in range(_MOST_EPOCHS):
             order = random.permutation(self.visited)
             everyone = epoch < _FIRST_EPOCHS or epoch % _EVERY == 0
             if not everyone:
                 order = order[dual.gaps[order] >= _LEFT_OUT * dual.gaps.sum() / n_sequences]
-            loss, step = ascend(order, *self._compiled_parts, dual, priors, change)
+            loss, step = visit(order, *self._compiled_parts, dual, priors, change)
             self.epochs += len(order) / n_sequences
             if not np.isfinite(loss) or (epoch == _FIRST_EPOCHS - 1 and step < _SHORTEST_STEP):
                 return None
@@ -156,10 +242,10 @@ class DualAscent:
 
     def _observed_steps(self) -> tuple[np.ndarray, np.ndarray]:
         """Return sequence and pair of labels of every step in the data whose pair has a coefficient."""
-        chains, labels = self.chains, self.chains.required_labels
+        chains = self.chains
         places = np.full(self.n_labels**2, -1)
         places[self._steps] = np.arange(len(self._steps))
-        steps = np.flatnonzero(~chains.is_start)
+        steps, labels = self._beginning.observed(np.flatnonzero(~chains.is_start))
         pairs = places[labels[steps - 1] * self.n_labels + labels[steps]]
         sequences = np.repeat(np.arange(chains.n_sequences), chains.lengths)[steps]
         return sequences[pairs >= 0], pairs[pairs >= 0]
@@ -174,10 +260,9 @@ class DualAscent:
         begin, labels = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
         columns = features.indices.astype(np.int32 if features.shape[1] <= _MOST_INT32 else np.int64, copy=False)
         rows = features.indptr.astype(np.int64, copy=False), columns, features.data
-        partial = chains.partial if isinstance(chains.partial, np.ndarray) else np.empty((0, 0))
         steps = self._steps // self.n_labels, self._steps % self.n_labels
         return (
-            SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, begin, labels, partial),
+            SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, begin, labels),
             WeightedPairs(support.begin.astype(np.int64, copy=False), support.outcomes, *steps),
             Penalties(masks.edge, masks.start, masks.end, masks.label),
         )
@@ -205,21 +290,19 @@ def dual_ascent(likelihood: Objective, designs: Sequence[LocalDesign], passes: i
         in_contrasts = term.label_factor is not None
         if term.shares_coefficients or not np.isfinite(term.prior_variance) or (term.l1 and in_contrasts):
             return None
-    base, n_labels, n_tables = likelihood.family.base, likelihood.n_labels, 1
+    base, n_labels = likelihood.family.base, likelihood.n_labels
     allowed = None if base is None else base.allowed
     # Steps here are over all labels: where few of many are allowed, passes over lists are done sooner.
     if allowed is not None and allowed.step_pairs * passes < n_labels**2:
         return None
-    if not chains.given.complete:
-        # Where not a single label is known, nothing tells labels apart at the start.
-        if not isinstance(likelihood, PartialLikelihood) or not chains.position_weights[chains.given.certain()].any():
-            return None
-        n_tables = 2
+    beginning = _beginning(chains.given, likelihood, chains.position_weights)
+    if beginning is None:
+        return None
     n_steps = len(_scored_steps(edge, n_labels))
-    n_bytes = 4 * (n_tables * chains.n_positions * n_labels + chains.n_sequences * n_steps)
+    n_bytes = 4 * (beginning.n_tables * chains.n_positions * n_labels + chains.n_sequences * n_steps)
     if n_bytes > _MOST_BYTES:
         return None
-    return DualAscent(chains, node, edge, n_labels, None if base is None else base.masks)
+    return DualAscent(beginning, chains, node, edge, n_labels, None if base is None else base.masks)
 
 
 def _scored_steps(edge: LocalDesign | None, n_labels: int) -> np.ndarray:

@@ -11,8 +11,8 @@ A step moves the marginals mu_i kept for the sequence towards those that the coe
 
 Entropy is gained about as F (1 - (1 - a)^2), F being near the divergence of mu_i from p_i, and a^2 q / 2 lost at most.
 Only coefficients that are not zero before or after count in q. Where labels are partly known, y_i is what they are
-given that: marginals t_i of their own, which move with mu_i, so that F and q are of t_i - mu_i. At a fixed point the
-gradient of the objective vanishes, convex or not (dual coordinate ascent without a dual).
+given that: marginals t_i of their own, which move with mu_i, so that F and q are of t_i - mu_i (``ascend_partly``). At
+a fixed point the gradient of the objective vanishes, convex or not (dual coordinate ascent without a dual).
 
     Shalev-Shwartz (2016), SDCA without duality, regularization, and individual convexity.
 """
@@ -29,8 +29,7 @@ from kernelfields.numerics.compiled import INLINED, REORDER, njit
 class SparseChains(NamedTuple):
     """Packed sequences with sparse features: offsets (S + 1,), labels (N,), weights (S,), and the CSR rows (N, r).
 
-    ``first`` and ``allowed`` are the lists of data/allowed.py, empty where all labels are allowed; ``known``
-    (N, L) has log-weights of labels that are partly known, and is empty where they are known.
+    ``first`` and ``allowed`` are the lists of data/allowed.py, empty where all labels are allowed.
     """
 
     offsets: np.ndarray
@@ -41,7 +40,6 @@ class SparseChains(NamedTuple):
     values: np.ndarray
     first: np.ndarray
     allowed: np.ndarray
-    known: np.ndarray
 
 
 class WeightedPairs(NamedTuple):
@@ -218,103 +216,151 @@ def _most_pairs(order, sequences, begin):
     return most
 
 
+@njit(**INLINED, fastmath=REORDER)
+def _fill_scores(room, s, sequences, pairs, dual, priors):
+    """Fill the scores of the positions and of the steps of sequence ``s``."""
+    offsets, _, _, indptr, indices, values, first, allowed = sequences
+    begin, outcomes, before, after = pairs
+    start, scores, node, edge = offsets[s], room.scores, dual.node, dual.edge
+    variance, l1 = priors.node_variance, priors.node_l1
+    for p in range(len(edge)):
+        room.steps[before[p], after[p]] = priors.edge_variance * _soft(edge[p], priors.edge_l1)
+    for t in range(offsets[s + 1] - start):
+        row = scores[t]
+        row[:] = 0.0 if len(first) == 0 else -np.inf
+        if len(first):
+            for i in range(first[start + t], first[start + t + 1]):
+                row[allowed[i]] = 0.0
+        for k in range(indptr[start + t], indptr[start + t + 1]):
+            f, value = indices[k], values[k] * variance
+            for p in range(begin[f], begin[f + 1]):
+                row[outcomes[p]] += value * _soft(node[p], l1)
+
+
+@njit(**INLINED, fastmath=REORDER)
+def _add_change(row, position, weight, n_met, met, sequences, pairs, change):
+    """Add what a row of mu - p (L,) would change in d; return how many pairs were met so far."""
+    indptr, indices, values = sequences.indptr, sequences.indices, sequences.values
+    begin, outcomes = pairs.begin, pairs.outcomes
+    for k in range(indptr[position], indptr[position + 1]):
+        f, value = indices[k], weight * values[k]
+        for p in range(begin[f], begin[f + 1]):
+            if change[p] == 0.0:
+                met[n_met] = p
+                n_met += 1
+            change[p] += value * row[outcomes[p]]
+    return n_met
+
+
+@njit(**INLINED, fastmath=REORDER)
+def _move_coefficients(room, s, weight, gap, met, pairs, dual, priors, change, edge_change):
+    """Move d and the sums of steps by the step that is best for a gap F; return the step."""
+    before, after, node, edge, expected = pairs.before, pairs.after, dual.node, dual.edge, room.expected
+    l1, square = priors.node_l1, 0.0
+    for j in range(len(met)):
+        moved = change[met[j]]
+        if abs(node[met[j]]) > l1 or abs(node[met[j]] + moved) > l1:
+            square += moved * moved
+    lost = priors.node_variance * square
+    square = 0.0
+    for p in range(len(edge)):
+        edge_change[p] = moved = weight * (dual.step_sums[s, p] - expected[before[p], after[p]])
+        if abs(edge[p]) > priors.edge_l1 or abs(edge[p] + moved) > priors.edge_l1:
+            square += moved * moved
+    lost += priors.edge_variance * square
+    step = 2.0 * gap / (2.0 * gap + lost) if gap > 0.0 else 1.0
+    dual.gaps[s] = gap * (1.0 - step) ** 2
+    for j in range(len(met)):
+        node[met[j]] += step * change[met[j]]
+        change[met[j]] = 0.0
+    for p in range(len(edge)):
+        edge[p] += step * edge_change[p]
+        dual.step_sums[s, p] += step * (expected[before[p], after[p]] - dual.step_sums[s, p])
+    return step
+
+
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def ascend(order, sequences, pairs, penalties, dual, priors, change):
-    """Visit the sequences in ``order``; return the summed loss and the mean step.
+    """Visit the sequences in ``order``, whose labels are known; return the summed loss and the mean step.
 
     ``change`` (P,) is zero, and is again after: room for the change that one sequence would make in d.
     """
-    offsets, labels, weights, indptr, indices, values, first, allowed, known = sequences
-    begin, outcomes, before, after = pairs
-    n_labels = len(penalties.label)
-    partial = len(known) > 0
-    room, given = _room(order, offsets, n_labels), _room(order[: len(order) * partial], offsets, n_labels)
-    scores, marginals, expected = room.scores, room.marginals, room.expected
-    node, edge = dual.node, dual.edge
-    variance, l1 = priors.node_variance, priors.node_l1
-    edge_change = np.empty(len(edge))
-    met = np.empty(_most_pairs(order, sequences, begin), np.int64)
+    offsets, n_labels = sequences.offsets, len(penalties.label)
+    room = _room(order, offsets, n_labels)
+    edge_change = np.empty(len(dual.edge))
+    met = np.empty(_most_pairs(order, sequences, pairs.begin), np.int64)
     total, steps = 0.0, 0.0
     for s in order:
-        start, length, weight = offsets[s], offsets[s + 1] - offsets[s], weights[s]
-        for p in range(len(edge)):
-            room.steps[before[p], after[p]] = priors.edge_variance * _soft(edge[p], priors.edge_l1)
-        for t in range(length):
-            row = scores[t]
-            row[:] = 0.0 if len(first) == 0 else -np.inf
-            if len(first):
-                for i in range(first[start + t], first[start + t + 1]):
-                    row[allowed[i]] = 0.0
-            for k in range(indptr[start + t], indptr[start + t + 1]):
-                f, value = indices[k], values[k] * variance
-                for p in range(begin[f], begin[f + 1]):
-                    row[outcomes[p]] += value * _soft(node[p], l1)
-        loss = _forward(room, length, penalties)
-        if partial:
-            # Loops: numba takes longer to compile arrays that are assigned, with texts for shapes that do not fit.
-            for a in range(n_labels):
-                for b in range(n_labels):
-                    given.steps[a, b] = room.steps[a, b]
-            for t in range(length):
-                for b in range(n_labels):
-                    given.scores[t, b] = scores[t, b] + known[start + t, b]
-            loss = loss - _forward(given, length, penalties) if loss < np.inf else loss
-        else:
-            loss -= _score(room, labels[start : start + length])
+        start, end, weight = offsets[s], offsets[s + 1], sequences.weights[s]
+        length = end - start
+        _fill_scores(room, s, sequences, pairs, dual, priors)
+        loss = _forward(room, length, penalties) - _score(room, sequences.labels[start:end])
         if not abs(loss) < np.inf:
             total = np.inf
             continue
         total += weight * loss
         _backward(room, length)
-        if partial:
-            _backward(given, length)
-            for a in range(n_labels):
-                for b in range(n_labels):
-                    expected[a, b] -= given.expected[a, b]
         gap, n_met = 0.0, 0
         for t in range(length):
-            row, kept = marginals[t], dual.marginals[start + t]
+            row, kept = room.marginals[t], dual.marginals[start + t]
             for b in range(n_labels):
                 away, both = kept[b] - row[b], kept[b] + row[b] + 1e-12
-                if partial:
-                    target = given.marginals[t, b] = dual.targets[start + t, b] - given.marginals[t, b]
-                    away -= target
                 gap += away * away / both
                 row[b] = away
-            for k in range(indptr[start + t], indptr[start + t + 1]):
-                f, value = indices[k], weight * values[k]
-                for p in range(begin[f], begin[f + 1]):
-                    if change[p] == 0.0:
-                        met[n_met] = p
-                        n_met += 1
-                    change[p] += value * row[outcomes[p]]
-        gap *= weight
-        square = 0.0
-        for j in range(n_met):
-            moved = change[met[j]]
-            if abs(node[met[j]]) > l1 or abs(node[met[j]] + moved) > l1:
-                square += moved * moved
-        lost = variance * square
-        square = 0.0
-        for p in range(len(edge)):
-            edge_change[p] = moved = weight * (dual.step_sums[s, p] - expected[before[p], after[p]])
-            if abs(edge[p]) > priors.edge_l1 or abs(edge[p] + moved) > priors.edge_l1:
-                square += moved * moved
-        lost += priors.edge_variance * square
-        step = 2.0 * gap / (2.0 * gap + lost) if gap > 0.0 else 1.0
+            n_met = _add_change(row, start + t, weight, n_met, met, sequences, pairs, change)
+        step = _move_coefficients(room, s, weight, weight * gap, met[:n_met], pairs, dual, priors, change, edge_change)
         steps += step
-        dual.gaps[s] = gap * (1.0 - step) ** 2
-        for j in range(n_met):
-            node[met[j]] += step * change[met[j]]
-            change[met[j]] = 0.0
-        for p in range(len(edge)):
-            edge[p] += step * edge_change[p]
-            dual.step_sums[s, p] += step * (expected[before[p], after[p]] - dual.step_sums[s, p])
         for t in range(length):
             for b in range(n_labels):
-                away = marginals[t, b]
-                if partial:
-                    away += given.marginals[t, b]
-                    dual.targets[start + t, b] -= step * given.marginals[t, b]
+                dual.marginals[start + t, b] -= step * room.marginals[t, b]
+    return total, steps / max(1, len(order))
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def ascend_partly(known, order, sequences, pairs, penalties, dual, priors, change):
+    """Visit sequences of whose labels log-weights ``known`` (N, L) are; see :func:`ascend`."""
+    offsets, n_labels = sequences.offsets, len(penalties.label)
+    room, given = _room(order, offsets, n_labels), _room(order, offsets, n_labels)
+    edge_change = np.empty(len(dual.edge))
+    met = np.empty(_most_pairs(order, sequences, pairs.begin), np.int64)
+    total, steps = 0.0, 0.0
+    for s in order:
+        start, weight = offsets[s], sequences.weights[s]
+        length = offsets[s + 1] - start
+        _fill_scores(room, s, sequences, pairs, dual, priors)
+        loss = _forward(room, length, penalties)
+        # Loops: numba takes longer to compile arrays that are assigned, with texts for shapes that do not fit.
+        for a in range(n_labels):
+            for b in range(n_labels):
+                given.steps[a, b] = room.steps[a, b]
+        for t in range(length):
+            for b in range(n_labels):
+                given.scores[t, b] = room.scores[t, b] + known[start + t, b]
+        loss = loss - _forward(given, length, penalties) if loss < np.inf else loss
+        if not abs(loss) < np.inf:
+            total = np.inf
+            continue
+        total += weight * loss
+        _backward(room, length)
+        _backward(given, length)
+        for a in range(n_labels):
+            for b in range(n_labels):
+                room.expected[a, b] -= given.expected[a, b]
+        gap, n_met = 0.0, 0
+        for t in range(length):
+            row, kept = room.marginals[t], dual.marginals[start + t]
+            for b in range(n_labels):
+                away, both = kept[b] - row[b], kept[b] + row[b] + 1e-12
+                target = given.marginals[t, b] = dual.targets[start + t, b] - given.marginals[t, b]
+                away -= target
+                gap += away * away / both
+                row[b] = away
+            n_met = _add_change(row, start + t, weight, n_met, met, sequences, pairs, change)
+        step = _move_coefficients(room, s, weight, weight * gap, met[:n_met], pairs, dual, priors, change, edge_change)
+        steps += step
+        for t in range(length):
+            for b in range(n_labels):
+                away = room.marginals[t, b] + given.marginals[t, b]
+                dual.targets[start + t, b] -= step * given.marginals[t, b]
                 dual.marginals[start + t, b] -= step * away
     return total, steps / max(1, len(order))

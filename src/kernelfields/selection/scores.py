@@ -26,6 +26,7 @@ from sklearn.base import is_classifier
 from sklearn.metrics import f1_score, get_scorer, get_scorer_names
 
 from kernelfields.data.constraints import Constraints, guess_scheme
+from kernelfields.data.given_labels import given_labels
 from kernelfields.data.indicators import read_indicator
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.estimators.base import FieldEstimator
@@ -99,8 +100,9 @@ def _indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
     """Return the true and the predicted labels of held-out instances, (n, K)."""
     predicted = np.asarray(fit.estimator.predict(fit.test.X))
     labels, partial, _ = read_indicator(fit.test.y, len(predicted))
-    if partial is not None:
-        raise ValueError("y holds labels that are not known, which cannot be compared with: drop their instances")
+    given_labels(labels, partial).check_complete(
+        "y holds labels that are not known, which cannot be compared with: drop their instances"
+    )
     return labels, predicted
 
 

@@ -185,9 +185,9 @@ def true_parts(
 
 def _all_labels(answers: Answers, target: str) -> np.ndarray:
     """Return the labels (N,); ValueError unless all are known."""
-    if not answers.data.given.complete:
-        raise ValueError(f"target={target!r} needs all labels of the calibration items, and some are not known")
-    return answers.data.labels
+    given = answers.data.given
+    given.check_complete(f"target={target!r} needs all labels of the calibration items, and some are not known")
+    return given.numbers
 
 
 def known_positions(answers: Answers) -> np.ndarray:

@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from kernelfields.data.fingerprints import marks_of
+from kernelfields.data.given_labels import LabelsElsewhere
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample
 from kernelfields.inference.choice import FamilySpec, family_of
@@ -35,6 +36,7 @@ class DataInParts:
     lie_with: ClassVar[str] = "dask"
     inputs: ClassVar[None] = None
     certain_labels: ClassVar[None] = None
+    given: ClassVar[LabelsElsewhere] = LabelsElsewhere()
     position_weights: ClassVar[None] = None
 
     @property

@@ -46,3 +46,7 @@ class LargestEvidence(FitStep):
     def after(self, estimator: Any) -> None:
         """Keep the path of the search."""
         estimator.evidence_path_ = self.path
+
+
+#: The step that keywords of ``fit`` ask for.
+requested = LargestEvidence
