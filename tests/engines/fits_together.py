@@ -12,6 +12,7 @@ from kernelfields import ChainCRF
 from kernelfields.data import EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
 from kernelfields.engines.choice import Partitions
 from kernelfields.kernels import RBF, Columns, Linear, Polynomial
+from kernelfields.objective.likelihoods.completion import Completion
 from kernelfields.objective.posterior import Direction, LogPosterior
 
 SHARED = {"rank": 9, "random_state": 3, "dtype": "float64", "prior_variance": 2.0, "scale": False}
@@ -103,17 +104,17 @@ def answers(posterior):
         "line": np.array([*line(0.3), line.reach]),
         "far away": posterior.convex and line(1e200)[0] == np.inf,
         "kind": (posterior.convex, posterior.approximation, posterior.raw, str(posterior.dtype)),
-        "sizes": (posterior.datafit.n_items, posterior.datafit.n_positions, posterior.sparse_values),
+        "sizes": (*posterior.datafit.facts[2:], posterior.sparse_values),
         "blocks": [block.shape for block in posterior.blocks],
         "pivots": [getattr(design.term.subspace, "indices", None) for design in posterior.datafit.designs],
-        "weights": posterior.datafit.item_weights,
+        "weights": Completion(posterior.datafit).item_weights,
         "passes": posterior.passes,
         "warnings": posterior.datafit.warnings,
         "all features": np.concatenate([part.ravel() for part in posterior.expanded(theta)]),
     }
     for index in range(len(posterior.blocks)):
-        found[f"outside {index}"] = posterior.datafit.outside_bound(point.evaluation.residual, index)
-        found[f"left out {index}"] = posterior.datafit.largest_left_outside(index)
+        found[f"outside {index}"] = posterior.datafit.outside.bound(point.evaluation.residual, index)
+        found[f"left out {index}"] = posterior.datafit.outside.largest(index)
     if posterior.approximation is None:
         found["Hessian product"] = posterior.hessian_product(point, direction)[0]
         for index in range(len(posterior.blocks)):

@@ -81,8 +81,8 @@ def test_curvature_blocks_agree(pair):
         expected = reference.curvature_block(ours, index)
         block = posterior.curvature_block(theirs, index)
         np.testing.assert_allclose(block, expected, rtol=0, atol=EXACT * np.abs(expected).max())
-        assert posterior.datafit.start_curvature(index) == pytest.approx(
-            reference.datafit.start_curvature(index), rel=1e-9
+        assert posterior.datafit.curvature.at_start(index) == pytest.approx(
+            reference.datafit.curvature.at_start(index), rel=1e-9
         )
 
 
@@ -101,7 +101,7 @@ def test_what_lies_outside_the_span_agrees(pair):
     residuals = [each.at(theta_of(reference, 4)).evaluation.residual for each in (reference, posterior)]
     for index, each in enumerate(reference.datafit.designs):
         bounds = [
-            datafit.outside_bound(residual, index)
+            datafit.outside.bound(residual, index)
             for datafit, residual in zip((reference.datafit, posterior.datafit), residuals, strict=True)
         ]
         assert bounds[1] == pytest.approx(bounds[0], rel=1e-8, abs=1e-10)

@@ -22,10 +22,11 @@ from kernelfields.engines import Torch
 from kernelfields.engines.choice import Partitions
 from kernelfields.engines.together import collective as meeting
 from kernelfields.engines.together.collective import Parted
+from kernelfields.engines.together.summed import SummedDatafit
 from kernelfields.estimators import LabelShares
 from kernelfields.kernels import Forest, Kernel
 from kernelfields.models.fit import fit_field
-from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.likelihoods.completion import Completion
 from kernelfields.objective.posterior import LogPosterior
 
 
@@ -143,7 +144,7 @@ def with_criteria(collective, name, collected):
     given = [in_parts(each, collective.rank) for each in (X, y)] if collected else [X, y]
     engine = "threads" if collective is None else Together()
     training, sample, designs = parts_of_fit(estimator, *given, None, engine)
-    posterior = LogPosterior(sample.datafit(designs).with_criteria(training.steps[0].criteria))
+    posterior = LogPosterior(Completion(sample.datafit(designs)).with_criteria(training.steps[0].criteria))
     theta = 0.3 * np.random.default_rng(0).normal(size=posterior.size)
     point, frozen = posterior.at(theta), posterior.frozen(theta).at(0.5 * theta)
     line = posterior.along(point, type("Straight", (), {"theta": theta, "potentials": None}))
@@ -256,15 +257,15 @@ def exchanged(collective):
     X, y = sequences()
     crf = ChainCRF("rbf", rank=9, random_state=0, tol=1e-6, dtype="float64", prior_variance=1.0, solver="lbfgs")
     training, sample, designs = parts_of_fit(crf, X, y, None, Together())
-    evaluate, trials = Datafit.evaluate_along, []
-    Datafit.evaluate_along = lambda self, *given: trials.append(1) or evaluate(self, *given)
+    evaluate, trials = SummedDatafit.evaluate_along, []
+    SummedDatafit.evaluate_along = lambda self, *given: trials.append(1) or evaluate(self, *given)
     before = counted.count
     try:
         solution = fit_field(
             designs, sample, replace(training.options, random=np.random.default_rng(0)), steps=training.steps
         ).solution
     finally:
-        Datafit.evaluate_along = evaluate
+        SummedDatafit.evaluate_along = evaluate
     return before, counted.count - before, solution.iterations, len(trials)
 
 

@@ -131,7 +131,7 @@ def test_curvature_of_single_precision_and_sparse_features():
         datafit = chain_datafit(labelled_chains(weights), [clique_features("node", features)], N_LABELS)
         node = np.log(np.arange(1.0, 25.0)).reshape(8, 3)
         evaluation = datafit.evaluate(Potentials(node, {EDGE: np.zeros((1, 3, 3))}))
-        blocks.append(datafit.curvature_block(evaluation, 0))
+        blocks.append(datafit.curvature.block(evaluation, 0))
     p = evaluation.member.marginals()
     covariances = p[:, :, None] * np.eye(3) - p[:, :, None] * p[:, None, :]
     expected = np.einsum("t,ti,tj,tab->iajb", np.repeat(weights, [1, 4, 3]), Z, Z, covariances).reshape(9, 9)

@@ -7,7 +7,7 @@ from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.basis import Gradient
 from kernelfields.models import fit as fitting
 from kernelfields.models import growing
-from kernelfields.objective import Datafit
+from kernelfields.objective.outside import OutsideSpan
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences()
@@ -44,7 +44,7 @@ def test_an_interrupted_fit_keeps_its_best_estimate(number, basis):
     assert len(crf.predict(X)) == len(X)
 
 
-@pytest.mark.parametrize(("owner", "stage"), [(Datafit, "outside_gradient"), (growing, "_grow")])
+@pytest.mark.parametrize(("owner", "stage"), [(OutsideSpan, "exact"), (growing, "_grow")])
 def test_an_interrupt_between_the_rounds_of_a_growing_basis_keeps_the_last_round(monkeypatch, owner, stage):
     def interrupted(*arguments):
         raise KeyboardInterrupt

@@ -86,7 +86,7 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     assert value == pytest.approx(evaluation.value)
     for ours, theirs in zip(gradient, datafit.pull_back(evaluation.residual), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-10)
-    diagonal = datafit.curvature_diagonal(evaluation, 0)
+    diagonal = datafit.curvature.diagonal(evaluation, 0)
     np.testing.assert_allclose(datafit.fused.curvature_diagonal(parts), diagonal, atol=1e-10)
     assert 0 < datafit.fused.largest_potential(parts) <= potentials.largest * (1 + 1e-12)
 

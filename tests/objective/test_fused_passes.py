@@ -11,6 +11,7 @@ from kernelfields.inference import ChainFamily, ListFamily
 from kernelfields.numerics import Workers
 from kernelfields.objective import Direction, LogPosterior
 from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.likelihoods.completion import Completion
 from kernelfields.objective.likelihoods.fused import fused_passes
 from tests.samples import chain_datafit, design_of
 
@@ -135,11 +136,12 @@ def test_items_without_weight_are_passed_over(kept):
     posterior = sparse_field(partial=two_of_all)
     posterior.prefer_fused_passes()
     datafit, theta = posterior.datafit, np.random.default_rng(0).normal(size=posterior.size)
-    weights = np.zeros(len(datafit.item_weights))
-    weights[kept] = datafit.item_weights[kept]
-    targets = datafit.completed(posterior.potentials(theta), weights)
-    few = LogPosterior(datafit.fitted_to(targets, weights))
-    plain_fit = datafit.fitted_to(targets, weights)
+    weights = np.zeros(len(datafit.likelihood.weights))
+    weights[kept] = datafit.likelihood.weights[kept]
+    labels = Completion(datafit)
+    targets = labels.completed(posterior.potentials(theta), weights)
+    few = LogPosterior(labels.fitted_to(targets, weights))
+    plain_fit = labels.fitted_to(targets, weights)
     plain_fit.fused = None
     assert len(few.datafit.fused._blocks) <= max(1, np.count_nonzero(weights))
     few.prefer_fused_passes()

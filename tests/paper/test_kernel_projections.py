@@ -210,6 +210,6 @@ def test_equation_30_dominates_the_hessian_up_to_the_number_of_cliques():
     field = tied_field(random_chains((length,) * 3, n_labels=2), 2)
     point = field.posterior.at(field.random_theta())
     engine, precision = field.posterior.datafit, np.diag(field.precision)
-    kept = scipy.linalg.block_diag(*(engine.curvature_block(point.evaluation, index) for index in range(2)))
+    kept = scipy.linalg.block_diag(*(engine.curvature.block(point.evaluation, index) for index in range(2)))
     difference = (2 * length - 1) * kept - (full_hessian(point) - precision)
     assert np.linalg.eigvalsh(difference)[0] > -1e-11

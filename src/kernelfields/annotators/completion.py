@@ -26,6 +26,7 @@ from kernelfields.annotators.confusions import Confusions
 from kernelfields.inference.family import Potentials
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.likelihoods.completion import Completion
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration, Solution
@@ -60,7 +61,7 @@ class CrossFitting(FitStep):
         def complete_first(placed: Placed) -> FittedField:
             if placed.keep is not None:
                 raise ValueError("a fit to several annotators cannot go on from a checkpoint: leave out the Checkpoint")
-            if placed.posterior.datafit.n_positions != len(self.confusions.annotations.codes):
+            if placed.posterior.datafit.facts.n_positions != len(self.confusions.annotations.codes):
                 raise ValueError("annotators need every position in the fit: leave out StructureSearch")
             return self._fit(solve, placed)
 
@@ -69,38 +70,38 @@ class CrossFitting(FitStep):
     def _fit(self, solve: Solve, placed: Placed) -> FittedField:
         posterior, options = placed.posterior, placed.options
         begin, passes_before = time.perf_counter(), posterior.passes
-        datafit = posterior.datafit
+        labels = Completion(posterior.datafit)
         fields = [np.zeros(posterior.size)] * (int(self.folds.max()) + 1)
-        all_weights, nothing = datafit.item_weights, posterior.potentials(fields[0])
+        all_weights, nothing = labels.item_weights, posterior.potentials(fields[0])
         own = [np.where(self.folds == fold, all_weights, 0.0) for fold in range(len(fields))]
-        completed = [datafit.completed(nothing, weights) for weights in own]
+        completed = [labels.completed(nothing, weights) for weights in own]
         targets, reason, done = _total(completed), None, 0
         self.changes = []
         try:
             while reason is None:
                 options.report(self._report(len(fields)))
                 for fold, weights in enumerate(own):
-                    others = datafit.fitted_to(targets.moved(-1.0, completed[fold]), all_weights - weights)
+                    others = labels.fitted_to(targets.moved(-1.0, completed[fold]), all_weights - weights)
                     found = _minimize(posterior, others, options, fields[fold], done)
                     fields[fold], done = found.theta, done + found.iterations
                     if found.reason in ("interrupted", "callback"):
                         reason = found.reason
                         break
-                datafit.set_log_weights(self.confusions.log_weights())
+                labels.set_log_weights(self.confusions.log_weights())
                 completed = [
-                    datafit.completed(posterior.potentials(theta), weights)
+                    labels.completed(posterior.potentials(theta), weights)
                     for theta, weights in zip(fields, own, strict=True)
                 ]
-                before, targets = datafit.label_rows(targets), _total(completed)
-                after = datafit.label_rows(targets)
+                before, targets = labels.label_rows(targets), _total(completed)
+                after = labels.label_rows(targets)
                 self.confusions.update(after)
                 self.changes.append(float(np.mean(after.argmax(axis=1) != before.argmax(axis=1))))
                 if self.changes[-1] <= self.tol or len(self.changes) >= self.max_steps:
                     break
         except KeyboardInterrupt:
             reason = "interrupted"
-        self._complete(posterior, fields)
-        datafit.set_targets(targets)
+        self._complete(posterior, labels, fields)
+        labels.set_targets(targets)
         options.report("fitting the field to the completed labels")
         last = options if reason is None else replace(options, max_iter=0)
         start, objective = posterior.expanded(np.mean(fields, axis=0)), posterior.frozen(fields[0])
@@ -116,7 +117,7 @@ class CrossFitting(FitStep):
         span, rkhs = (replace(each, completed=True) for each in (fitted.span, fitted.rkhs))
         return replace(fitted, solution=solution, span=span, rkhs=rkhs, posterior=posterior)
 
-    def _complete(self, posterior: LogPosterior, fields: Sequence[np.ndarray]) -> None:
+    def _complete(self, posterior: LogPosterior, labels: Completion, fields: Sequence[np.ndarray]) -> None:
         """Keep the labels of every fold as they are completed by a field of their own."""
         annotations, folds = self.confusions.annotations, self.folds
         # Samples are items of one position each, and annotated in one list.
@@ -124,7 +125,7 @@ class CrossFitting(FitStep):
         self.marginals = np.empty((len(rows), len(annotations.classes)))
         self.best = np.empty(len(rows), dtype=np.int64)
         for fold, theta in enumerate(fields):
-            marginals, best = posterior.datafit.completed_labels(posterior.potentials(theta))
+            marginals, best = labels.labels(posterior.potentials(theta))
             self.marginals[rows == fold], self.best[rows == fold] = marginals[rows == fold], best[rows == fold]
 
     def _report(self, n_folds: int) -> str:

@@ -126,7 +126,7 @@ class LocalSample:
         """Return the likelihood of the data in the coefficients of some terms."""
         local = LocalSample.inferred_here(self, designs)
         likelihood = likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned)
-        return Datafit(likelihood, local, self.settings.group)
+        return self.settings.group.summed(Datafit(likelihood, local))
 
     def part(
         self, designs: Sequence[Design], items: Items, times: int = 1, dtype: np.dtype | None = None

@@ -29,7 +29,7 @@ def assess(posterior: LogPosterior, solution: Solution) -> FittedField:
     residual, roundings = None, []
     if any(design.term.has_pivots for design in designs):
         residual = datafit.evaluate(posterior.potentials(solution.theta)).residual
-        roundings = [datafit.feature_rounding(residual, index, part) for index, part in enumerate(coefficients)]
+        roundings = [datafit.outside.rounding(residual, index, part) for index, part in enumerate(coefficients)]
     return FittedField(
         [design.term.fitted(own) for design, own in zip(designs, coefficients, strict=True)],
         replace(found, theta=np.concatenate([own.ravel() for own in coefficients])),
@@ -52,7 +52,7 @@ def rkhs_bound(posterior: LogPosterior, solution: Solution, residual: Any, *, ex
         return Certificate("rkhs", solution.value, solution.lower_bound, True, parts)
     for index, design in enumerate(datafit.designs):
         if design.term.has_pivots:
-            outside = datafit.outside_gradient if exact else datafit.outside_bound
+            outside = datafit.outside.exact if exact else datafit.outside.bound
             parts[design.name] += 0.5 * design.term.prior_variance * outside(residual, index)
     # The negative log-likelihood and the penalties are never negative.
     return Certificate("rkhs", solution.value, max(0.0, solution.value - sum(parts.values())), exact, parts)

@@ -106,7 +106,7 @@ def _grow(
     for index, design in enumerate(designs):
         if design.panel is not None:
             basis: Any = resolve_basis(design.term.clique.basis)
-            added += basis.grow(design.panel, posterior.datafit.label_residuals(residual, index), random)
+            added += basis.grow(design.panel, posterior.datafit.outside.residuals(residual, index), random)
     if not added:
         return None
     # All at once, when nothing is left that could be interrupted half-way.

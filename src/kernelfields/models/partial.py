@@ -25,6 +25,7 @@ from kernelfields.models.expectations import LabelShares, check_expectations
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.models.starts import end_at_once
 from kernelfields.numerics.registry import SETTINGS
+from kernelfields.objective.likelihoods.completion import Completion
 from kernelfields.objective.likelihoods.expectations import Criteria
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import needs_hessian
@@ -88,7 +89,7 @@ class ExpectedShares(FitStep):
             options = placed.options
             if needs_hessian(options.solver):
                 raise ValueError("expectations have no Hessian products, which this solver needs: use 'lbfgs'")
-            whole = LogPosterior(placed.posterior.datafit.with_criteria(self.criteria))
+            whole = LogPosterior(Completion(placed.posterior.datafit).with_criteria(self.criteria))
             start = placed.start
             if start is None and not self.criteria.labelled:
                 start = whole.expanded(np.zeros(whole.size))

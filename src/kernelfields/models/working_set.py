@@ -25,7 +25,6 @@ import numpy as np
 
 from kernelfields.engines.engine import Sample
 from kernelfields.objective.bounds import MixedBound
-from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, LocalDesign
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood
@@ -44,7 +43,7 @@ _FIRST, _FINER, _FINEST = 300.0, 0.5, 0.03
 def has_working_sets(posterior: LogPosterior) -> bool:
     """Whether an objective has many sparse weights with an l1 penalty."""
     datafit = posterior.datafit
-    if posterior.penalty.smooth or type(datafit) is not Datafit or datafit.group.size > 1:
+    if posterior.penalty.smooth or not datafit.is_local:
         return False
     if not isinstance(datafit.likelihood, Likelihood):
         return False

@@ -25,8 +25,9 @@ import numpy as np
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.threads import blas_threads, even_runs
-from kernelfields.objective.datafit import within_clique_curvature
+from kernelfields.objective.clique_curvature import within_clique_curvature
 from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.designs.tables import DenseTable
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 from kernelfields.objective.posterior import LogPosterior, Point
 
@@ -78,7 +79,7 @@ def meets_no_others(posterior: LogPosterior) -> bool:
     Then within-clique covariances are the whole Hessian, as if the features of all terms stood side by side.
     """
     datafit = posterior.datafit
-    if not datafit.family.single_labels or datafit.group.size > 1:
+    if not datafit.family.single_labels or not datafit.is_local:
         return False
     first = datafit.designs[0].term.label_factor
     return first is not None and all(
@@ -98,7 +99,7 @@ def _single_label_hessian(point: Point) -> np.ndarray:
     marginals, weights = likelihood.clique_marginals(point.evaluation, first), likelihood.clique_weights(first)
     ones = np.ones((len(marginals), 1))
     features = np.hstack([ones if design.features is None else design.features for design in datafit.designs])
-    return within_clique_curvature(features, _factor(first), marginals, weights)
+    return within_clique_curvature(DenseTable(features), _factor(first), marginals, weights)
 
 
 def trace_slopes(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
@@ -112,7 +113,7 @@ def works_in_blocks(posterior: LogPosterior) -> bool:
     datafit = posterior.datafit
     if not isinstance(datafit.likelihood, Likelihood) or datafit.family.method not in ("chain", "single"):
         return False
-    if datafit.group.size > 1:
+    if not datafit.is_local:
         return False
     return all(
         design.term.weighs_all_pairs
@@ -422,6 +423,6 @@ def _slopes_one_by_one(point: Point, roots: np.ndarray, signs: np.ndarray, wante
         if wanted:
             response, parts = datafit.hessian_response(point.evaluation, direction), posterior.split(root)
             for index in wanted:
-                rows = datafit.label_residuals(response, index)
+                rows = datafit.outside.residuals(response, index)
                 total.features[index] = total.features[index] + (sign * rows) @ parts[index].T
     return total

@@ -67,6 +67,14 @@ class Group:
         """Return a number that the first process has sent to all of them, the last one or this."""
         return number
 
+    def summed(self, datafit: Any) -> Any:
+        """Return the datafit of all data, given that of the part of this process."""
+        return datafit
+
+    def total_on_device(self, matrix: Any) -> Any:
+        """Return the sum over all processes of a tensor, which it may overwrite."""
+        return matrix
+
     def same_random(self, random: np.random.Generator) -> Any:
         """Return the generator of the first process, which draws the same numbers in every process."""
         return self.gathered(random)[0]

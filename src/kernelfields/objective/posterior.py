@@ -26,6 +26,7 @@ from kernelfields.numerics.vectors import dot
 from kernelfields.objective.blocks import Block, block_after
 from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
 from kernelfields.objective.datafit import Datafit, StepMemory
+from kernelfields.objective.likelihoods.completion import frozen_at
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 from kernelfields.objective.penalty import Penalty, is_quadratic, penalty_of, term_gap
 
@@ -219,7 +220,7 @@ class LogPosterior:
         """About how curved the objective is along each coordinate, (size,): one number per clique set."""
         metric = self.prior_precision.copy()
         for index, block in enumerate(self.blocks):
-            metric[block.rows] += self.datafit.start_curvature(index)
+            metric[block.rows] += self.datafit.curvature.at_start(index)
         metric[metric == 0.0] = 1.0  # no prior and no clique: these coefficients stay where they are
         return metric
 
@@ -233,7 +234,9 @@ class LogPosterior:
             if self.fused:
                 diagonal = None if index else self.datafit.fused.curvature_diagonal(self.split(point.theta))  # type: ignore[union-attr]
             else:
-                diagonal = self.datafit.curvature_diagonal(point.evaluation, index)
+                diagonal = self.datafit.curvature.diagonal(point.evaluation, index)
+                if diagonal is not None:
+                    self.datafit.passes += 0.5 * self.datafit.share(index)
             if diagonal is not None and diagonal.any():
                 curvature = block.diagonal(diagonal) + self.prior_precision[block.rows]
                 mean = curvature.mean()
@@ -243,18 +246,18 @@ class LogPosterior:
     @property
     def convex(self) -> bool:
         """Whether the objective is convex, so that lower bounds hold everywhere."""
-        return self.datafit.convex
+        return self.datafit.facts.convex
 
     def frozen(self, theta: np.ndarray) -> LogPosterior:
         """Return the convex objective of the labels as they are completed at theta; same value of gradients there."""
-        frozen = LogPosterior(self.datafit.frozen(self.split(theta)), self.penalty)
+        frozen = LogPosterior(frozen_at(self.datafit, self.split(theta)), self.penalty)
         frozen.fused = self.fused
         return frozen
 
     @property
     def approximation(self) -> str | None:
         """How approximate inference is called; None where it is exact, and values, gradients and bounds are."""
-        return self.datafit.approximation
+        return self.datafit.facts.approximation
 
     @property
     def raw(self) -> bool:
@@ -284,7 +287,7 @@ class LogPosterior:
         for dense in self._dense_sets:
             key = (id(self.datafit.designs[dense.index].table), dense.curvature, dense.precision)
             if key not in known:
-                known[key] = factor_of(self.datafit.feature_gram(dense.index), dense.curvature, dense.precision)
+                known[key] = factor_of(self.datafit.curvature.gram(dense.index), dense.curvature, dense.precision)
             if (factor := known[key]) is not None:
                 factors.append((dense, factor))
         return Coordinates(self._late(metric), factors, dtype)
@@ -299,7 +302,7 @@ class LogPosterior:
         """The sets whose metric is worth a Gram matrix of their features; none whose labels share coefficients."""
         found = []
         for index, block in enumerate(self.blocks):
-            curvature = LATE_SHARE * self.datafit.feature_curvature(index)
+            curvature = LATE_SHARE * self.datafit.curvature.gram_scale(index)
             term = block.design.term
             if curvature and not term.shares_coefficients and is_quadratic(term):
                 found.append(DenseSet(index, block.rows, block.shape, curvature, 1.0 / block.prior_variance))
@@ -417,7 +420,7 @@ class LogPosterior:
     def curvature_block(self, point: Point, index: int) -> np.ndarray:
         """Return eq. 30 for one set: within-clique covariances plus the prior precision."""
         block = self.blocks[index]
-        matrix = block.reduced_matrix(self.datafit.curvature_block(point.evaluation, index))
+        matrix = block.reduced_matrix(self.datafit.curvature.block(point.evaluation, index))
         matrix[np.diag_indices(len(matrix))] += 1.0 / block.prior_variance
         return matrix
 

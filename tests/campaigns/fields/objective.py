@@ -9,6 +9,7 @@ import numpy as np
 from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.models.partial import ExpectedShares
 from kernelfields.objective import LogPosterior
+from kernelfields.objective.likelihoods.completion import Completion
 from tests.campaigns.fields.drawn import Drawn, Target
 from tests.campaigns.fields.tally import NEAR, Tally
 from tests.campaigns.fields.terms import Enumerated, PlainTerm, scored
@@ -118,7 +119,7 @@ def posterior_of(drawn: Drawn) -> LogPosterior:
     datafit = sample.datafit([sample.design(term) for term in model.field_.terms])
     for step in training.steps:
         if isinstance(step, ExpectedShares):
-            datafit = datafit.with_criteria(step.criteria)
+            datafit = Completion(datafit).with_criteria(step.criteria)
     return LogPosterior(datafit)
 
 

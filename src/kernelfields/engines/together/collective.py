@@ -30,6 +30,7 @@ import numpy as np
 import torch
 from torch import distributed
 
+from kernelfields.engines.together.summed import SummedDatafit
 from kernelfields.objective.group import RUNNING, Group, Value
 
 #: Seconds that a process waits for the others: as long as the slowest of them may take for its part of a pass.
@@ -173,6 +174,19 @@ class Collective(Group):
         with self._partings():
             self._group.allgather([rows], [own]).wait()
         return np.stack([each.numpy() for each in rows])
+
+    def summed(self, datafit: Any) -> Any:
+        """Return the datafit of all data, given that of the part of this process; one that has all data keeps it."""
+        if self.size == 1:
+            datafit.group = self
+            return datafit
+        return SummedDatafit(datafit, self)
+
+    def total_on_device(self, matrix: torch.Tensor) -> torch.Tensor:
+        """Return the sum over all processes of a tensor, in its place: in float32, half the traffic."""
+        if self.size > 1:
+            matrix.copy_(torch.from_numpy(self.total(matrix.to(torch.float32).cpu().numpy())))
+        return matrix
 
     def start(self, theta: np.ndarray | None, size: int) -> np.ndarray | None:
         """Return where a solver begins: where it was before a process was lost, else ``theta``."""

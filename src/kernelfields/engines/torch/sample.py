@@ -60,7 +60,6 @@ from kernelfields.objective.coordinates import DenseSet
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign
 from kernelfields.objective.designs.tables import DenseTable, SparseTable
-from kernelfields.objective.group import ALONE, Group
 from kernelfields.objective.likelihoods.likelihood import (
     Evaluation,
     Objective,
@@ -187,11 +186,12 @@ class TorchSample(LocalSample):
         if family is not None:
             check_tables_fit(family)
             likelihood = labelled_objective(family, self.data, Workers(1))
-            return TorchDatafit(likelihood, local, self.device, self.settings.group)
+            return self.settings.group.summed(TorchDatafit(likelihood, local, self.device))
         hosted = self.inferred_here(local)
         datafit = super().datafit(hosted)
-        placed = any(isinstance(each.table, DeviceTable) for each in hosted)
-        return TorchDatafit(datafit.likelihood, hosted, self.device, self.settings.group) if placed else datafit
+        if not any(isinstance(each.table, DeviceTable) for each in hosted):
+            return datafit
+        return self.settings.group.summed(TorchDatafit(datafit.likelihood, hosted, self.device))
 
     def part(self, designs: Sequence[Design], items: Items, times: int = 1, dtype: object = None) -> None:
         """There is none: on an H200 a second metric cost more than the passes that it saved."""
@@ -244,17 +244,16 @@ class TorchDatafit(Datafit):
     """Sums over labelled data whose features are on a device."""
 
     fused = None
+    is_local = False
 
-    def __init__(
-        self, likelihood: Objective, designs: Sequence[LocalDesign], device: torch.device, group: Group = ALONE
-    ):
-        super().__init__(likelihood, designs, group)
+    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign], device: torch.device):
+        super().__init__(likelihood, designs)
         self.device = device
 
-    def _evaluated(self, potentials: Potentials) -> Evaluation:
+    def evaluate(self, potentials: Potentials) -> Evaluation:
         """Return value, residual and beliefs at the given potentials; MemoryError if the device has no room."""
         with self._room():
-            return super()._evaluated(potentials)
+            return super().evaluate(potentials)
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian of the likelihood in the potentials times a direction."""
@@ -267,10 +266,6 @@ class TorchDatafit(Datafit):
 
     def dual_ascent(self) -> None:
         """There is none: batches on a device are whole passes."""
-
-    def _gram_of_rows(self, index: int, sampled: slice) -> np.ndarray:
-        table: Any = self.designs[index].table
-        return table.gram(sampled).cpu().numpy()
 
     def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> TorchStepPairs:
         """Return room on the device for the steps that limited-memory BFGS remembers, in float64."""

@@ -85,9 +85,7 @@ def _factor(table: TorchTable, dense: DenseSet, group: Group) -> tuple[torch.Ten
     if group.largest(matrix is None):
         return None
     assert matrix is not None
-    if group.size > 1:
-        # It shapes directions only, so that half the traffic will do.
-        matrix.copy_(torch.from_numpy(group.total(matrix.to(torch.float32).cpu().numpy())))
+    matrix = group.total_on_device(matrix)  # it shapes directions only
     matrix *= dense.curvature
     matrix.diagonal().add_(dense.precision)
     found = _if_there_is_room(lambda: _inverted(matrix))

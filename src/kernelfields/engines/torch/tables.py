@@ -57,6 +57,7 @@ from kernelfields.engines.torch.rows import (
 )
 from kernelfields.kernels.tensors import float32_products, tensor_from
 from kernelfields.numerics.threads import Workers
+from kernelfields.objective.designs.tables import weighted_product
 
 Array: TypeAlias = "np.ndarray | torch.Tensor"
 
@@ -529,6 +530,10 @@ class TorchSparseTable(DeviceTable):
     def transposed_product(self, rows: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T R, (r, q) float64 on the host, for a tensor R (n, q); ``workers`` is not used."""
         return (self._transposed @ tensor_from(rows, self.device, torch.float64)).cpu().numpy()
+
+    def weighted_gram(self, weights: np.ndarray) -> np.ndarray:
+        """Return Z^T diag(w) Z, (r, r), for w (n,) of the host, where it is computed."""
+        return weighted_product(self.features, self.features, weights)
 
 
 def csr_tensor(matrix: scipy.sparse.csr_array, device: torch.device) -> torch.Tensor:

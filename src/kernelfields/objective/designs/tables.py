@@ -14,9 +14,11 @@ import platform
 from typing import Protocol
 
 import numpy as np
+import scipy.sparse
 
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 from kernelfields.numerics.threads import Workers
+from kernelfields.objective.coordinates import gram_matrix
 
 # Of the two ways to write Z V, the library is faster by a third with Z first on x86, with V first elsewhere.
 _FEATURES_FIRST = platform.machine().lower() in ("x86_64", "amd64")
@@ -73,6 +75,14 @@ class DenseTable:
 
         return np.ascontiguousarray(workers.sum(part, self._runs(rows.shape[1], workers)).T)
 
+    def gram(self, sampled: slice) -> np.ndarray:
+        """Return the lower half of Z^T Z, (r, r) in the precision of Z, estimated from every n-th row."""
+        return gram_matrix(self.features, sampled)
+
+    def weighted_gram(self, weights: np.ndarray) -> np.ndarray:
+        """Return Z^T diag(w) Z, (r, r), for w (n,)."""
+        return weighted_product(self.features, self.features, weights)
+
     def _runs(self, width: int, workers: Workers) -> list[tuple[int, int]]:
         """Return the runs of rows that threads take."""
         return workers.pieces(self.shape[0], self.stored_values * width)
@@ -103,6 +113,18 @@ class SparseTable:
     def transposed_product(self, rows: np.ndarray, workers: Workers) -> np.ndarray:
         """Return Z^T R, (r, q) float64."""
         return _sparse_product(self._transposed, rows, workers)
+
+    def weighted_gram(self, weights: np.ndarray) -> np.ndarray:
+        """Return Z^T diag(w) Z, (r, r), for w (n,)."""
+        return weighted_product(self.features, self.features, weights)
+
+
+def weighted_product(left: Rows, right: Rows, weights: np.ndarray) -> np.ndarray:
+    """Return left^T diag(w) right, for w (n,)."""
+    if is_sparse(right):
+        product = left.T @ (scipy.sparse.diags_array(weights) @ right)
+        return product.toarray() if is_sparse(product) else product
+    return left.T @ (right * weights[:, None])
 
 
 def squares_of(features: SparseRows) -> SparseRows:

@@ -187,9 +187,9 @@ def evidence_gradient(
     at_mode, at_adjoint = posterior.split(mode), posterior.split(adjoint)
     features = {}
     for index in wanted:
-        residual = datafit.label_residuals(laplace.point.evaluation.residual, index)
+        residual = datafit.outside.residuals(laplace.point.evaluation.residual, index)
         features[index] = residual @ (at_adjoint[index] - at_mode[index]).T
-        features[index] += datafit.label_residuals(response, index) @ at_mode[index].T
+        features[index] += datafit.outside.residuals(response, index) @ at_mode[index].T
         features[index] -= slopes.features[index]
     variances = signs @ np.square(roots)
     gradient = np.empty(len(parameters))

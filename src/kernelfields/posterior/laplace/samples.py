@@ -173,7 +173,7 @@ def draw_posterior(
     if found.method == "exact":
         root = _by_term(posterior, found.root)
         seen = [_seen(design) for design in designs]
-    left = [posterior.datafit.largest_left_outside(index) for index in range(len(terms))]
+    left = [posterior.datafit.outside.largest(index) for index in range(len(terms))]
     left_out = [term.prior_variance * own for term, own in zip(terms, left, strict=True)]
     seed = int(random.integers(2**31))
     _warn_of_poor_fits(rise, truncation, steps)

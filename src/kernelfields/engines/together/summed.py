@@ -1,0 +1,207 @@
+"""Datafits of data in parts: each process computes with its own, and what is a sum over all data is added up.
+
+Values, slopes, gradients, curvature and Gram matrices are those of all data, in every process alike; potentials,
+residuals and distributions are those of its part. One exchange for the value and the slope of a trial, with how far
+potentials move, and one for a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import NoReturn
+
+import numpy as np
+
+from kernelfields.inference.family import Array, Potentials
+from kernelfields.objective.clique_curvature import Curvature
+from kernelfields.objective.coordinates import DenseSet, sampled_rows
+from kernelfields.objective.datafit import Datafit, Facts, StepMemory
+from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.group import Group
+from kernelfields.objective.likelihoods.expectations import ExpectationLikelihood
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
+from kernelfields.objective.outside import OutsideSpan
+
+
+class SummedDatafit(Datafit):
+    """The datafit of all data, of which each process of a group has the ``inner`` one of its part."""
+
+    is_local = False
+    fused = None
+
+    def __init__(self, inner: Datafit, group: Group):
+        self.inner, self.designs = inner, inner.designs
+        self.group = inner.group = group
+        self._facts: Facts | None = None
+
+    @property
+    def likelihood(self) -> Objective:
+        """The likelihood of the labels of this process."""
+        return self.inner.likelihood
+
+    @likelihood.setter
+    def likelihood(self, likelihood: Objective) -> None:
+        self.inner.likelihood, self._facts = likelihood, None
+
+    @property
+    def passes(self) -> float:
+        """Passes over the features so far."""
+        return self.inner.passes
+
+    @passes.setter
+    def passes(self, passes: float) -> None:
+        self.inner.passes = passes
+
+    def share(self, index: int) -> float:
+        """Return the share of a pass that a product with the features of one term is."""
+        return self.inner.share(index)
+
+    def potentials(
+        self, coefficients: Sequence[np.ndarray] | Mapping[int, np.ndarray], only: Sequence[int] | None = None
+    ) -> Potentials:
+        """Return the potentials of the given coefficients, those of this process."""
+        return self.inner.potentials(coefficients, only)
+
+    def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
+        """Return the gradient in the coefficients of each term."""
+        return self.group.total(self.inner.pull_back(residual, only))
+
+    def evaluate(self, potentials: Potentials) -> Evaluation:
+        """Return the value, and residual and beliefs of this process."""
+        evaluation = self.inner.evaluate(potentials)
+        evaluation.value = self.group.total(evaluation.value)
+        return evaluation
+
+    def evaluate_along(
+        self, potentials: Potentials | None, direction: Potentials, furthest: float = 0.0
+    ) -> tuple[Evaluation | None, float, float]:
+        """Return evaluation, slope, and the largest of all ``furthest``; None for all where some process has none."""
+        evaluation, value, slope = None, np.inf, np.inf
+        finite = potentials is not None and potentials.finite
+        if isinstance(self.likelihood, ExpectationLikelihood):
+            # What is expected is added up on the way, by all processes or by none.
+            finite = all(self.group.gathered(finite))
+        if potentials is not None and finite:
+            evaluation = self.inner.evaluate(potentials)
+            value, slope = evaluation.value, evaluation.residual.dot(direction)
+        (value, slope), furthest = self.group.total_and_largest([value, slope], furthest)
+        if evaluation is None or not np.isfinite(value):
+            return None, np.inf, furthest
+        evaluation.value = value
+        return evaluation, slope, furthest
+
+    def largest(self, potentials: Potentials) -> float:
+        """Return the largest absolute entry of potentials, of all processes."""
+        return self.group.largest(potentials.largest)
+
+    def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
+        """Return the Hessian in the potentials of this process times a direction."""
+        return self.inner.hessian_response(evaluation, direction)
+
+    def with_likelihood(self, likelihood: Objective) -> SummedDatafit:
+        """Return the same designs with another likelihood of the labels of this process."""
+        return SummedDatafit(self.inner.with_likelihood(likelihood), self.group)
+
+    @property
+    def facts(self) -> Facts:
+        """Properties of the likelihood of all data; gathered once for each likelihood."""
+        if self._facts is None:
+            parts = self.group.gathered(self.inner.facts)
+            approximations = (part.approximation for part in parts)
+            self._facts = Facts(
+                all(part.convex for part in parts),
+                next((name for name in approximations if name is not None), None),
+                sum(part.n_items for part in parts),
+                sum(part.n_positions for part in parts),
+            )
+        return self._facts
+
+    @property
+    def value_at_zero(self) -> float:
+        """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        return self.group.total(self.inner.value_at_zero)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What inference reported of its last answers."""
+        return list(dict.fromkeys(chain.from_iterable(self.group.gathered(self.inner.warnings))))
+
+    @property
+    def curvature(self) -> SummedCurvature:
+        """What rules of second order ask for."""
+        return SummedCurvature(self.likelihood, self.designs, self.group)
+
+    @property
+    def outside(self) -> SummedOutside:
+        """What certificates ask for."""
+        return SummedOutside(self.likelihood, self.designs, self.group)
+
+    def dual_ascent(self) -> None:
+        """There is none: it visits one sequence after the other."""
+
+    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> StepMemory | None:
+        """Return room for steps on the device of this process; None for the host's."""
+        return self.inner.step_pairs(limit, metric, dense)
+
+
+class SummedCurvature(Curvature):
+    """The curvature of the likelihood of all data."""
+
+    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign], group: Group):
+        super().__init__(likelihood, designs)
+        self._group = group
+
+    def _start_sums(self, index: int) -> list:
+        return self._group.total(super()._start_sums(index))
+
+    def diagonal(self, evaluation: Evaluation, index: int) -> np.ndarray | None:
+        """Return sum_t z_tf^2 p (1 - p) for every coefficient of a term of sparse weights; None for other terms."""
+        own = super().diagonal(evaluation, index)
+        return None if own is None else self._group.total(own)
+
+    def _block(self, design: LocalDesign, marginals: Array, weights: Array) -> np.ndarray:
+        family = self.likelihood.family
+        if family.group(design.group).items is not None:
+            return self._group.total(super()._block(design, marginals, weights))
+        # Cliques that belong to no item, as durations, are the same in all processes: means over all positions.
+        sums = self._group.total(family.read_back(marginals * weights[:, None]))
+        weights = self._group.total(weights)
+        return super()._block(design, sums / weights[:, None], weights)
+
+    def _weights(self, design: LocalDesign) -> list:
+        return self._group.total(super()._weights(design))
+
+    def gram(self, index: int) -> np.ndarray:
+        """Return the lower half of about Z^T Z of a term with dense features, (r, r), from some of the rows."""
+        n_rows, rank = self.designs[index].table.shape
+        return self._group.total(self._gram(index, sampled_rows(n_rows, rank, self._group)))
+
+
+class SummedOutside(OutsideSpan):
+    """What the pivots do not span of all data, as far as processes can tell without kernel values between them."""
+
+    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign], group: Group):
+        super().__init__(likelihood, designs)
+        self._group = group
+
+    def residuals(self, residual: Potentials, index: int) -> NoReturn:
+        """Raise: residuals of single positions stay where they are."""
+        raise ValueError("residuals of single positions stay with their workers: use engine='threads'")
+
+    def _norm_bound(self, residual: Potentials, index: int) -> float:
+        return self._group.total(super()._norm_bound(residual, index))
+
+    def exact(self, residual: Potentials, index: int) -> NoReturn:
+        """Raise: kernel values between inputs of several processes would be needed."""
+        raise ValueError(
+            "exact certificates over the RKHS need kernel values between all inputs, which workers do not bring "
+            "together: use the free bound, or engine='threads'"
+        )
+
+    def largest(self, index: int) -> float:
+        """Return the largest k(x, x) - ||z(x)||^2 of a term over all data; zero where no pivots span it."""
+        return self._group.largest(super().largest(index))
+
+    def _rounding(self, design: LocalDesign, coefficients: np.ndarray, residuals: Array) -> float:
+        return self._group.total(super()._rounding(design, coefficients, residuals))

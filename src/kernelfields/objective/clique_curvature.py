@@ -1,0 +1,165 @@
+"""Curvature of the likelihood within cliques, term by term: what rules of second order ask of a datafit.
+
+    block     sum_t weight_t (A^T Cov_t A) kron (z_t z_t^T)            eq. 30 without the prior
+    diagonal  sum_t weight_t z_tf^2 p (1 - p)                          of sparse weights of single labels
+    at_start  its mean before any label is known, one number
+    gram      about Z^T Z of dense features, from some of the rows     for the metric of coordinates.py
+
+Cov_t are the covariances of the one-hot labellings of a clique under its marginals (n, L^k). Cost: a product of the
+features with themselves for each pair of label coordinates, half a pass for a diagonal, O(r^3) for a Gram matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse
+
+from kernelfields.inference.family import Array
+from kernelfields.kernels.arrays import on_host
+from kernelfields.numerics.sparse_rows import entry_rows, is_sparse
+from kernelfields.objective.coordinates import sampled_rows, worth_a_gram_matrix
+from kernelfields.objective.designs.design import LocalDesign, has_dense_features
+from kernelfields.objective.designs.tables import weighted_product
+from kernelfields.objective.group import ALONE
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
+
+_BLOCK_BYTES = 64 * 2**20
+
+
+class Curvature:
+    """The curvature of a likelihood in the terms of some designs; ``index`` is the number of a term."""
+
+    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign]):
+        self.likelihood = likelihood
+        self.designs = designs
+
+    def at_start(self, index: int) -> float:
+        """Return about how curved the likelihood is in one coordinate of a term, before any label is known."""
+        curvature, weight, number = self._start_sums(index)
+        return curvature * (weight / number) if number else 0.0
+
+    def _start_sums(self, index: int) -> list:
+        """Return the curvature of a term whose cliques weigh one, the weights of its cliques, and their number."""
+        design = self.designs[index]
+        weights = self.likelihood.clique_weights(design)
+        count = self.likelihood.family.correlated_cliques(design, len(weights))
+        own = design.start_curvature(count) if len(weights) else 0.0
+        return [own, float(weights.sum()), len(weights)]
+
+    def diagonal(self, evaluation: Evaluation, index: int) -> np.ndarray | None:
+        """Return sum_t z_tf^2 p (1 - p) for every coefficient of a term of sparse weights; None for other terms.
+
+        This is the diagonal of eq. 30 where coefficients belong to single labels; half a pass.
+        """
+        design = self.designs[index]
+        if design.labels_per_clique != 1 or not design.sparse:
+            return None
+        marginals = self.likelihood.clique_marginals(evaluation, design)
+        variances = marginals * (1.0 - marginals) * self.likelihood.clique_weights(design)[:, None]
+        return design.squared_pull_back(variances, self.likelihood.workers)
+
+    def block(self, evaluation: Evaluation, index: int) -> np.ndarray:
+        """Return eq. 30 without the prior: within-clique covariances of one term, (r q, r q).
+
+        In the order of coefficients V.ravel(). With a support its pairs only, (P, P).
+        """
+        design = self.designs[index]
+        marginals = self.likelihood.clique_marginals(evaluation, design)
+        return self._block(design, marginals, self.likelihood.clique_weights(design))
+
+    def _block(self, design: LocalDesign, marginals: Array, weights: Array) -> np.ndarray:
+        """Return the same for the marginals (n, L^k) and the weights (n,) of the cliques of a term."""
+        support, features, read_back = design.term.support, design.features, self.likelihood.family.read_back
+        if support is not None and support.listed:
+            return np.diag(weights @ marginals) - (marginals * weights[:, None]).T @ marginals
+        if is_sparse(features):
+            marginals, weights = read_back(marginals), read_back(weights)
+        factor = design.labels_like(marginals)
+        if features is None:
+            means = marginals @ factor
+            squares = factor.T @ ((weights @ marginals)[:, None] * factor)
+            block = read_back(squares - (means * weights[:, None]).T @ means)
+            return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
+        if support is None:
+            return within_clique_curvature(design.table, factor, marginals, weights)
+        return supported_curvature(features, support.features, support.outcomes, marginals, weights)
+
+    def gram_scale(self, index: int) -> float:
+        """Return the scale of a term's Gram matrix in the metric of its coefficients; zero if it is not worth one."""
+        design = self.designs[index]
+        if not has_dense_features(design):
+            return 0.0
+        weight, number = self._weights(design)
+        if not worth_a_gram_matrix(int(number), *design.shape):
+            return 0.0
+        return weight / number * design.label_share / design.n_configurations
+
+    def _weights(self, design: LocalDesign) -> list:
+        """Return what the cliques of a term weigh together, and their number."""
+        weights = self.likelihood.clique_weights(design)
+        return [float(weights.sum()), len(weights)]
+
+    def gram(self, index: int) -> np.ndarray:
+        """Return the lower half of about Z^T Z of a term with dense features, (r, r), from some of the rows."""
+        n_rows, rank = self.designs[index].table.shape
+        return self._gram(index, sampled_rows(n_rows, rank, ALONE))
+
+    def _gram(self, index: int, sampled: slice) -> np.ndarray:
+        """Return the same from some of the rows that are here."""
+        return on_host(self.designs[index].table.gram(sampled))
+
+
+class _WeighingTable(Protocol):
+    """Features Z (n, r), wherever they are."""
+
+    shape: tuple[int, int]
+
+    def weighted_gram(self, weights: Array) -> np.ndarray:
+        """Return Z^T diag(w) Z, (r, r), for w (n,)."""
+
+
+def within_clique_curvature(table: _WeighingTable, factor: Array, marginals: Array, weights: Array) -> np.ndarray:
+    """Return sum_t weight_t (A^T Cov_t A) kron (z_t z_t^T) for features (n, r), in the order V.ravel(), (r q, r q).
+
+    Cov_t are the covariances of the one-hot labellings of a clique under its marginals (n, L^k).
+    """
+    rank, outputs = table.shape[1], factor.shape[1]
+    block = np.zeros((rank, outputs, rank, outputs))
+    means = marginals @ factor
+    for i in range(outputs):
+        for j in range(i + 1):
+            covariances = marginals @ (factor[:, i] * factor[:, j]) - means[:, i] * means[:, j]
+            product = table.weighted_gram(covariances * weights)
+            block[:, i, :, j] = product
+            block[:, j, :, i] = product.T
+    return block.reshape(rank * outputs, rank * outputs)
+
+
+def supported_curvature(
+    features: scipy.sparse.csr_array,
+    columns: np.ndarray,
+    outcomes: np.ndarray,
+    marginals: np.ndarray,
+    weights: np.ndarray,
+    block_bytes: int = _BLOCK_BYTES,
+) -> np.ndarray:
+    """Return the same for P pairs alone, each a column of the features (n, r) and a labelling, (P, P).
+
+    Cov_t = diag(m_t) - m_t m_t^T: one product for each labelling, less one of all pairs' z_t m_t, some columns of
+    ``block_bytes`` at a time.
+    """
+    size, pairs = len(columns), features[:, columns].tocsr()
+    pairs.data = pairs.data * marginals[entry_rows(pairs), outcomes[pairs.indices]]
+    block = np.empty((size, size))
+    step = max(1, block_bytes // (8 * max(1, size)))
+    for begin in range(0, size, step):
+        part = slice(begin, begin + step)
+        np.negative(weighted_product(pairs, pairs[:, part], weights), out=block[:, part])
+    for outcome in np.unique(outcomes):
+        places = np.flatnonzero(outcomes == outcome)
+        own = features[:, columns[places]]
+        block[np.ix_(places, places)] += weighted_product(own, own, weights * marginals[:, outcome])
+    return block
