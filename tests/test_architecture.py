@@ -16,13 +16,25 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "kernelfields"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-CORE = ("numerics", "kernels", "data", "basis", "inference", "objective", "solvers", "engines", "models", "posterior")
+CORE = (
+    "numerics",
+    "kernels",
+    "inputs",
+    "data",
+    "basis",
+    "inference",
+    "objective",
+    "solvers",
+    "engines",
+    "models",
+    "posterior",
+)
 FACE = (
     *("reports", "features", "families", "evaluation", "estimators"),
     *("selection", "labelling", "annotators", "uncertainty"),
 )
 TOOLS = ("formats", "serving", "layers", "compat", "page", "cli")
-_BELOW_MODELS = {"numerics", "kernels", "data", "basis", "inference", "objective", "solvers", "engines"}
+_BELOW_MODELS = {"numerics", "kernels", "inputs", "data", "basis", "inference", "objective", "solvers", "engines"}
 _CORE = set(CORE)
 _BELOW_ESTIMATORS = _CORE | {"reports", "features", "families", "evaluation"}
 
@@ -30,7 +42,8 @@ _BELOW_ESTIMATORS = _CORE | {"reports", "features", "families", "evaluation"}
 MAY_IMPORT = {
     "numerics": set(),
     "kernels": {"numerics"},
-    "data": {"numerics"},
+    "inputs": {"numerics"},
+    "data": {"inputs", "numerics"},
     "basis": {"kernels", "numerics"},
     "inference": {"data", "numerics"},
     "objective": {"inference", "basis", "kernels", "data", "numerics"},
@@ -48,7 +61,7 @@ MAY_IMPORT = {
     "annotators": _BELOW_ESTIMATORS | {"estimators"},
     "uncertainty": _BELOW_ESTIMATORS | {"estimators", "selection"},
     "formats": {"data", "features", "models", "numerics", "the door"},
-    "serving": {"data", "features", "inference", "kernels", "models", "numerics"},
+    "serving": {"data", "features", "inference", "inputs", "kernels", "models", "numerics"},
     "layers": {"data", "engines", "inference", "numerics"},
     "compat": _BELOW_ESTIMATORS | {"estimators"},
     "page": _BELOW_ESTIMATORS | {"estimators", "selection", "labelling", "formats"},

@@ -195,7 +195,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """
         from kernelfields.estimators.auto_parameters import warn_of_uneven_columns
         from kernelfields.estimators.fit_state import FitState, among, changed
-        from kernelfields.estimators.fit_state import part_of as own_part
+        from kernelfields.inputs.steps import ColumnSteps
 
         if is_collection(X) or is_collection(y):
             reader, data, classes = self._learn_collection(X, y, sample_weight)
@@ -212,15 +212,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             data = drop_weightless(data)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
-        scaling: Reader | None = None
-        if self._scales(data):
-            # A fit that continues keeps the scale of its basis, which the reader has applied already.
-            if not self._continues:
-                scaling = reader.scaling_columns(own_part(data), self.scale is True, among(data))
-                if scaling is not None and self.ties is not None:
-                    scaling = scaling.scaling_alike(self.ties)
-        else:
-            warn_of_uneven_columns(self, data)
+        warn_of_uneven_columns(self, data)
+        # A fit that continues keeps the scale of its basis, which the reader has applied already.
+        scaling = ColumnSteps() if self._continues else self.learn_scale(reader, data)
         options = self._fit_options(data, progress, random)
         steps: list[FitStep] = []
         known = self._partial_settings()
@@ -345,6 +339,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         from kernelfields.kernels.registry import has_no_scale
 
         return has_no_scale(self.kernel) if is_auto(self.scale) else bool(self.scale)
+
+    def learn_scale(self, reader: Reader, data: Data, *, always: bool = False) -> ColumnSteps:
+        """Return the steps that may bring columns to one scale; none if they are not to, or need none."""
+        from kernelfields.estimators.fit_state import among, part_of
+        from kernelfields.inputs.steps import ColumnSteps
+
+        if not self._scales(data):
+            return ColumnSteps()
+        always = always or self.scale is True
+        return reader.learn_scale(part_of(data), always=always, ties=self.ties, among=among(data))
 
     def _set_chosen(self, settings: Settings) -> None:
         """Take the values of parameters; what is no parameter, as the scale of the data, is elsewhere."""
