@@ -333,7 +333,7 @@ print(json.dumps([sorted(rooms), sorted({"numba", "llvmlite"} & set(sys.modules)
 
 
 def test_importing_an_estimator_loads_nothing_that_only_a_fit_needs(after_a_fit):
-    assert after_a_fit[0] == ["data", "engines", "estimators", "models", "numerics"]
+    assert after_a_fit[0] == ["data", "engines", "estimators", "inputs", "models", "numerics"]
 
 
 def test_a_fit_of_a_few_short_sequences_loads_no_compiler(after_a_fit):

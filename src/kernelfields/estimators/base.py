@@ -29,6 +29,7 @@ from kernelfields.estimators.answers import AnsweringField
 from kernelfields.estimators.going_on import changes_of_cliques, decides_as_fitted, described_parameters, refuse_changes
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.workers import runs_on_workers
+from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.numerics.parameters import (
     check_callbacks,
     is_auto,
@@ -195,7 +196,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """
         from kernelfields.estimators.auto_parameters import warn_of_uneven_columns
         from kernelfields.estimators.fit_state import FitState, among, changed
-        from kernelfields.inputs.steps import ColumnSteps
 
         if is_collection(X) or is_collection(y):
             reader, data, classes = self._learn_collection(X, y, sample_weight)
@@ -343,7 +343,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     def learn_scale(self, reader: Reader, data: Data, *, always: bool = False) -> ColumnSteps:
         """Return the steps that may bring columns to one scale; none if they are not to, or need none."""
         from kernelfields.estimators.fit_state import among, part_of
-        from kernelfields.inputs.steps import ColumnSteps
 
         if not self._scales(data):
             return ColumnSteps()

@@ -22,7 +22,7 @@ from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.rare_labels import above_thresholds, judged_labels, rare_thresholds
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.inputs.steps import steps_asked, window_of_sequences
+from kernelfields.inputs.steps import steps_asked, values_that_ask
 from kernelfields.numerics.parameters import (
     attribute,
     check_penalty,
@@ -91,7 +91,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
 
     kernel: KernelLike = parameter("auto", first=True)
     window: int | tuple[int, int] | str = parameter(
-        "auto", or_named(check_window, ("auto", STATISTICS), "an odd number or a pair")
+        "auto", or_named(check_window, ("auto", *values_that_ask("window")), "an odd number or a pair")
     )
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)

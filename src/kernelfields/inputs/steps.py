@@ -16,7 +16,6 @@ from kernelfields.inputs.neighbours import Neighbours
 from kernelfields.inputs.scale import Scale
 from kernelfields.inputs.step import InputStep, Layout, Rows, Table
 from kernelfields.inputs.window_statistics import WindowStatistics
-from kernelfields.numerics.parameters import check_window
 
 #: Steps in the order in which they run.
 KINDS: tuple[type[InputStep], ...] = (WindowStatistics, Neighbours, Scale)
@@ -135,11 +134,6 @@ def steps_asked(settings: Mapping[str, object], own: Sequence[int] = ()) -> Colu
     return ColumnSteps({None: [step for kind in kinds for step in kind.asked(own)]})
 
 
-def window_of_sequences(value: object, name: str) -> None:
-    """Raise ValueError unless a value is a window of inputs, asks for a step, or is left to the data."""
-    if isinstance(value, str):
-        known = [repr(kind.setting["window"]) for kind in KINDS if "window" in kind.setting]
-        if repr(value) not in ["'auto'", *known]:
-            raise ValueError(f"window must be 'auto', {', '.join(known)}, an odd number or a pair, got {value!r}")
-        return
-    check_window(value)
+def values_that_ask(parameter: str) -> tuple[Any, ...]:
+    """Return the values of a parameter of estimators that ask for steps."""
+    return tuple(kind.setting[parameter] for kind in KINDS if parameter in kind.setting)
