@@ -12,7 +12,7 @@ from fits_together import in_parts
 from together import Together
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF
-from kernelfields.data.scaling import spreads
+from kernelfields.inputs.scale import spreads
 from kernelfields.kernels import RBF, Columns, Linear
 from kernelfields.objective.group import RUNNING
 

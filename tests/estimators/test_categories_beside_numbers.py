@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields import ChainCRF, SegmentCRF, load
+from kernelfields.inputs import Layout, WindowStatistics
 from kernelfields.numerics.window_statistics import window_names, with_window_columns
 from kernelfields.serving import load_chain
 
@@ -61,9 +62,12 @@ def test_the_field_is_that_of_numbers_where_categories_tell_nothing():
 
 def test_statistics_of_windows_are_of_numbers():
     rows, offsets = np.array([[1.0, 1.0], [3.0, 0.0], [5.0, 1.0]]), np.array([0, 3])
-    joined = with_window_columns(rows, offsets, (3,), ("mean",), categories=1)
-    np.testing.assert_array_equal(joined, [[1.0, 2.0, 1.0], [3.0, 3.0, 0.0], [5.0, 4.0, 1.0]])
-    assert window_names(["level", "kind"], (3,), ("mean",), categories=1) == ["level", "mean 3 of level", "kind"]
+    step = WindowStatistics(categories=1)
+    joined = step(rows, Layout(offsets))
+    np.testing.assert_array_equal(joined[:, :-1], with_window_columns(rows[:, :1], offsets))
+    np.testing.assert_array_equal(joined[:, -1], rows[:, 1])
+    assert step.names(["level", "kind"]) == [*window_names(["level"]), "kind"]
+    assert step.columns(np.array([0, 1]), 2).tolist() == [0, joined.shape[1] - 1]
 
 
 def test_a_fit_goes_on_with_the_same_parts():

@@ -76,7 +76,7 @@ def test_columns_of_different_scales_get_one_scale_and_the_best_of_the_kernels()
     assert set(tried) >= {"linear", "rbf", "laplacian", "forest"}
     assert tried[field.choices_.chosen["kernel"]] <= min(tried.values()) + 0.005
     assert field.score(X, y) > 0.85
-    assert field._reader.scaling is not None
+    assert field.scale_
 
 
 class Judged(Pilot):
@@ -163,7 +163,7 @@ def test_last_digits_make_no_choice(rounding):
 def test_numbers_that_the_user_gave_keep_their_meaning(settings, scaled):
     X, y = readings(4, factors=(1.0, 40.0, 1e4))
     field = ChainCRF(prior_variance=1.0, **settings).fit(X, y)
-    assert (field._reader.scaling is not None) == scaled
+    assert field.scale_ == scaled
 
 
 def test_other_estimators_scale_too_and_files_keep_it(tmp_path):
@@ -179,7 +179,7 @@ def test_other_estimators_scale_too_and_files_keep_it(tmp_path):
     ]
     for field, given, targets in fields:
         field.fit(given, targets)
-        assert field._reader.scaling
+        assert field.scale_
         field.save(tmp_path / "model")
         again = type(field).load(tmp_path / "model")
         np.testing.assert_array_equal(np.hstack(again.predict(given)), np.hstack(field.predict(given)))

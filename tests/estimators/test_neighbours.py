@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from kernelfields import FieldSearchCV, GraphCRF, load
 from kernelfields.data import Graphs, LabelSymmetry
-from kernelfields.data.neighbour_columns import with_neighbour_columns
+from kernelfields.inputs import Neighbours
 
 FIXED = {"kernel": "linear", "prior_variance": 1.0, "scale": False}
 
@@ -14,7 +14,7 @@ FIXED = {"kernel": "linear", "prior_variance": 1.0, "scale": False}
 def joined_nodes(*given):
     """The columns of the nodes of graphs, with those of their neighbours."""
     graphs = Graphs.from_graphs(list(given))
-    return graphs.split(with_neighbour_columns(graphs))
+    return graphs.split(Neighbours()(*graphs.tables[None][:2]))
 
 
 def told_by_neighbours(seed=0, n_nodes=600, known=0.8):
@@ -72,7 +72,7 @@ def test_what_gains_nothing_is_left_out():
     own = [None if label is None else int(row[0] > 0) for label, row in zip(y, x, strict=True)]
     crf = GraphCRF(random_state=0).fit([(x, edges)], [own])
     assert crf.choices_.chosen["neighbours"] is False
-    assert not crf._reader.neighbours
+    assert not crf._reader.steps.holds(Neighbours)
 
 
 def test_few_labelled_nodes_are_decided_by_rule():
@@ -117,7 +117,7 @@ def test_a_search_keeps_to_the_columns_it_is_given():
     uneven = (graph[0] * [1.0, 40.0], graph[1])
     search = FieldSearchCV(GraphCRF(random_state=0), prior_variances=[1.0], cv=2, halving=False)
     assert search.fit([uneven] * 2, [y] * 2).best_estimator_.n_features_in_ == 2
-    assert not search.best_estimator_._reader.neighbours
+    assert not search.best_estimator_._reader.steps.holds(Neighbours)
 
 
 def test_bad_input():

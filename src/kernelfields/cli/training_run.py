@@ -36,9 +36,9 @@ from kernelfields.cli.models import (
 )
 from kernelfields.cli.settings import SETTINGS, STANDARD_STREAM, Parameters, RunSettings, settings_text
 from kernelfields.data.constraints import guess_scheme
-from kernelfields.data.scaling import uneven_spreads
 from kernelfields.data.text_files import check_outputs, check_writable, input_name, write_whole
 from kernelfields.formats import SequenceFile, read_sequences
+from kernelfields.inputs.scale import uneven_spreads
 from kernelfields.models.pilot_fit import in_words
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.progress import FitProgress

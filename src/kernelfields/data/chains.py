@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,9 +26,13 @@ from kernelfields.data.reading import (
     balanced_weights,
     place_of,
 )
+from kernelfields.inputs.step import Layout, Table
 from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.windows import window_view
+
+if TYPE_CHECKING:
+    from kernelfields.inputs.steps import ColumnSteps
 
 #: Which sequences or graphs are chosen: whole numbers, a mask of length S, or a slice.
 Items: TypeAlias = slice | np.ndarray | Sequence[int] | int
@@ -144,6 +148,21 @@ class Packed:
     def windows(self, window: int | tuple[int, int]) -> Matrix:
         """Return the inputs around each position side by side, zeros beyond the ends of its sequence."""
         return self.inputs if check_window(window) == (0, 0) else window_view(self.inputs, self.offsets, window)
+
+    @property
+    def tables(self) -> dict[str | None, Table]:
+        """The rows that steps of inputs see: of positions or nodes, under None, and of types of factors."""
+        return {None: Table(self.inputs, Layout(self.offsets), self.position_weights)}
+
+    def rewritten(self, steps: ColumnSteps) -> Self:
+        """Return the same items with columns rewritten by steps."""
+        if not steps:
+            return self
+        return self.with_rows({name: steps(table.rows, table.layout, name) for name, table in self.tables.items()})
+
+    def with_rows(self, rows: Mapping[str | None, Matrix]) -> Self:
+        """Return the same items with other rows in their tables."""
+        return replace(self, inputs=rows[None])
 
     def split(self, array: Matrix) -> list:
         """Cut an array with N rows into one view per sequence or graph."""

@@ -12,15 +12,16 @@ graph_reading.py and reading.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import index as whole_number
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.graph_reading import NodeTypes, read_graphs
 from kernelfields.data.reading import Matrix, listed
+from kernelfields.inputs.step import Layout, Table
 from kernelfields.numerics.sparse_rows import entries_of
 
 
@@ -107,6 +108,22 @@ class Graphs(Packed):
     def factor_weights(self, name: str) -> np.ndarray:
         """Return the weight of its graph for every factor of the given name, (M,)."""
         return np.repeat(self.weights, self.group(name).counts)
+
+    @property
+    def tables(self) -> dict[str | None, Table]:
+        """The rows that steps of inputs see: of nodes, under None, and of types of factors with features."""
+        layout = Layout(self.offsets, {factors.name: factors.members for factors in self.factors})
+        tables: dict[str | None, Table] = {None: Table(self.inputs, layout, self.position_weights)}
+        for factors in sorted(self.factors, key=lambda factors: factors.name):  # in all processes alike
+            if factors.inputs is not None:
+                own = Layout(factors.offsets)
+                tables[factors.name] = Table(factors.inputs, own, self.factor_weights(factors.name))
+        return tables
+
+    def with_rows(self, rows: Mapping[str | None, Matrix]) -> Self:
+        """Return the same graphs with other rows of nodes and of factors."""
+        factors = tuple(replace(each, inputs=rows.get(each.name)) for each in self.factors)
+        return replace(self, inputs=rows[None], factors=factors)
 
     def labelled_nodes(self) -> Graphs:
         """Return the nodes whose label is known, each as a graph of its own."""

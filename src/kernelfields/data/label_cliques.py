@@ -21,6 +21,7 @@ from kernelfields.data.cliques import CliqueSet, CliquesEverywhere
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.partial_labels import LabelWeights
 from kernelfields.data.reading import Matrix
+from kernelfields.inputs.step import Layout, Table
 from kernelfields.numerics.registry import SETTINGS
 
 #: Pairs of labels that meet, by name.
@@ -79,6 +80,11 @@ class LabelledInstances(Graphs):
     def known_labels(self) -> np.ndarray | None:
         """Labels (n, K) of the instances where all of them are known; None elsewhere."""
         return self.certain_labels
+
+    @property
+    def tables(self) -> dict[str | None, Table]:
+        """The rows of the instances, which steps of inputs see."""
+        return {None: Table(self.inputs, Layout(np.arange(self.n_instances + 1)), self.weights)}
 
     @property
     def n_instances(self) -> int:

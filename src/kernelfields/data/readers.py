@@ -29,14 +29,12 @@ from kernelfields.data.column_names import check_columns, column_names, shared_c
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import GRAPHS, given_tables
 from kernelfields.data.graphs import Factors, Graphs
-from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.label_dictionary import (
     FittedDictionary,
     LabelDictionary,
     readable_again,
     rebuild_dictionary,
 )
-from kernelfields.data.neighbour_columns import with_neighbour_columns
 from kernelfields.data.partial_labels import LabelWeights, SoftTargets, read_partial_labels
 from kernelfields.data.reading import (
     SEQUENCES,
@@ -55,13 +53,14 @@ from kernelfields.data.reading import (
     listed,
     pack_inputs,
 )
-from kernelfields.data.scaling import FEW_COLUMNS, Processes, Scaling, learn_scaling
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
 from kernelfields.data.time_stamps import warn_of_time_stamps
+from kernelfields.inputs.scale import FEW_COLUMNS, Processes, ScaleRule
+from kernelfields.inputs.step import Layout
+from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.numerics.window_statistics import window_names, with_window_columns
 
 # Inputs of so many columns of which less than this share is not zero are taken for features of words and the like.
 _WIDE, _MOSTLY_ZERO = 100, 0.1
@@ -114,8 +113,6 @@ class InputReader:
     sparse: bool = False
     #: Names of the columns, where the inputs were data frames.
     columns: list[str] | None = None
-    #: How columns come to one scale; None where they stay as they are.
-    scaling: Scaling | None = None
     #: Columns of named features, where the inputs were feature dicts or lists of feature strings.
     encoder: FeatureDictEncoder | None = None
     #: Whether to warn of inputs without any known feature, as positions that come one by one may be, and of names that
@@ -125,8 +122,10 @@ class InputReader:
     finite: bool = True
     #: Which labels positions may have.
     allowed: FittedDictionary | None = None
-    #: Whether columns of numbers are joined with statistics of windows around each position.
-    windows: bool = False
+    #: What is done to the columns; nothing for plain arrays.
+    steps: ColumnSteps = field(default_factory=ColumnSteps)
+    #: Places of columns that kernels read as they come, which no step changes.
+    own_columns: Sequence[int] = ()
     #: What makes inputs of what users pass, such as features of words; None where these are taken as they come.
     features: Transformer | None = None
     #: How many columns, the last ones, are categories that are there or not, beside columns of numbers.
@@ -160,27 +159,9 @@ class InputReader:
         return named or (self.sparse and self.n_features >= _WIDE)
 
     @property
-    def is_scaled(self) -> bool:
-        """Whether columns were brought to one scale."""
-        return self.scaling is not None
-
-    @property
     def n_columns(self) -> int:
-        """Number of columns that are read, with those of windows."""
-        return len(self.joined_names([""] * self.n_features))
-
-    def joined_names(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the names of all columns that are read, given those of the inputs."""
-        return window_names(names, categories=self.categories) if self.windows else names
-
-    def joined(self, data: Any) -> Any:
-        """Return sequences whose positions have the columns of windows, too, if this reader joins them."""
-        if not self.windows:
-            return data
-        if not isinstance(data.inputs, np.ndarray):
-            raise TypeError("window='statistics' is for columns of numbers: X holds features that are there or not")
-        inputs = with_window_columns(data.inputs, data.offsets, categories=self.categories)
-        return replace(data, inputs=inputs)
+        """Number of columns of positions or nodes after all steps."""
+        return self.steps.n_columns(self.n_features)
 
     def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
         """Return the reader of a field that has more labels; old label i is now ``places[i]``."""
@@ -203,7 +184,7 @@ class InputReader:
         reader = replace(self, allowed=None)
         if rule is not None:
             X = self.made(X)
-            chains = replace(reader, features=None).unscaled().read(X, y, sample_weight, classes)
+            chains = replace(reader, features=None, steps=ColumnSteps()).read(X, y, sample_weight, classes)
             known = self.allowed if further else None
             reader.allowed = rule.learn(X, chains, classes) if known is None else rule.learn_more(known, X, chains)
         return reader
@@ -232,12 +213,12 @@ class InputReader:
             y = readable_again(y)
             X = self.features.fit_transform(readable_again(X), y)
         items: Any = self.learn_items(X, keep_zeros=keep_zeros)
-        items = self.joined(self.with_categories(items) if self.apart else items)
-        data, known = self._labelled(items, y, sample_weight, classes)
-        if allowed is None:
-            return data, known
-        self.allowed = allowed.learn(X, data, known)
-        return replace(data, allowed=self.allowed.lists(X, data)).for_fit(), known
+        data, known = self._labelled(self.with_categories(items) if self.apart else items, y, sample_weight, classes)
+        if allowed is not None:
+            self.allowed = allowed.learn(X, data, known)
+            data = replace(data, allowed=self.allowed.lists(X, data)).for_fit()
+        self.steps = self.steps.fit(data.tables, self.categories)
+        return data.rewritten(self.steps), known
 
     def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
         """Return data of new inputs; labelled ones if y is given, with labels among ``classes``.
@@ -245,14 +226,14 @@ class InputReader:
         X may be items that were read already, as ``read_items`` returns them.
         """
         if isinstance(X, self.packs):
-            data: Any = self.joined(X)
+            data: Any = X
         else:
             X = self.made(X if self.allowed is None else readable_again(X))
-            data = self.joined(self.read_items(X))
+            data = self.read_items(X)
         if y is not None:
             data, _ = self._labelled(data, y, sample_weight, classes)
         data = data if self.allowed is None else replace(data, allowed=self.allowed.lists(X, data))
-        return self.scaled(data)
+        return data.rewritten(self.steps)
 
     def made(self, X: Any) -> Any:
         """Return what ``features`` makes of new X; X itself without them."""
@@ -379,37 +360,30 @@ class InputReader:
                 f"{self.n_features}; pass the same features in the same order"
             )
 
-    def scaling_columns(self, data: Packed, always: bool, among: Processes | None = None) -> Self | None:
-        """Return a copy that brings the columns to one scale, learnt from data; None where none needs it.
+    def learn_scale(
+        self, data: Packed, *, always: bool, ties: object = None, among: Processes | None = None
+    ) -> ColumnSteps:
+        """Return the steps that bring columns to one scale, learnt from data; none if none needs it.
 
-        The data may be those of this process ``among`` others.
+        Columns that ties move into each other are scaled alike. The data may be those of this process ``among`` others.
         """
-        weights = data.position_weights if not isinstance(data, LabelledInstances) else data.weights
-        scaling = learn_scaling(data.inputs, weights, always=always, categories=self.categories, among=among)
-        return None if scaling is None else replace(self, scaling=scaling)
+        found = {}
+        for name, table in data.tables.items():
+            columns, of_edges = self.tied_columns(name), name is not None
+            orbits = None
+            if ties is not None:
+                orbits = orbits_of(column_permutations(ties, columns, of_edges=of_edges), columns.count)
+            found[name] = ScaleRule(always, self._kept(name), orbits, among).fit(table)
+        return ColumnSteps(found)
+
+    def _kept(self, table: str | None) -> np.ndarray:
+        """Return the places of columns of a table that are not scaled: own ones of kernels, and categories."""
+        last = np.arange(self.n_columns - self.categories, self.n_columns)
+        return np.append(self.steps.columns(self.own_columns, self.n_features), last)
 
     def tied_columns(self, group: str | None = None) -> TiedColumns:
         """Return the columns that ties move: those of inputs, or of a type of factors."""
         return TiedColumns(self.n_features, self.names)
-
-    def scaling_alike(self, ties: object, *, of_edges: bool = False) -> Self:
-        """Return a copy that brings columns which ties move into each other to one centre and one spread."""
-        if self.scaling is None:
-            return self
-        moves = column_permutations(ties, InputReader.tied_columns(self), of_edges=of_edges)
-        return replace(self, scaling=self.scaling.pooled(orbits_of(moves, self.n_features)))
-
-    def scaled(self, data: Data) -> Data:
-        """Return data whose columns are on the scale of the fit."""
-        return data if self.scaling is None else replace(data, inputs=self.scaling(data.inputs))
-
-    def as_given(self, inputs: Matrix) -> Matrix:
-        """Return inputs on the scale they came in."""
-        return inputs if self.scaling is None else self.scaling.undone(inputs)
-
-    def unscaled(self) -> Self:
-        """Return a copy that leaves columns on the scale they come in."""
-        return replace(self, scaling=None)
 
     def with_features(self, kept: np.ndarray) -> Self:
         """Return a copy with only the named features that are marked in ``kept``, in the same order."""
@@ -426,12 +400,10 @@ class InputReader:
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
-        scaling = None if self.scaling is None else self.scaling.describe()
         size = {"n_features": int(self.n_features), "sparse": bool(self.sparse)}
         named = None if self.encoder is None else self.encoder.spec()
-        described: dict[str, object] = {**size, "columns": self.columns, "scaling": scaling, "feature_names": named}
-        if self.windows:
-            described["windows"] = True
+        described: dict[str, object] = {**size, "columns": self.columns, "scaling": None, "feature_names": named}
+        described |= self.steps.describe()
         if self.categories:
             described["categories"] = self.categories
         return described if self.allowed is None else {**described, "allowed": self.allowed.describe()}
@@ -442,16 +414,16 @@ class InputReader:
         n_features, columns = int(described["n_features"]), described.get("columns")
         if columns is not None and (len(columns) != n_features or not all(isinstance(name, str) for name in columns)):
             raise ValueError("the names of columns do not match the number of features")
-        named, windows = described.get("feature_names"), bool(described.get("windows", False))
+        named = described.get("feature_names")
         if named is not None and len(named) != n_features:
             raise ValueError("the feature names do not match the number of features")
         encoder = None if named is None else FeatureDictEncoder.from_spec(named)
         names, rule = None if columns is None else list(columns), rebuild_dictionary(described.get("allowed"))
-        made = cls(n_features, bool(described["sparse"]), names, None, encoder, allowed=rule, windows=windows)
+        made = cls(n_features, bool(described["sparse"]), names, encoder, allowed=rule)
         made.categories = int(described.get("categories", 0))
         if not 0 <= made.categories < max(n_features, 1):
             raise ValueError("the number of categories does not match the number of features")
-        made.scaling = Scaling.rebuild(described.get("scaling"), made.n_columns)
+        made.steps = ColumnSteps.rebuild({None: described})
         return made
 
 
@@ -533,63 +505,25 @@ class GraphReader(InputReader):
     """Width and kind of the inputs of nodes, and of each type of factors, learnt by ``learn``.
 
     ``factors`` are readers by name of the type. ``node_types`` are the names of the types of nodes, None where nodes
-    had none. With ``neighbours`` the columns of nodes are joined with those of their neighbours.
+    had none. ``own_of_factors`` are the columns of factors that kernels read as they come.
     """
 
     factors: dict[str, FactorReader] = field(default_factory=dict)
     node_types: tuple[str, ...] | None = None
-    neighbours: bool = False
+    own_of_factors: Sequence[int] = ()
 
     packs, nouns = Graphs, GRAPHS
-
-    @property
-    def is_scaled(self) -> bool:
-        """Whether columns of nodes or of factors were brought to one scale."""
-        return self.scaling is not None or any(reader.is_scaled for reader in self.factors.values())
 
     def columns_of(self, group: str | None) -> list[str] | None:
         """Return the names of the columns of nodes, under None, or of a type of factors."""
         return self.columns if group is None else self.factors[group].columns
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of the nodes that are read, with those of neighbours."""
-        return 2 * self.n_features + 1 if self.neighbours else self.n_features
-
-    def joined(self, graphs: Graphs) -> Graphs:
-        """Return graphs whose nodes have the columns of their neighbours, too, if this reader joins them."""
-        return replace(graphs, inputs=with_neighbour_columns(graphs)) if self.neighbours else graphs
-
-    def scaling_columns(  # type: ignore[override]  # graphs alone
-        self, data: Graphs, always: bool, among: Processes | None = None
-    ) -> Self | None:
-        """Return a copy that brings columns of nodes and of factors to one scale; None where none needs it."""
-        scaling, readers = super().scaling_columns(data, always, among), dict(self.factors)
-        for factors in sorted(data.factors, key=lambda factors: factors.name):  # in all processes alike
-            if factors.inputs is not None:
-                weights = data.factor_weights(factors.name)
-                own = learn_scaling(factors.inputs, weights, always=always, among=among)
-                readers[factors.name] = replace(readers[factors.name], scaling=own)
-        reader = replace(self if scaling is None else scaling, factors=readers)
-        return reader if reader.is_scaled else None
+    def _kept(self, table: str | None) -> np.ndarray:
+        return super()._kept(table) if table is None else np.array(self.own_of_factors, dtype=np.int64)
 
     def tied_columns(self, group: str | None = None) -> TiedColumns:
         """Return the columns that ties move: those of nodes, or of a type of factors."""
         return super().tied_columns() if group is None else self.factors[group].tied_columns()
-
-    def scaling_alike(self, ties: object, *, of_edges: bool = False) -> Self:
-        """Return a copy that brings columns which ties move into each other to one centre and one spread."""
-        factors = {name: kind.scaling_alike(ties, of_edges=True) for name, kind in self.factors.items()}
-        return replace(super().scaling_alike(ties), factors=factors)
-
-    def scaled(self, data: Graphs) -> Graphs:  # type: ignore[override]  # graphs alone
-        """Return data whose columns, those of factors too, are on the scale of the fit."""
-        factors = tuple(self.factors[factors.name].scaled(factors) for factors in data.factors)
-        return super().scaled(replace(data, factors=factors))
-
-    def unscaled(self) -> Self:
-        """Return a copy that leaves columns of nodes and of factors on the scale they come in."""
-        return replace(super().unscaled(), factors={name: kind.unscaled() for name, kind in self.factors.items()})
 
     def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:
         """Learn the kind of inputs, and the types of nodes and factors; return graphs without labels."""
@@ -622,20 +556,22 @@ class GraphReader(InputReader):
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
-        factors = {name: {"n_nodes": kind.n_nodes, **kind.describe()} for name, kind in self.factors.items()}
+        factors = {
+            name: {"n_nodes": kind.n_nodes, **kind.describe(), **self.steps.describe(name)}
+            for name, kind in self.factors.items()
+        }
         node_types = None if self.node_types is None else list(self.node_types)
-        described = {**super().describe(), "factors": factors, "node_types": node_types}
-        return {**described, "neighbours": True} if self.neighbours else described
+        return {**super().describe(), "factors": factors, "node_types": node_types}
 
     @classmethod
     def rebuild(cls, described: Mapping) -> Self:
         """Return the reader that was described."""
-        reader, node_types = super().rebuild({**described, "scaling": None}), described["node_types"]
-        reader.neighbours = bool(described.get("neighbours", False))
-        reader.scaling = Scaling.rebuild(described.get("scaling"), reader.n_columns)
+        reader, node_types = super().rebuild(described), described["node_types"]
         reader.node_types = None if node_types is None else tuple(map(str, node_types))
         for name, factors in described["factors"].items():
-            reader.factors[str(name)] = replace(FactorReader.rebuild(factors), n_nodes=int(factors["n_nodes"]))
+            kind = FactorReader.rebuild({**factors, "scaling": None})
+            reader.factors[str(name)] = replace(kind, n_nodes=int(factors["n_nodes"]))
+        reader.steps = ColumnSteps.rebuild({None: described, **described["factors"]})
         return reader
 
 
@@ -667,7 +603,7 @@ class TableReader(InputReader):
         """Return new X (n, d) of the kind and scale of the fit, and y (n,), if it is given, checked."""
         inputs, targets = _validated(estimator, self.made(X), y, reset=False)
         inputs = same_kind(inputs, self.sparse)
-        return inputs if self.scaling is None else self.scaling(inputs), targets
+        return self.steps(inputs, Layout(np.arange(inputs.shape[0] + 1))), targets
 
     def width(self, clique: CliqueSet) -> int:
         """Return how many columns the cliques of a set see: windows are for sequences, and would show here."""

@@ -86,7 +86,7 @@ class AnsweringField(KeptField[Data, Reader]):
         """Warn where probabilities repeated the labels of the fit, and those of new data are less certain."""
         if repeated is None or data.lie_with is not None:
             return
-        doubt = repeated.larger_doubt(reader.as_given(data.inputs))
+        doubt = repeated.larger_doubt(reader.steps.undone(data.inputs))
         if doubt is not None:
             warn_user(
                 f"columns {repeated.first} to {repeated.last - 1} are probabilities that repeat the labels of the fit, "
@@ -194,7 +194,7 @@ class AnsweringField(KeptField[Data, Reader]):
         """Return the names of the input columns that a term sees: those given, those of the fit, or "x0", "x1", .."""
         from kernelfields.estimators.inspecting.explanations import input_names
 
-        return self._reader.joined_names(input_names(self._reader.names, self._reader.n_features, given))
+        return self._reader.steps.names(input_names(self._reader.names, self._reader.n_features, given))
 
     def weights(
         self,

@@ -42,15 +42,18 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.readers import InputReader
-from kernelfields.data.scaling import FEW_COLUMNS, learn_scaling, uneven_spreads
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.estimators.fit_state import FitState, NoProgress, among, changed, part_of
 from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
 from kernelfields.inference.choice import FamilySpec
+from kernelfields.inputs.neighbours import Neighbours
+from kernelfields.inputs.scale import FEW_COLUMNS, uneven_spreads
+from kernelfields.inputs.step import InputStep
+from kernelfields.inputs.window_statistics import WindowStatistics
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.forest import Forest
 from kernelfields.kernels.kernel import CATEGORIES, NUMBERS, Columns, Kernel
-from kernelfields.kernels.registry import has_one_scale
+from kernelfields.kernels.registry import has_no_scale, has_one_scale
 from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.field import Field
 from kernelfields.models.pilot_fit import (
@@ -113,12 +116,12 @@ def suitable_kernels(reader: InputReader, scaled: bool) -> list[str]:
 
 def usual_scale(training: FitState) -> bool:
     """Whether columns come to one scale where that is open and there is too little to judge it by: if they are few."""
-    return training.scaling is not None and training.reader.n_features <= FEW_COLUMNS
+    return bool(training.scaling) and training.reader.n_features <= FEW_COLUMNS
 
 
 def scale_candidates(training: FitState) -> list[dict[str, object]]:
     """Return what the scale of the columns may be, as far as it is open; first what is usual."""
-    if training.scaling is None:
+    if not training.scaling:
         return [{}]
     usual = usual_scale(training)
     return [{"scale": usual}, {"scale": not usual}]
@@ -186,12 +189,13 @@ def windows_open(estimator: Estimator, training: FitState) -> bool:
 
 def with_neighbours(estimator: Estimator, training: FitState) -> FitState:
     """Return the state of a fit to graphs whose nodes have the columns of neighbours."""
-    return _joined(estimator, training, replace(training.reader, neighbours=True, scaling=None))
+    return _joined(estimator, training, Neighbours(own=training.reader.own_columns))
 
 
 def with_windows(estimator: Estimator, training: FitState) -> FitState:
     """Return the state of a fit to sequences with statistics of windows."""
-    return _joined(estimator, training, replace(training.reader, windows=True, scaling=None), always=True)
+    own, categories = training.reader.own_columns, training.reader.categories
+    return _joined(estimator, training, WindowStatistics(own=own, categories=categories), always=True)
 
 
 def _few_columns_left(estimator: Estimator, training: FitState) -> bool:
@@ -201,30 +205,30 @@ def _few_columns_left(estimator: Estimator, training: FitState) -> bool:
     return few and left and estimator.ties is None and not estimator.expects_shares
 
 
-def _joined(estimator: Estimator, training: FitState, own: Reader, always: bool = False) -> FitState:
-    """Return the state of a fit to data with further columns; ``always``: on one scale unless the user says no."""
-    given = training.reader
-    joined = changed(training.data, lambda data: own.joined(replace(data, inputs=given.as_given(data.inputs))))
-    scaling = None
-    if estimator._scales(joined):
-        here, always = part_of(joined), always or estimator.scale is True
-        weights, others = here.position_weights, among(joined)
-        scaling = learn_scaling(here.inputs, weights, always=always, categories=own.categories, among=others)
-    if scaling is not None and estimator.scale is True:
-        reader = replace(own, scaling=scaling)
-        return replace(training, reader=reader, data=changed(joined, reader.scaled))
-    open_scale = replace(training.scaling or own, **_ways(own), scaling=scaling)
-    return replace(training, reader=own, data=joined, scaling=open_scale if open_scale.is_scaled else None)
+def _joined(estimator: Estimator, training: FitState, step: InputStep, always: bool = False) -> FitState:
+    """Return the state of a fit to data with the further columns of a step; ``always``: on one scale if it is open."""
+    before = training.reader.steps
+    reader = replace(training.reader, steps=before.with_table([step]))
 
+    def join(data: Any) -> Any:
+        return data.with_rows(
+            {
+                name: table.rows if name else step(before.undone(table.rows), table.layout)
+                for name, table in data.tables.items()
+            }
+        )
 
-def _ways(reader: Reader) -> dict[str, bool]:
-    """Return which further columns a reader joins."""
-    return {name: getattr(reader, name) for name in ("neighbours", "windows") if hasattr(reader, name)}
+    joined = replace(training, reader=reader, data=changed(training.data, join))
+    scale = estimator.learn_scale(reader, joined.data, always=always)
+    joined.scaling = training.scaling.with_table(scale.of_table())
+    if estimator.scale is True:
+        joined.scale_columns(True)
+    return joined
 
 
 def columns_of_reader(reader: Reader) -> dict[str, object]:
-    """Return the values of parameters that say which further columns a reader joins."""
-    return {"window": STATISTICS if reader.windows else 1, "neighbours": bool(_ways(reader).get("neighbours", False))}
+    """Return the values of parameters that say what a reader does to columns."""
+    return {"window": 1, "neighbours": False, "scale": False, **reader.steps.settings}
 
 
 def with_chosen_parameters(estimator: Estimator, training: FitState) -> Estimator:
@@ -357,7 +361,7 @@ def _scenes(estimator: Estimator, training: FitState, drawn: FitState, described
         found = [_Scene(drawn, folds, last, {}, scale_candidates(training))]
         if described and windows_open(estimator, drawn):
             seen = with_windows(estimator, drawn)
-            scale: list[dict[str, object]] = [{"scale": True} if seen.scaling else {}]
+            scale = [seen.scaling.settings]
             found = [replace(found[0], joins={"window": 1}), _Scene(seen, *rounds(seen), {"window": STATISTICS}, scale)]
         return found
     if not described or training.spec.kind != "graph" or training.data.node_types is not None:
@@ -511,12 +515,13 @@ def _find_repeated_labels(training: FitState) -> RepeatedLabels | None:
     # Of several labels there are probabilities of each one: their columns have no sum to recognise them by.
     if not losses or min(losses) > _CERTAIN or labels is None or labels.ndim != 1:
         return None
-    return columns_that_repeat(training.reader.as_given(training.data.inputs), labels, len(training.classes))
+    return columns_that_repeat(training.reader.steps.undone(training.data.inputs), labels, len(training.classes))
 
 
 def warn_of_uneven_columns(estimator: Estimator, data: PackedData) -> None:
     """Warn where one column drowns the others in the distances of a kernel whose scale the user has chosen."""
-    if not is_auto(estimator.scale) or not has_one_scale(estimator.kernel) or data.lie_with is not None:
+    given = has_one_scale(estimator.kernel) and not has_no_scale(estimator.kernel)
+    if not is_auto(estimator.scale) or not given or data.lie_with is not None:
         return
     uneven = uneven_spreads(data.inputs, data.position_weights[: data.inputs.shape[0]])
     if uneven is not None:

@@ -28,6 +28,7 @@ from kernelfields.estimators.answers import AnsweringField
 from kernelfields.estimators.going_on import decides_as_fitted, described_parameters
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.workers import runs_on_workers
+from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.numerics.parameters import (
     check_callbacks,
     is_auto,
@@ -307,6 +308,15 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         from kernelfields.kernels.registry import has_no_scale
 
         return has_no_scale(self.kernel) if is_auto(self.scale) else bool(self.scale)
+
+    def learn_scale(self, reader: Reader, data: Data, *, always: bool = False) -> ColumnSteps:
+        """Return the steps that may bring columns to one scale; none if they are not to, or need none."""
+        from kernelfields.estimators.fit_state import among, part_of
+
+        if not self._scales(data):
+            return ColumnSteps()
+        always = always or self.scale is True
+        return reader.learn_scale(part_of(data), always=always, ties=self.ties, among=among(data))
 
     def _set_chosen(self, settings: Settings) -> None:
         """Take the values of parameters; what is no parameter, as the scale of the data, is elsewhere."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.auto_parameters import warn_of_uneven_columns, with_chosen_parameters
-from kernelfields.estimators.fit_state import FitState, among, part_of
+from kernelfields.estimators.fit_state import FitState
 from kernelfields.models.placed import FitStep
 from kernelfields.objective.designs.design import Design
 
@@ -41,14 +41,9 @@ class Beginning(FitStep):
         return estimator._in_own_kind(reader, data, others)
 
     def scaling(self, estimator: Any, reader: Any, data: Any) -> Any:
-        """Return a reader that brings columns to one scale, if they may need it."""
-        if not estimator._scales(data):
-            warn_of_uneven_columns(estimator, data)
-            return None
-        scaling = reader.scaling_columns(part_of(data), estimator.scale is True, among(data))
-        if scaling is not None and estimator.ties is not None:
-            scaling = scaling.scaling_alike(estimator.ties)
-        return scaling
+        """Return the steps that may bring columns to one scale."""
+        warn_of_uneven_columns(estimator, data)
+        return estimator.learn_scale(reader, data)
 
     def chosen(self, estimator: Any, problem: FitState) -> Any:
         """Return a copy of the estimator with values for what was left to the data."""

@@ -22,6 +22,7 @@ from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.rare_labels import above_thresholds, judged_labels, rare_thresholds
 from kernelfields.estimators.span_questions import SpanQuestions
+from kernelfields.inputs.steps import steps_asked, values_that_ask
 from kernelfields.numerics.parameters import (
     attribute,
     check_penalty,
@@ -90,7 +91,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
 
     kernel: KernelLike = parameter("auto", first=True)
     window: int | tuple[int, int] | str = parameter(
-        "auto", or_named(check_window, ("auto", STATISTICS), "an odd number or a pair")
+        "auto", or_named(check_window, ("auto", *values_that_ask("window")), "an odd number or a pair")
     )
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
@@ -108,7 +109,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         if apart and part_of is not None:
             apart = part_of[0].numbers
         features = features_for(self.features, X)
-        return self._reads(features=features, windows=self.window == STATISTICS, apart=apart)
+        return self._reads(features=features, steps=steps_asked(self.get_params(deep=False)), apart=apart)
 
     def behind(self, transformer: Any) -> Self:
         field = super().behind(transformer)

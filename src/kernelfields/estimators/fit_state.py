@@ -14,6 +14,7 @@ from kernelfields.engines.together.placing import some_items
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.features.leakage import RepeatedLabels
 from kernelfields.inference.choice import FamilySpec
+from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.placed import FitStep
@@ -47,8 +48,8 @@ class FitState(Generic[Data, Reader]):
     #: What happens around the solve; nothing in a plain fit.
     steps: list[FitStep] = field(default_factory=list)
     structure_path: StructurePath | None = None
-    #: How the reader would bring columns to one scale, while it is open whether it should.
-    scaling: Reader | None = None
+    #: The steps that bring columns to one scale, while it is open whether they should.
+    scaling: ColumnSteps = field(default_factory=ColumnSteps)
     #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
     categories: float | None = None
     #: What was left to the data, and what became of it.
@@ -77,14 +78,15 @@ class FitState(Generic[Data, Reader]):
 
     def on_scale(self, data: PackedData, scale: bool) -> PackedData:
         """Return data whose columns come to one scale, or as they are."""
-        # Each reader scales the kind of data that it reads.
-        return self.scaling.scaled(data) if scale and self.scaling is not None else data
+        return data.rewritten(self.scaling) if scale else data
 
     def scale_columns(self, scale: bool) -> None:
         """Bring columns to one scale, or leave them as they are, where that is open."""
-        if self.scaling is not None and scale:
-            self.reader, self.data = self.scaling, changed(self.data, self.scaling.scaled)
-        self.scaling = None
+        if scale:
+            steps = self.scaling
+            self.reader = replace(self.reader, steps=self.reader.steps.then(steps))
+            self.data = changed(self.data, lambda data: data.rewritten(steps))
+        self.scaling = ColumnSteps()
 
     def with_some(self, most: int) -> FitState[Data, Reader]:
         """Return the state of a fit to some items of about so many positions, all of them in this process."""

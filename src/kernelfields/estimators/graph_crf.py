@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Factors, Graphs
-from kernelfields.data.neighbour_columns import neighbour_names
 from kernelfields.data.readers import GraphReader
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters
@@ -23,6 +23,7 @@ from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
+from kernelfields.inputs.steps import steps_asked
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.numerics.parameters import (
     attribute,
@@ -128,7 +129,7 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
             raise ValueError("ties move columns of nodes, and neighbours=True adds columns that they do not name")
         if part_of is not None:
             # The types of nodes and edges are those of all graphs, whichever the part holds.
-            reader, classes = part_of[0].unscaled(), part_of[1]
+            reader, classes = replace(part_of[0], steps=self._reader_for(X).steps), part_of[1]
             graphs = reader.read(X, y, sample_weight, classes)
         else:
             if y is None:
@@ -140,7 +141,7 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         return reader, graphs, classes
 
     def _reader_for(self, X: object) -> GraphReader:
-        return GraphReader(neighbours=self.neighbours is True)
+        return GraphReader(steps=steps_asked(self.get_params(deep=False)))
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)
@@ -212,12 +213,11 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         }
 
     def _feature_names(self, term: Term, given: object) -> Sequence[str]:
-        kind, width = term.group, self._reader.width(term.clique) or 0
+        kind, reader = term.group, self._reader
         own = given.get(kind or "node") if isinstance(given, Mapping) else given if kind is None else None
-        known = self._reader.columns_of(kind)
-        if kind is None and self._reader.neighbours:
-            return neighbour_names(input_names(known, self._reader.n_features, own, what=" of 'node'"))
-        return input_names(known or None, width, own, "x" if kind is None else "e", f" of {kind or 'node'!r}")
+        known, width = reader.columns_of(kind), reader.tied_columns(kind).count
+        names = input_names(known or None, width, own, "x" if kind is None else "e", f" of {kind or 'node'!r}")
+        return reader.steps.names(names, kind)
 
     def _one_item(self, x: object, y: object, caller: str) -> Graphs:
         return self.read_data([x], None if y is None else [y])

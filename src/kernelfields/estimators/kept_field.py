@@ -29,6 +29,7 @@ from kernelfields.data.ties import LabelSymmetry, read_ties
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.estimators.going_on import described_features, noted_parameters
 from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
+from kernelfields.inputs.scale import Scale
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
     attribute,
@@ -262,7 +263,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     def scale_(self) -> bool:
         """Whether columns of the inputs were brought to one scale."""
         check_is_fitted(self, "field_")
-        return self._reader.is_scaled
+        return self._reader.steps.holds(Scale)
 
     @property
     def prior_variance_(self) -> float:

@@ -18,6 +18,7 @@ from kernelfields.estimators.auto_parameters import warn_of_uneven_columns, with
 from kernelfields.estimators.beginning import Beginning, Start
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.going_on import changes_of_cliques, refuse_changes
+from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import continued_designs
 from kernelfields.models.continuation import check_continues
@@ -76,10 +77,10 @@ class GoesOn(Beginning):
         """Return data of the kind that the reader makes."""
         return data
 
-    def scaling(self, estimator: Any, reader: Any, data: Any) -> None:
-        """Leave columns on the scale of the basis, which the reader has applied."""
-        if not estimator._scales(data):
-            warn_of_uneven_columns(estimator, data)
+    def scaling(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
+        """Return no steps: the reader has brought columns to the scale of the basis."""
+        warn_of_uneven_columns(estimator, data)
+        return ColumnSteps()
 
     def chosen(self, estimator: Any, problem: FitState) -> Any:
         """Return a copy in which "auto" stands for what the fit has chosen."""

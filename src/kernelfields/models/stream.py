@@ -74,10 +74,10 @@ class LabelStream:
         self.lag, self.every = _checked_lag(lag, ahead), every
         check_count(every, "every")
         self._reader, self._classes, self._workers = replace(reader, warns=False), classes, Workers(n_jobs)
-        if reader.windows:
+        if any(reader.steps.reach):
             raise ValueError(
-                "a stream sees one position after the other, and this field sees means and ranges over 45 positions: "
-                "predict whole sequences, or fit with window=1"
+                "a stream sees one position after the other, and this field sees means and ranges over "
+                f"{1 + sum(reader.steps.reach)} positions: predict whole sequences, or fit with window=1"
             )
         masks = field.spec.masks
         self._masks = resolve_constraints(None, classes) if masks is None else masks

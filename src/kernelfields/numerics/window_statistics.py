@@ -109,34 +109,34 @@ STATISTICS: dict[str, Callable[[_Windows], np.ndarray]] = {
 }
 
 
-def with_window_columns(
-    rows: np.ndarray,
-    offsets: np.ndarray,
-    widths: Sequence[int] = WIDTHS,
-    statistics: Sequence[str] = USUAL,
-    categories: int = 0,
-) -> np.ndarray:
-    """Return the rows of packed sequences joined with statistics over windows, in their own precision.
-
-    The last columns, as many as there are ``categories``, have no statistics and stay the last.
-    """
-    if categories:
-        numbers, others = np.split(rows, [rows.shape[1] - categories], axis=1)
-        return np.hstack([with_window_columns(numbers, offsets, widths, statistics), others])
+def window_statistics(
+    rows: np.ndarray, offsets: np.ndarray, widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL
+) -> list[np.ndarray]:
+    """Return each statistic over each window of the rows of packed sequences, (N, d) of float64."""
     if not len(rows):
-        return np.zeros((0, rows.shape[1] * (1 + len(widths) * len(statistics))), dtype=rows.dtype)
+        return [np.zeros(rows.shape)] * (len(widths) * len(statistics))
     exact = np.asarray(rows, dtype=np.float64)
     blocks, largest = _Blocks(exact), np.finfo(rows.dtype).max
     windows = [_Windows(blocks, exact, offsets, width // 2) for width in widths]
     with np.errstate(over="ignore"):  # differences of the largest numbers are as large as a number can be
-        made = [np.clip(STATISTICS[name](own), -largest, largest) for own in windows for name in statistics]
+        return [np.clip(STATISTICS[name](own), -largest, largest) for own in windows for name in statistics]
+
+
+def with_window_columns(
+    rows: np.ndarray, offsets: np.ndarray, widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL
+) -> np.ndarray:
+    """Return the rows of packed sequences joined with statistics over windows, in their own precision."""
+    made = window_statistics(rows, offsets, widths, statistics)
     return np.hstack([rows, *made]).astype(rows.dtype, copy=False)
 
 
-def window_names(
-    names: Sequence[str], widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL, categories: int = 0
+def statistic_names(
+    names: Sequence[str], widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL
 ) -> list[str]:
-    """Return a name for each joined column, such as "mean 15 of temperature"."""
-    numbers, others = names[: len(names) - categories], names[len(names) - categories :]
-    made = (f"{what} {width} of {name}" for width in widths for what in statistics for name in numbers)
-    return [*numbers, *made, *others]
+    """Return a name for each column of statistics, such as "mean 15 of temperature"."""
+    return [f"{what} {width} of {name}" for width in widths for what in statistics for name in names]
+
+
+def window_names(names: Sequence[str], widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL) -> list[str]:
+    """Return a name for each joined column."""
+    return [*names, *statistic_names(names, widths, statistics)]

@@ -44,6 +44,7 @@ from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.estimators.workers import runs_on_workers
+from kernelfields.inputs.scale import Scale
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stored import Functions, load_one_of
@@ -257,12 +258,14 @@ class FieldSearchCV(WrappedField):
             self._settle_columns(estimator, training, next(iter(listed), estimator.kernel))
         else:
             training.scale_columns(usual_scale(training))
-        if is_auto(estimator.scale):
-            estimator.scale = training.reader.is_scaled
+        # All folds, and the best field, have the columns that were chosen here.
+        for name, value in columns_of_reader(training.reader).items():
+            if is_auto(estimator.get_params(deep=False).get(name)):
+                setattr(estimator, name, value)
         kernels = self.kernels
         if is_auto(estimator.kernel):
-            suitable: list[Any] = [*suitable_kernels(training.reader, training.reader.is_scaled)]
-            if training.reader.windows:
+            suitable: list[Any] = [*suitable_kernels(training.reader, training.reader.steps.holds(Scale))]
+            if training.reader.steps.settings.get("window"):
                 own = kernel_of_windows(training.reader)[1]
                 suitable.append(beside_categories(own, training) if training.reader.categories else own)
             estimator.kernel = suitable[0]
@@ -277,17 +280,13 @@ class FieldSearchCV(WrappedField):
         return kernels
 
     def _settle_columns(self, estimator: FieldEstimator, training: FitState, kernel: Kernels) -> None:
-        """Settle which columns there are and their scale, as a fit of the estimator does; give it what was chosen."""
+        """Settle which columns there are and their scale, as a fit of the estimator does."""
         pilot: Any = copy.copy(estimator)
         pilot.kernel = estimator.kernel if is_auto(estimator.kernel) else kernel
         pilot.rank, pilot.prior_variance = USUAL_RANK, "auto"
         further = windows_open(pilot, training) or neighbours_open(pilot, training)
-        if training.scaling is not None or further or training.reader.categories:
+        if training.scaling or further or training.reader.categories:
             with_chosen_parameters(pilot, training)
-        # All folds, and the best field, have the columns that were chosen here.
-        for name, value in columns_of_reader(training.reader).items():
-            if is_auto(estimator.get_params(deep=False).get(name)):
-                setattr(estimator, name, value)
 
     def _rungs(
         self, items: Items, splits: list[Split], n_candidates: int, random: np.random.Generator

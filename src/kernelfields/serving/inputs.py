@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kernelfields.data.chunks import features_of, number_word, word_at
-from kernelfields.data.scaling import Scaling
+from kernelfields.inputs.step import Layout
+from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.model_file import Document
 from kernelfields.numerics.containers import columns_of
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
 from kernelfields.numerics.stored_arrays import whole_array, whole_number
-from kernelfields.numerics.window_statistics import window_names, with_window_columns
 
 if TYPE_CHECKING:
     from kernelfields.features.text import StoredTransformer
@@ -78,12 +78,10 @@ class Inputs:
         self.names: dict[str, int] | None = None if names is None else dict(zip(names, range(len(names)), strict=True))
         if self.names is not None and len(self.names) != self.n_features:
             raise ServingError("the names of the features do not match their number")
-        #: Whether columns are joined with statistics of windows, and how many there are then.
-        self.windows = bool(described.get("windows", False))
-        self.categories = whole_number(described.get("categories", 0), "the number of categories", 0)
-        joined = window_names([""] * self.n_features, categories=self.categories) if self.windows else ()
-        self.n_columns = len(joined) if self.windows else self.n_features
-        self.scaling = Scaling.rebuild(described.get("scaling"), self.n_columns)
+        whole_number(described.get("categories", 0), "the number of categories", 0)
+        #: What is done to the columns, and how many there are then.
+        self.steps = ColumnSteps.rebuild({None: described})
+        self.n_columns = self.steps.n_columns(self.n_features)
         allowed = described.get("allowed")
         self.dictionary = None if allowed is None else Dictionary(allowed, n_labels)
 
@@ -95,11 +93,7 @@ class Inputs:
             raise ValueError("inputs must be finite: impute or drop what is not")
         penalties = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
         offsets = np.arange(rows.shape[0] + 1) if self.of_rows else offsets_of(np.array(lengths))
-        if self.windows:
-            rows = with_window_columns(np.asarray(rows), offsets, categories=self.categories)
-        if self.scaling is not None:
-            rows = self.scaling(rows)
-        return Packed(rows, offsets, penalties)
+        return Packed(self.steps(rows, Layout(offsets)), offsets, penalties)
 
     def encoded(self, x: Sequence) -> dict[str, np.ndarray]:
         """Return one sequence as the graph of ONNX takes it: inputs, or indptr, indices and values."""

@@ -105,10 +105,6 @@ class _Export:
         self.chain, self.graph = chain, Graph()
         self.n_labels = len(chain.classes_)
         graph, inputs = self.graph, chain.inputs
-        if inputs.windows:
-            raise ServingError(
-                "this field sees statistics of windows, which ONNX does not have here: fit with window=1"
-            )
         arrays = {name: graph.value(name, name) for name in ("inputs", "indptr", "indices", "values")}
         length = arrays["indptr" if inputs.sparse else "inputs"].node("Shape").part(graph.whole(0), graph.whole(1))
         #: [T], the number of positions.
@@ -124,11 +120,12 @@ class _Export:
             self.rows: InputRows = SparseGraphRows.of_inputs(*parts, inputs.n_features, self.length)
         else:
             rows = arrays["inputs"]
-            if inputs.scaling is not None:
-                spread, rows = inputs.scaling.spread, rows - inputs.scaling.centre
-                # A single number is multiplied in as a matrix, see onnx_graph.Product.
-                rows = rows / spread if len(spread) > 1 else rows @ (1.0 / spread[:, None])
-            self.rows = DenseGraphRows(rows, inputs.n_features)
+            try:
+                for step in inputs.steps.of_table():
+                    rows = step.arithmetic(rows)
+            except ValueError as error:
+                raise ServingError(str(error)) from error
+            self.rows = DenseGraphRows(rows, inputs.n_columns)
 
     def _potentials(self) -> tuple[Value, Value | None]:
         """Return scores of labels (T, L) and of steps (T, L, L), zero into the first; None if tied."""

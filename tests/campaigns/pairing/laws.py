@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelfields.inputs import WindowStatistics
 from tests.campaigns.fields.chains import Chain
 from tests.campaigns.fields.columns import scale_of, with_statistics
 from tests.campaigns.fields.drawn import Drawn
@@ -107,7 +108,7 @@ class Learnt:
 
     def inputs(self, item: Any) -> np.ndarray:
         """Return the columns (T, d) that the cliques of an item see."""
-        if self.plan.around == "auto" and self.model._reader.windows:
+        if self.plan.around == "auto" and self.model._reader.steps.holds(WindowStatistics):
             raise Unlawful("statistics were chosen")
         centre, spread = self._scale
         return (self.joined(item) - centre) / spread

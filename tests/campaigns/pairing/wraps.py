@@ -268,7 +268,9 @@ def searched(count: Count, problem: Problem, model: Any, random: np.random.Gener
         if problem.plan.settings.get("window") == "auto" and problem.plan.settings["kernel"] != "auto":
             own = clone(estimator).set_params(prior_variance=best.prior_variance)
             fitted = problem.fit(own, first)
-            count.check("windows", best._reader.windows == fitted._reader.windows, "of the search are other ones")
+            count.check(
+                "windows", best._reader.steps.settings == fitted._reader.steps.settings, "of the search are other ones"
+            )
         count.same("labels", labels_of(search.predict(X)), labels_of(best.predict(X)))
         compare(count, problem, search, best, asked.items, asked.labels)
     with count.trying("calibrate a search"):

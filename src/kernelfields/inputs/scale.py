@@ -12,7 +12,7 @@ are too few of them, columns are scaled if they are few.
 The range counts because a column that is nearly always zero has a tiny deviation, and dividing by it would put the few
 inputs where it is not zero far away from all others; these come to lie one spread away, not eight. For a bell-shaped
 column deviation and range / 8 are about the same. Columns that do not vary beyond the rounding of their values are left
-as they are.
+as they are, and so do those that a kernel reads as they come.
 
 Arrays: inputs (N, d) dense; rows count with their weights. Cost: three passes over the inputs, and one copy of them.
 """
@@ -21,13 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-if TYPE_CHECKING:
-    from kernelfields.data.reading import Matrix
+from kernelfields.inputs.step import InputStep, Layout, Rows, Table
 
 #: Spreads of columns that differ by more than this factor may have to be brought to one scale.
 MOST_RATIO = 10.0
@@ -46,39 +44,60 @@ _DROWNING = 30.0
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
+class Scale(InputStep):
     """What is taken off each column, and what it is divided by, (d,) each."""
 
     centre: np.ndarray
     spread: np.ndarray
 
-    def __call__(self, inputs: Matrix) -> Matrix:
-        """Return inputs (n, d) on the new scale, in their own precision."""
-        centre, spread = (values.astype(inputs.dtype) for values in (self.centre, self.spread))
-        return (inputs - centre) / spread
+    entry = "scaling"
+    setting: ClassVar[Mapping[str, object]] = {"scale": True}
 
-    def undone(self, inputs: Matrix) -> Matrix:
-        """Return scaled inputs (n, d) as they were."""
-        return inputs * self.spread + self.centre
+    def __call__(self, rows: Rows, layout: Layout | None = None) -> Rows:
+        """Return rows (n, d) on the new scale, in their own precision."""
+        centre, spread = (values.astype(rows.dtype) for values in (self.centre, self.spread))
+        return (rows - centre) / spread
 
-    def pooled(self, orbits: np.ndarray) -> Scaling:
+    def undone(self, rows: Rows) -> Rows:
+        """Return scaled rows (n, d) as they were."""
+        return rows * self.spread + self.centre
+
+    def arithmetic(self, rows: Any) -> Any:
+        """Return rows on the new scale."""
+        rows = rows - self.centre
+        # A single number is multiplied in as a matrix, see serving/onnx_graph.py.
+        return rows / self.spread if len(self.spread) > 1 else rows @ (1.0 / self.spread[:, None])
+
+    def names(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the names as they are."""
+        return names
+
+    def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
+        """Return the places as they are."""
+        return chosen
+
+    def pooled(self, orbits: np.ndarray) -> Scale:
         """Return one centre and the largest spread for all columns of an orbit, numbered by ``orbits`` (d,)."""
         centre = np.bincount(orbits, weights=self.centre) / np.bincount(orbits)
         spread = np.zeros(len(centre))
         np.maximum.at(spread, orbits, self.spread)
-        return Scaling(centre[orbits], spread[orbits])
+        return Scale(centre[orbits], spread[orbits])
 
-    def describe(self) -> dict[str, np.ndarray]:
+    def describe(self) -> dict[str, object]:
         """Return plain values for a model file."""
-        return {"centre": self.centre, "spread": self.spread}
+        return {self.entry: {"centre": self.centre, "spread": self.spread}}
 
     @classmethod
-    def rebuild(cls, described: Mapping[str, ArrayLike] | None, n_features: int | None) -> Scaling | None:
-        """Return the scaling that was described, None if there was none; ValueError if it cannot be one."""
-        if described is None:
-            return None
-        centre, spread = (np.asarray(described[name], dtype=np.float64) for name in ("centre", "spread"))
-        if not centre.shape == spread.shape == (n_features,):
+    def asked(cls, own: Sequence[int]) -> Sequence[Self]:
+        """Return nothing: whether columns need a scale shows later, see :class:`ScaleRule`."""
+        return []
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any], n_columns: int) -> Self:
+        """Return the scale that was described; ValueError if it cannot be one."""
+        given = described[cls.entry]
+        centre, spread = (np.asarray(given[name], dtype=np.float64) for name in ("centre", "spread"))
+        if not centre.shape == spread.shape == (n_columns,):
             raise ValueError("the scales of columns do not match the number of features")
         if not (np.isfinite(centre).all() and np.isfinite(spread).all() and (spread > 0).all()):
             raise ValueError("the scales of columns must be finite, and positive")
@@ -131,7 +150,7 @@ def spreads(inputs: np.ndarray, weights: np.ndarray, among: Processes | None = N
     return centre, np.where(high - low > rounding, spread, 0.0)
 
 
-def uneven_spreads(inputs: Matrix, weights: np.ndarray) -> tuple[float, float] | None:
+def uneven_spreads(inputs: Rows, weights: np.ndarray) -> tuple[float, float] | None:
     """Return the usual spread of a column and the largest, where the latter drowns the others; else None.
 
     Of very many rows some are looked at.
@@ -145,24 +164,31 @@ def uneven_spreads(inputs: Matrix, weights: np.ndarray) -> tuple[float, float] |
     return (float(usual), float(varying[-1])) if len(varying) and varying[-1] > _DROWNING * usual else None
 
 
-def learn_scaling(
-    inputs: Matrix,
-    weights: np.ndarray,
-    *,
-    always: bool = False,
-    categories: int = 0,
-    among: Processes | None = None,
-) -> Scaling | None:
-    """Return how columns come to one scale; None where they are on one already, or nearly so, unless ``always``.
+@dataclass(frozen=True, eq=False)
+class ScaleRule:
+    """How a scale is learnt: ``always``, or where spreads differ much.
 
-    Sparse inputs stay as they are, as their zeros mean absence, and so do the last columns, of ``categories``. The rows
-    may be those that this process has ``among`` others.
+    Columns that are ``kept`` stay as they come; those of one orbit, numbered by ``orbits`` (d,), are scaled alike. The
+    rows may be those that this process has ``among`` others.
     """
-    if not isinstance(inputs, np.ndarray) or inputs.shape[1] == 0:
-        return None
-    centre, spread = spreads(inputs, weights, among)
-    spread[inputs.shape[1] - categories :] = 0.0
-    varying = spread > 0
-    if not varying.any() or not (always or spread.max() > MOST_RATIO * spread[varying].min()):
-        return None
-    return Scaling(np.where(varying, centre, 0.0), np.where(varying, spread, 1.0))
+
+    always: bool = False
+    kept: Sequence[int] | np.ndarray = ()
+    orbits: np.ndarray | None = None
+    among: Processes | None = None
+
+    def fit(self, table: Table) -> Sequence[Scale]:
+        """Return how columns come to one scale; nothing if they are on one already, or nearly so, unless ``always``.
+
+        Sparse rows stay as they are, as their zeros mean absence.
+        """
+        rows = table.rows
+        if not isinstance(rows, np.ndarray) or rows.shape[1] == 0:
+            return []
+        centre, spread = spreads(rows, table.weights, self.among)
+        spread[list(self.kept)] = 0.0
+        varying = spread > 0
+        if not varying.any() or not (self.always or spread.max() > MOST_RATIO * spread[varying].min()):
+            return []
+        found = Scale(np.where(varying, centre, 0.0), np.where(varying, spread, 1.0))
+        return [found if self.orbits is None else found.pooled(self.orbits)]

@@ -1,0 +1,72 @@
+"""Columns of the nodes of graphs beside the means of their neighbours' columns.
+
+    x_v  ->  ( x_v,  (1 / |N(v)|) sum of x_w over w in N(v),  log(1 + |N(v)|) )
+
+N(v) are the nodes that meet v in a factor of any type, each once, whatever its direction. A node without neighbours has
+its own columns for the means. Edges score pairs of labels; these columns let what is seen at the neighbours count for
+the label of a node, whatever their labels are.
+
+Arrays: inputs (N, d) dense and factors with members (M, k) -> (N, 2 d + 1); no means of a kernel's own columns.
+Cost: O(d M k^2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from kernelfields.inputs.step import InputStep, Layout, Rows, described_columns
+from kernelfields.numerics.sparse_rows import is_sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours(InputStep):
+    """Joins nodes with the means of their neighbours and log(1 + degree)."""
+
+    entry = "neighbours"
+    setting: ClassVar[Mapping[str, object]] = {"neighbours": True}
+
+    def __call__(self, rows: Rows, layout: Layout) -> np.ndarray:
+        """Return the rows of nodes joined with those of their neighbours."""
+        import scipy.sparse as sp
+
+        if is_sparse(rows):
+            raise TypeError(
+                "node_features are sparse: means over neighbours are for dense arrays; use toarray(), or multiply by "
+                "the adjacency matrix before"
+            )
+        pairs = [
+            members[:, pair]
+            for members in layout.members.values()
+            for pair in map(list, permutations(range(members.shape[1]), 2))
+        ]
+        first, second = np.concatenate([np.empty((0, 2), np.int64), *pairs]).T
+        adjacency = sp.csr_array((np.ones(len(first)), (first, second)), shape=(len(rows), len(rows)))
+        adjacency.sum_duplicates()
+        adjacency.data[:] = 1.0
+        degrees = np.diff(adjacency.indptr)[:, None]
+        seen = np.delete(rows, self.own, axis=1)
+        means = np.where(degrees > 0, (adjacency @ seen) / np.maximum(degrees, 1), seen)
+        return np.hstack([rows, means, np.log1p(degrees)]).astype(rows.dtype, copy=False)
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Return names such as "neighbours' age" beside those that are there."""
+        others = (f"neighbours' {name}" for place, name in enumerate(names) if place not in self.own)
+        return [*names, *others, "log(1 + degree)"]
+
+    def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
+        """Return the places of columns of the nodes themselves, which stay."""
+        return chosen
+
+    def describe(self) -> dict[str, object]:
+        """Return plain values for a model file."""
+        return {self.entry: True, **self.kept_columns()}
+
+    @classmethod
+    def rebuild(cls, described: Mapping[str, Any], n_columns: int) -> Self:
+        """Return the step that was described."""
+        return cls(**described_columns(described, n_columns))

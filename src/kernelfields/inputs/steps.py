@@ -1,0 +1,139 @@
+"""The steps of all tables of rows of a model: of positions or nodes, under None, and of factors by their type.
+
+Whoever has data runs them all in their order; a plain array has none. New steps are added to ``KINDS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+
+from kernelfields.inputs.neighbours import Neighbours
+from kernelfields.inputs.scale import Scale
+from kernelfields.inputs.step import InputStep, Layout, Rows, Table
+from kernelfields.inputs.window_statistics import WindowStatistics
+
+#: Steps in the order in which they run.
+KINDS: tuple[type[InputStep], ...] = (WindowStatistics, Neighbours, Scale)
+#: A table of rows: of a type of factors, or of positions or nodes.
+Name: TypeAlias = str | None
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSteps:
+    """What is done to the columns of each table."""
+
+    tables: Mapping[Name, Sequence[InputStep]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return any(self.tables.values())
+
+    def of_table(self, name: Name = None) -> Sequence[InputStep]:
+        """Return the steps of a table."""
+        return self.tables.get(name, ())
+
+    def __call__(self, rows: Rows, layout: Layout, name: Name = None) -> Rows:
+        """Return the rows of a table with their columns rewritten."""
+        for step in self.of_table(name):
+            rows = step(rows, layout)
+        return rows
+
+    def undone(self, rows: Rows, name: Name = None) -> Rows:
+        """Return rewritten rows of a table with the values that came, joined columns included."""
+        for step in reversed(self.of_table(name)):
+            rows = step.undone(rows)
+        return rows
+
+    def then(self, further: ColumnSteps) -> ColumnSteps:
+        """Return these steps and further ones after them."""
+        names = {**self.tables, **further.tables}
+        return ColumnSteps({name: [*self.of_table(name), *further.of_table(name)] for name in names})
+
+    def with_table(self, steps: Sequence[InputStep], name: Name = None) -> ColumnSteps:
+        """Return other steps for one of the tables."""
+        return ColumnSteps({**self.tables, name: steps})
+
+    def fit(self, tables: Mapping[Name, Table], categories: int = 0) -> ColumnSteps:
+        """Return steps that know the rows they are given, each after those before it.
+
+        The last columns of positions or nodes are ``categories``.
+        """
+        fitted: dict[Name, list[InputStep]] = {}
+        for name in self.tables.keys() & tables.keys():
+            own, table = fitted.setdefault(name, []), tables[name]._replace(categories=0 if name else categories)
+            n_run = 0
+            for step in self.of_table(name):
+                for before in own[n_run:]:
+                    table = table._replace(rows=before(table.rows, table.layout))
+                n_run = len(own)
+                own += step.fit(table)
+        return ColumnSteps(fitted)
+
+    def names(self, names: Sequence[str], name: Name = None) -> Sequence[str]:
+        """Return the names of the columns of a table after all steps."""
+        for step in self.of_table(name):
+            names = step.names(names)
+        return names
+
+    def n_columns(self, before: int, name: Name = None) -> int:
+        """Return how many columns a table has after all steps."""
+        return len(self.names([""] * before, name))
+
+    def columns(self, chosen: Sequence[int], n_columns: int, name: Name = None) -> np.ndarray:
+        """Return where columns of a table are after all steps."""
+        places = np.array(chosen, dtype=np.int64)
+        for step in self.of_table(name):
+            places, n_columns = step.columns(places, n_columns), len(step.names([""] * n_columns))
+        return places
+
+    def holds(self, kind: type[InputStep]) -> bool:
+        """Whether a step of some table is of a kind."""
+        return any(isinstance(step, kind) for step in self._all)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How many rows before and after its own the columns of a row depend on."""
+        before, after = zip((0, 0), *(step.reach for step in self.of_table()), strict=True)
+        return sum(before), sum(after)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The values of parameters by which users ask for these steps."""
+        return {name: value for step in self._all for name, value in step.setting.items()}
+
+    @property
+    def _all(self) -> Iterable[InputStep]:
+        return chain.from_iterable(self.tables.values())
+
+    def describe(self, name: Name = None) -> dict[str, object]:
+        """Return plain values and arrays for a model file."""
+        return {key: value for step in self.of_table(name) for key, value in step.describe().items()}
+
+    @classmethod
+    def rebuild(cls, described: Mapping[Name, Mapping[str, Any]]) -> Self:
+        """Return the steps that the inputs of a model, and those of its factors, describe."""
+        return cls({name: _rebuilt(own, int(own["n_features"])) for name, own in described.items()})
+
+
+def _rebuilt(described: Mapping[str, Any], n_columns: int) -> list[InputStep]:
+    steps: list[InputStep] = []
+    for kind in KINDS:
+        if described.get(kind.entry) is not None and described[kind.entry] is not False:
+            steps.append(kind.rebuild(described, n_columns))
+            n_columns = len(steps[-1].names([""] * n_columns))
+    return steps
+
+
+def steps_asked(settings: Mapping[str, object], own: Sequence[int] = ()) -> ColumnSteps:
+    """Return the steps for positions or nodes that the parameters of an estimator ask for."""
+    kinds = [kind for kind in KINDS if kind.setting.items() <= settings.items()]
+    return ColumnSteps({None: [step for kind in kinds for step in kind.asked(own)]})
+
+
+def values_that_ask(parameter: str) -> tuple[Any, ...]:
+    """Return the values of a parameter of estimators that ask for steps."""
+    return tuple(kind.setting[parameter] for kind in KINDS if parameter in kind.setting)
