@@ -34,6 +34,7 @@ from kernelfields.objective.designs.design import (
     shared_pull_back,
     shared_scores,
 )
+from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.group import ALONE, Group
 from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
 from kernelfields.objective.likelihoods.fused import FusedPasses, Passes, fused_passes
@@ -382,7 +383,7 @@ class Datafit:
     def _curvature_block(self, design: LocalDesign, marginals: Array, weights: Array) -> np.ndarray:
         """Return the same for the marginals (n, L^k) and the weights (n,) of the cliques of a term."""
         support, features, read_back = design.term.support, design.features, self.family.read_back
-        if support is not None and support.listed:
+        if support.listing is not None:
             return np.diag(weights @ marginals) - (marginals * weights[:, None]).T @ marginals
         if is_sparse(features):
             marginals, weights = read_back(marginals), read_back(weights)
@@ -391,10 +392,10 @@ class Datafit:
             means = marginals @ factor
             squares = factor.T @ ((weights @ marginals)[:, None] * factor)
             block = read_back(squares - (means * weights[:, None]).T @ means)
-            return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
-        if support is None:
-            return within_clique_curvature(features, factor, marginals, weights)
-        return supported_curvature(features, support.features, support.outcomes, marginals, weights)
+            return support.restricted(block)
+        if isinstance(support, Support):
+            return supported_curvature(features, support.features, support.outcomes, marginals, weights)
+        return within_clique_curvature(features, factor, marginals, weights)
 
     @cached_property
     def fused(self) -> Passes | None:

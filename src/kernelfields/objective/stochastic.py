@@ -33,7 +33,6 @@ from scipy.special import softmax
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class DualAscent:
         self._masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
         self._node, self._edge = node, edge
         self._features = node.features
-        self._support = node.term.support or _every_pair(node.features.shape[1], n_labels)
+        self._support = node.term.support.pairs(node.features.shape[1], n_labels)
         self._steps = _scored_steps(edge, n_labels)
         #: The sequences that are visited: those that weigh something.
         self.visited = np.flatnonzero(chains.weights > 0)
@@ -136,11 +135,8 @@ class DualAscent:
     def coefficients(self) -> list[np.ndarray]:
         """Return the coefficients of the sets that the marginals stand for."""
         node, edge = self._pairs()
-        node = node.reshape(-1, 1)
-        if self._node.term.support is None:
-            node = node.reshape(self._features.shape[1], -1)
-            if self._node.term.label_factor is not None:
-                node = node @ self._node.term.label_factor
+        term = self._node.term
+        node = term.in_coordinates(term.support.of_pairs(node, self._features.shape[1]))
         return [node] if self._edge is None else [node, edge.reshape(self._edge.shape)]
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -226,8 +222,7 @@ def _scored_steps(edge: LocalDesign | None, n_labels: int) -> np.ndarray:
     """Return the pairs of labels a L + b that have a coefficient."""
     if edge is None:
         return np.empty(0, dtype=np.int64)
-    support = edge.term.support
-    return np.arange(n_labels**2) if support is None else support.outcomes.astype(np.int64)
+    return edge.term.support.labellings(n_labels**2)
 
 
 def _soft(values: np.ndarray, l1: float) -> np.ndarray:
@@ -237,8 +232,3 @@ def _soft(values: np.ndarray, l1: float) -> np.ndarray:
 def _all_contrasts(factor: np.ndarray | None) -> bool:
     """Whether A A^T is the identity or centres: steps then stay in the space of coefficients V A^T."""
     return factor is None or np.allclose(factor @ factor.T, np.eye(len(factor)) - 1.0 / len(factor))
-
-
-def _every_pair(n_features: int, n_labels: int) -> Support:
-    begin = np.arange(n_features + 1, dtype=np.int64) * n_labels
-    return Support(begin, np.tile(np.arange(n_labels, dtype=np.int32), n_features), n_labels)
