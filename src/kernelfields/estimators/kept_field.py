@@ -24,7 +24,7 @@ from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.data.fingerprints import Fingerprint
 from kernelfields.data.readers import InputReader
-from kernelfields.data.ties import LabelSymmetry, read_ties
+from kernelfields.data.ties import LabelSymmetry, resolve_ties
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.estimators.going_on import described_features, noted_parameters
 from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
@@ -188,8 +188,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     def check_parameters(self) -> None:
         super().check_parameters()
         self._partial_settings()
-        if self.ties is not None:
-            read_ties(self.ties)
+        resolve_ties(self.ties)
 
     def _partial_settings(self) -> PartialLabels | None:
         """Return what is said of labels that are partly known, None for nothing; raise if it cannot be used."""

@@ -292,9 +292,8 @@ def _rebuild_term(entry: Document, subspaces: Sequence[Subspace], n_labels: int,
         subspace = subspaces[whole_number(place, f"the basis of set {name!r}")]
     if (clique.kernel is None) != (place is None):
         raise ValueError(f"set {name!r} has a kernel without a basis, or a basis without a kernel")
+    support.check_term(name, subspace, factor, coefficients)
     term = Term.of(clique, name, subspace, n_labels, factor, support, coefficients)
-    if not support.complete and (factor is not None or term.has_pivots):
-        raise ValueError(f"set {name!r} has both pairs of features and labels and a label factor or pivots")
     if term.label_coefficients.shape != (subspace.rank, n_outcomes):
         raise ValueError(f"the coefficients of set {name!r} do not fit its basis and the classes")
     return term
@@ -364,8 +363,6 @@ def _rebuild_support(entry: Document, n_outcomes: int, listed: bool) -> EveryPai
     whole_array(support.begin, "the pairs of features and labels", (None,))
     whole_array(support.outcomes, "the pairs of features and labels", (None,))
     support.check()
-    if np.shape(entry["coefficients"]) != support.shape(support.n_features, 1):
-        raise ValueError(f"the coefficients of set {entry['name']!r} do not fit its pairs of features and labels")
     return support
 
 

@@ -332,8 +332,8 @@ class LocalDesign(Design):
 
 
 def has_dense_features(design: Design) -> bool:
-    """Whether a term has features, and these are neither sparse nor limited to a support."""
-    return design.stored_values > 0 and not design.sparse and design.term.support.complete
+    """Whether a term has features that are not sparse, and a coefficient of its own for all that labels may weigh."""
+    return design.stored_values > 0 and not design.sparse and design.term.weighs_all_pairs
 
 
 def runs_of_one_table(designs: Sequence[tuple[int, LocalDesign]]) -> list[list[tuple[int, LocalDesign]]]:

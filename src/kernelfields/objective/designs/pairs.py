@@ -27,7 +27,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix
 
-from kernelfields.basis.subspace import Subspace
+from kernelfields.basis.subspace import PivotSubspace, Subspace
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
@@ -57,6 +57,9 @@ class EveryPair:
     def shape(self, rank: int, width: int) -> tuple[int, int]:
         """Return the shape of the coefficients of so many features and label coordinates."""
         return rank, width
+
+    def check_term(self, name: str, subspace: Subspace, factor: np.ndarray | None, values: np.ndarray) -> None:
+        """Raise ValueError unless the coefficients of a set fit its pairs: any table does."""
 
     def matrix(self, values: np.ndarray) -> np.ndarray:
         """Return coefficients as a table of features and label coordinates."""
@@ -186,6 +189,15 @@ class Support:
     def shape(self, rank: int, width: int) -> tuple[int, int]:
         """Return the shape of the coefficients, (P, 1)."""
         return self.size, 1
+
+    def check_term(self, name: str, subspace: Subspace, factor: np.ndarray | None, values: np.ndarray) -> None:
+        """Raise ValueError unless the coefficients of a set fit its pairs."""
+        if values.shape != (self.size, 1):
+            raise ValueError(f"the coefficients of set {name!r} do not fit its pairs of features and labels")
+        if factor is not None:
+            raise ValueError(f"set {name!r} has both pairs of features and labels and a label factor")
+        if isinstance(subspace, PivotSubspace):
+            raise ValueError(f"set {name!r} has pairs of features and labels, and pivots instead of features")
 
     def dense(self, values: np.ndarray) -> np.ndarray:
         """Return one number per pair as an array (r, L^k)."""

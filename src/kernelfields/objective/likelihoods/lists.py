@@ -137,7 +137,8 @@ def _scored_steps(
     """Return the steps of a field: those that have a score alone where these are few of many."""
     step, n_steps = None if family.base is None else family.base.step, family.n_labels**2
     forbidden = 0 if step is None else int(np.count_nonzero(step))
-    if not worth_listing((0 if edge is None else edge.term.support.count(n_steps)) + forbidden, family.n_labels):
+    n_scored = 0 if edge is None else edge.term.support.count(n_steps)
+    if not worth_listing(n_scored + forbidden, family.n_labels):
         return _TableSteps(family, counts, edge)
     own = np.empty(0, dtype=np.int64) if edge is None else edge.term.support.labellings(n_steps)
     return _ListedSteps(family, counts, own, workers)
