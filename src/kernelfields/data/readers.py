@@ -31,10 +31,13 @@ from kernelfields.data.graph_reading import GRAPHS, given_tables
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.label_dictionary import (
+    NO_DICTIONARY,
     FittedDictionary,
     LabelDictionary,
+    NoDictionary,
     readable_again,
     rebuild_dictionary,
+    resolve_dictionary,
 )
 from kernelfields.data.neighbour_columns import with_neighbour_columns
 from kernelfields.data.partial_labels import LabelWeights, SoftTargets, read_partial_labels
@@ -124,7 +127,7 @@ class InputReader:
     #: Whether NaN and infinity are errors.
     finite: bool = True
     #: Which labels positions may have.
-    allowed: FittedDictionary | None = None
+    allowed: NoDictionary | FittedDictionary = NO_DICTIONARY
     #: Whether columns of numbers are joined with statistics of windows around each position.
     windows: bool = False
     #: What makes inputs of what users pass, such as features of words; None where these are taken as they come.
@@ -184,7 +187,7 @@ class InputReader:
 
     def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
         """Return the reader of a field that has more labels; old label i is now ``places[i]``."""
-        return self if self.allowed is None else replace(self, allowed=self.allowed.with_labels(places, n_labels))
+        return replace(self, allowed=self.allowed.with_labels(places, n_labels))
 
     def with_rule(
         self,
@@ -200,11 +203,11 @@ class InputReader:
 
         With ``further`` the dictionary that is there learns from these as well.
         """
-        reader = replace(self, allowed=None)
+        reader = replace(self, allowed=NO_DICTIONARY)
         if rule is not None:
             X = self.made(X)
             chains = replace(reader, features=None).unscaled().read(X, y, sample_weight, classes)
-            known = self.allowed if further else None
+            known = self.allowed.fitted if further else None
             reader.allowed = rule.learn(X, chains, classes) if known is None else rule.learn_more(known, X, chains)
         return reader
 
@@ -227,17 +230,16 @@ class InputReader:
 
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
         """
-        X = X if allowed is None else readable_again(X)
+        rule = resolve_dictionary(allowed)
+        X = rule.readable(X)
         if self.features is not None:
             y = readable_again(y)
             X = self.features.fit_transform(readable_again(X), y)
         items: Any = self.learn_items(X, keep_zeros=keep_zeros)
         items = self.joined(self.with_categories(items) if self.apart else items)
         data, known = self._labelled(items, y, sample_weight, classes)
-        if allowed is None:
-            return data, known
-        self.allowed = allowed.learn(X, data, known)
-        return replace(data, allowed=self.allowed.lists(X, data)).for_fit(), known
+        self.allowed = rule.learn(X, data, known)
+        return self.allowed.limit_for_fit(X, data), known
 
     def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
         """Return data of new inputs; labelled ones if y is given, with labels among ``classes``.
@@ -247,12 +249,11 @@ class InputReader:
         if isinstance(X, self.packs):
             data: Any = self.joined(X)
         else:
-            X = self.made(X if self.allowed is None else readable_again(X))
+            X = self.made(self.allowed.readable(X))
             data = self.joined(self.read_items(X))
         if y is not None:
             data, _ = self._labelled(data, y, sample_weight, classes)
-        data = data if self.allowed is None else replace(data, allowed=self.allowed.lists(X, data))
-        return self.scaled(data)
+        return self.scaled(self.allowed.limit(X, data))
 
     def made(self, X: Any) -> Any:
         """Return what ``features`` makes of new X; X itself without them."""
@@ -434,7 +435,7 @@ class InputReader:
             described["windows"] = True
         if self.categories:
             described["categories"] = self.categories
-        return described if self.allowed is None else {**described, "allowed": self.allowed.describe()}
+        return {**described, **self.allowed.described()}
 
     @classmethod
     def rebuild(cls, described: Mapping) -> Self:

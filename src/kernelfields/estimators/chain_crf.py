@@ -247,7 +247,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
             if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
         ]
         self.transitions_ = np.sum(tied, axis=0) if tied else None
-        self.allowed_, self.features_ = self._reader.allowed, self._reader.features
+        self.allowed_, self.features_ = self._reader.allowed.fitted, self._reader.features
 
 
 @declares_parameters

@@ -70,9 +70,7 @@ def check_lengths(data: Data, spec: FamilySpec) -> None:
 
 def _check_rings(rings: Chains, spec: FamilySpec) -> None:
     """Raise ValueError at the first ring that has no labelling once it is closed."""
-    every = np.arange(rings.n_sequences)
-    if rings.allowed is None:  # all of one length are alike
-        every = np.unique(rings.lengths, return_index=True)[1]
+    every = rings.allowed.alike(rings.lengths)
     wrong = every[family_of(rings.subset(every), (), spec).impossible()]
     if wrong.size:
         first = int(wrong.min())
@@ -89,8 +87,8 @@ def contradicted(data: Data, spec: FamilySpec, log_weights: np.ndarray) -> np.nd
 
 def _check_chain_labels(chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
     _check_allowed(chains, spec)
-    if chains.allowed is not None and chains.partial is None:
-        outside = np.flatnonzero(~chains.allowed.within(chains.required_labels))
+    if chains.partial is None:
+        outside = np.flatnonzero(chains.barred(chains.required_labels))
         if outside.size:
             label = classes[chains.required_labels[outside[0]]].item()
             place = SEQUENCES.place(chains.offsets, int(outside[0]))
@@ -163,10 +161,9 @@ def check_partial_labels(masks: ConstraintMasks, partial: LabelWeights, offsets:
 
 def _check_allowed(chains: Chains, spec: FamilySpec) -> None:
     """Raise ValueError naming the positions up to which allowed labels, and what is known, leave no labelling."""
-    if chains.allowed is None:
+    chains.allowed.check_labels(spec.n_labels)
+    if not chains.allowed.restrict:
         return
-    if chains.allowed.n_labels != spec.n_labels:
-        raise ValueError(f"{chains.allowed.n_labels} labels may be allowed, and the field has {spec.n_labels}")
     base = spec.base_measure(chains)
     rows = (base.times(chains.partial) if isinstance(chains.partial, np.ndarray) else base).dead_rows()
     if places := _dead_places(rows, chains.offsets):

@@ -166,8 +166,7 @@ class DualAscent:
         from kernelfields.objective.stochastic_compiled import Penalties, SparseChains, WeightedPairs
 
         chains, features, support, masks = self.chains, self._features, self._support, self._masks
-        nothing = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
-        begin, labels = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
+        begin, labels = chains.allowed.begin, chains.allowed.labels
         columns = features.indices.astype(np.int32 if features.shape[1] <= _MOST_INT32 else np.int64, copy=False)
         rows = features.indptr.astype(np.int64, copy=False), columns, features.data
         partial = chains.partial if isinstance(chains.partial, np.ndarray) else np.empty((0, 0))
@@ -202,9 +201,9 @@ def dual_ascent(likelihood: Objective, designs: Sequence[LocalDesign], passes: i
         if term.shares_coefficients or not np.isfinite(term.prior_variance) or (term.l1 and in_contrasts):
             return None
     base, n_labels, n_tables = likelihood.family.base, likelihood.n_labels, 1
-    allowed = None if base is None else base.allowed
     # Steps here are over all labels: where few of many are allowed, passes over lists are done sooner.
-    if allowed is not None and allowed.step_pairs * passes < n_labels**2:
+    pairs_per_step = chains.allowed.step_pairs
+    if pairs_per_step * passes < n_labels**2:
         return None
     if not chains.given.complete:
         # Where not a single label is known, nothing tells labels apart at the start.
