@@ -53,7 +53,7 @@ BRANCHES = {
         r"engines/dask|engines/together|objective/group",
     ),
     "support": (r"\b(\w*support\w*|observed_only)\b", r"designs/pairs"),
-    "allowed": (r"\ballowed\w*\b", r"data/allowed|label_dictionary|chain/lists|likelihoods/lists"),
+    "allowed": (r"\.allowed\b|\ballowed(\.\w+)? is\b", r"data/allowed|label_dictionary|chain/lists|likelihoods/lists"),
     "scale": (r"\b(scaling|_scales)\b|\b(self|estimator)\.scale\b|\band scale\b", r"data/scaling|^inputs/"),
     "device": (r"\b(device\w*|on_host|weighted_gram)\b", r"engines/torch"),
     "ties": (r"\b(ties|shares_coefficients)\b", r"data/ties|tied_coefficients|basis/orbits"),

@@ -13,6 +13,7 @@ from kernelfields.models.build import build_designs, name_cliques
 from kernelfields.numerics import Workers
 from kernelfields.objective import Datafit, Term, likelihood_of
 from kernelfields.objective.designs.design import LocalDesign
+from kernelfields.objective.designs.pairs import EVERY_PAIR
 
 
 def offsets_of(lengths):
@@ -124,7 +125,7 @@ def design_of(
     else:
         subspace = ExplicitSubspace(Linear(), features.shape[1])
     clique = SomeCliques(labels_per_clique, group, prior_variance=prior_variance, l1=l1)
-    term = Term(clique, name, subspace, label_factor, support)
+    term = Term(clique, name, subspace, label_factor, support or EVERY_PAIR)
     return LocalDesign.of_features(term, features, n_labels, positions=positions, origin=origin)
 
 

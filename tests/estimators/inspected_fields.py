@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.kernels import Kernel
+from kernelfields.objective.designs.pairs import EVERY_PAIR
 from tests.samples import as_words, labelled_sequences
 
 X, Y = labelled_sequences()
@@ -39,7 +42,7 @@ def observed_words(edge_kernel=None):
 
 def make_dense(crf):
     """Give the terms of a field of observed pairs weights of all pairs, zero where there were none."""
-    for term in crf.field_.terms:
+    for number, term in enumerate(crf.field_.terms):
         weights = term.label_coefficients.toarray()
-        term.coefficients, term.label_factor, term.support = weights, None, None
+        crf.field_.terms[number] = replace(term, coefficients=weights, label_factor=None, support=EVERY_PAIR)
         crf.coef_[term.name] = weights

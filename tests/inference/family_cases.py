@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.data import Chains
-from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.allowed import ANY_LABELS, AllowedLabels
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference import (
@@ -88,7 +88,7 @@ class Items:
     @property
     def base(self):
         """The base measure of the library."""
-        parts = self.masks, self.allowed, self.log_weights, self.step_penalties
+        parts = self.masks, self.allowed or ANY_LABELS, self.log_weights, self.step_penalties
         return BaseMeasure(self.offsets, self.n_labels, *parts)
 
     @property
@@ -458,7 +458,7 @@ def far_reaching_family(items):
         Placement(2, "lag2", None, tied_everywhere=True, reach=2),
         Placement(3, "order2", None, tied_everywhere=False, reach=2),
     ]
-    data = Chains(np.zeros((items.n_positions, 0)), items.offsets, allowed=items.allowed)
+    data = Chains(np.zeros((items.n_positions, 0)), items.offsets, allowed=items.allowed or ANY_LABELS)
     family = family_of(data, placed, FamilySpec("chain", items.n_labels, items.masks))
     assert family.method == "junction"
     return family if items.log_weights is None else family.given(items.log_weights)
@@ -481,7 +481,7 @@ def rings(items):
 def ring_family(items):
     node, edge = Placement(1, None, None, False), Placement(2, EDGE, None, True)
     placed = [node, edge, Placement(2, "lag2", None, False, reach=2)]
-    data = Rings(np.zeros((items.n_positions, 0)), items.offsets, allowed=items.allowed)
+    data = Rings(np.zeros((items.n_positions, 0)), items.offsets, allowed=items.allowed or ANY_LABELS)
     family = family_of(data, placed, FamilySpec("ring", items.n_labels, items.masks))
     return family if items.log_weights is None else family.given(items.log_weights)
 

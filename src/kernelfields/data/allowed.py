@@ -12,11 +12,61 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from kernelfields.data.reading import SEQUENCES
 from kernelfields.numerics.sparse_rows import entries_of, offsets_of
+
+
+@dataclass(frozen=True, eq=False)
+class AnyLabels:
+    """Positions may have any label: there are no lists."""
+
+    #: Whether some labels are not allowed somewhere.
+    restrict: ClassVar[bool] = False
+    #: The pairs of labels that neighbours may have, for each position: as many as there are.
+    step_pairs: ClassVar[float] = np.inf
+    begin: ClassVar[np.ndarray] = np.empty(0, dtype=np.int64)
+    labels: ClassVar[np.ndarray] = np.empty(0, dtype=np.int32)
+
+    def __getitem__(self, rows: np.ndarray | slice) -> AnyLabels:
+        """Return the lists of some positions: none either."""
+        return self
+
+    def check_labels(self, n_labels: int) -> None:
+        """Raise ValueError unless the lists are those of a field with so many labels; there are none."""
+
+    def within(self, labels: np.ndarray) -> np.ndarray:
+        """Return a mask of the positions that may have the label given for them, (N,)."""
+        return np.ones(len(labels), dtype=bool)
+
+    def admitting(self, labels: np.ndarray) -> AnyLabels:
+        """Return the same with the label given for each position, (N,), among those that are allowed."""
+        return self
+
+    def alike(self, lengths: np.ndarray) -> np.ndarray:
+        """Return one of all items that have the same labellings, as those of one length have."""
+        return np.unique(lengths, return_index=True)[1]
+
+    def penalties(self) -> np.ndarray | None:
+        """Return None for the penalties of labels that are not allowed, (N, L)."""
+        return None
+
+    def penalized(self, log_weights: np.ndarray | None) -> np.ndarray | None:
+        """Return log-weights of labels (N, L), None for zero, with minus infinity where these are not allowed."""
+        return log_weights
+
+    def possible(self, log_weights: np.ndarray | None) -> AllowedLabels | None:
+        """Return the lists of labels that log-weights (N, L), None for zero, leave; None where these leave all."""
+        if log_weights is None or not np.isneginf(log_weights.min(initial=0.0)):
+            return None
+        return AllowedLabels.of_mask(log_weights > -np.inf)
+
+
+#: Where there are no lists.
+ANY_LABELS = AnyLabels()
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +76,8 @@ class AllowedLabels:
     begin: np.ndarray
     labels: np.ndarray
     n_labels: int
+
+    restrict: ClassVar[bool] = True
 
     @classmethod
     def of_mask(cls, mask: np.ndarray) -> AllowedLabels:
@@ -70,6 +122,23 @@ class AllowedLabels:
     def kept(self, mask: np.ndarray) -> AllowedLabels:
         """Return the entries of a mask (A,)."""
         return AllowedLabels(offsets_of(mask)[self.begin], self.labels[mask], self.n_labels)
+
+    def check_labels(self, n_labels: int) -> None:
+        """Raise ValueError unless the lists are those of a field with so many labels."""
+        if self.n_labels != n_labels:
+            raise ValueError(f"{self.n_labels} labels may be allowed, and the field has {n_labels}")
+
+    def alike(self, lengths: np.ndarray) -> np.ndarray:
+        """Return one of all items that have the same labellings: each has its own."""
+        return np.arange(len(lengths))
+
+    def penalized(self, log_weights: np.ndarray | None) -> np.ndarray:
+        """Return log-weights of labels (N, L), None for zero, with minus infinity where these are not allowed."""
+        return self.penalties() if log_weights is None else log_weights + self.penalties()
+
+    def possible(self, log_weights: np.ndarray | None) -> AllowedLabels:
+        """Return the lists of labels that log-weights (N, L), None for zero, leave."""
+        return self if log_weights is None else self.kept(self.taken(log_weights) > -np.inf)
 
     def within(self, labels: np.ndarray) -> np.ndarray:
         """Return a mask of the positions that may have the label given for them, (N,)."""

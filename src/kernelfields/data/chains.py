@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.allowed import ANY_LABELS, AllowedLabels, AnyLabels
 from kernelfields.data.given_labels import GivenLabels, given_labels
 from kernelfields.data.partial_labels import LabelWeights
 from kernelfields.data.reading import (
@@ -51,8 +51,8 @@ class Packed:
     weights: np.ndarray = None  # type: ignore[assignment]  # filled in: ones
     #: What is known of labels that are not, see partial_labels.py. None where all are known, or none.
     partial: LabelWeights | None = None
-    #: The labels that positions may have; None where they may have any.
-    allowed: AllowedLabels | None = None
+    #: The labels that positions may have.
+    allowed: AnyLabels | AllowedLabels = ANY_LABELS
 
     #: What messages call a row.
     part: ClassVar[str] = "position"
@@ -129,12 +129,12 @@ class Packed:
 
     def barred(self, labels: np.ndarray) -> np.ndarray:
         """Return a mask of the rows whose lists lack the label given for them, (N,)."""
-        return np.zeros(len(labels), dtype=bool) if self.allowed is None else ~self.allowed.within(labels)
+        return ~self.allowed.within(labels)
 
     @property
     def penalties(self) -> np.ndarray | None:
         """Minus infinity for the labels that rows may not have, else 0, (N, L); None where they may have any."""
-        return None if self.allowed is None else self.allowed.penalties()
+        return self.allowed.penalties()
 
     def following(self, reach: int = 1) -> np.ndarray:
         """Return the rows that have so many others, or more, before them in their sequence or graph."""
@@ -175,7 +175,7 @@ class Packed:
         chosen = np.arange(len(self.offsets) - 1)[indices].reshape(-1)
         rows, offsets = entries_of(self.offsets, chosen)
         values = {name: getattr(self, name) for name in self.row_fields}
-        parts = {name: None if value is None else value[rows] for name, value in values.items()}
+        parts: dict[str, Any] = {name: None if value is None else value[rows] for name, value in values.items()}
         return replace(self, offsets=offsets, weights=self.weights[chosen], **parts, **self._parts(chosen, offsets))
 
     @property
@@ -211,7 +211,7 @@ class Chains(Packed):
         """
         if (empty := np.flatnonzero(self.lengths == 0)).size:
             raise ValueError(f"sequence {empty[0]} has no rows: remove empty sequences from X and y")
-        if self.allowed is None or self.certain_labels is None:
+        if self.certain_labels is None:
             return self
         return replace(self, allowed=self.allowed.admitting(self.certain_labels))
 

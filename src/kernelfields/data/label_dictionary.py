@@ -8,7 +8,8 @@ and prediction alike, and is kept in the model file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -52,6 +53,10 @@ class LabelDictionary(BaseEstimator):
             raise ValueError(f"unknown must be 'all', 'rare' or a list of labels, got {self.unknown!r}")
         if self.entries is not None and not isinstance(self.entries, Mapping):
             raise ValueError(f"entries must be a dict of words with lists of labels, got {self.entries!r:.60}")
+
+    def readable(self, X: object) -> object:
+        """Return X so that it can be read twice: once for its words."""
+        return readable_again(X)
 
     def learn(self, X: object, chains: Chains, classes: np.ndarray) -> FittedDictionary:
         """Return the dictionary of labelled chains; X is what they were read from."""
@@ -100,6 +105,46 @@ class LabelDictionary(BaseEstimator):
         return found if len(found) else np.arange(len(places))
 
 
+class NoDictionary:
+    """Positions may have any label, whatever their words are."""
+
+    #: What users see as ``allowed_``.
+    fitted: ClassVar[FittedDictionary | None] = None
+
+    def readable(self, X: object) -> object:
+        """Return X so that it can be read twice, if it has to be: it is read once."""
+        return X
+
+    def learn(self, X: object, chains: Any, classes: np.ndarray) -> NoDictionary:
+        """Return the dictionary of labelled data: none."""
+        return self
+
+    def limit(self, X: object, data: Any) -> Any:
+        """Return data with the labels that positions may have: any."""
+        return data
+
+    def limit_for_fit(self, X: object, data: Any) -> Any:
+        """Return labelled data with the labels that positions of a fit may have: any."""
+        return data
+
+    def with_labels(self, places: np.ndarray, n_labels: int) -> NoDictionary:
+        """Return the dictionary for more labels."""
+        return self
+
+    def described(self) -> dict[str, object]:
+        """Return the entries of a model file that name a dictionary."""
+        return {}
+
+
+#: What ``allowed=None`` stands for.
+NO_DICTIONARY = NoDictionary()
+
+
+def resolve_dictionary(allowed: LabelDictionary | None) -> NoDictionary | LabelDictionary:
+    """Return what ``allowed`` of an estimator stands for."""
+    return NO_DICTIONARY if allowed is None else allowed
+
+
 class FittedDictionary:
     """Numbers of the labels of known words, and of those that are not known."""
 
@@ -115,6 +160,23 @@ class FittedDictionary:
         """Return the number of the set of labels of each position, zero for words that are not known."""
         find = self._places.get
         return [0 if word is None else find(word, 0) for word in words_of(X, chains, self.feature)]
+
+    @property
+    def fitted(self) -> FittedDictionary:
+        """What users see as ``allowed_``."""
+        return self
+
+    def readable(self, X: object) -> object:
+        """Return X so that it can be read twice: once for its words."""
+        return readable_again(X)
+
+    def limit(self, X: object, data: Chains) -> Chains:
+        """Return data with the labels that positions may have."""
+        return replace(data, allowed=self.lists(X, data))
+
+    def limit_for_fit(self, X: object, data: Chains) -> Chains:
+        """Return labelled data with the labels that positions of a fit may have, those that stand there among them."""
+        return self.limit(X, data).for_fit()
 
     def lists(self, X: object, chains: Chains) -> AllowedLabels:
         """Return the labels that positions of new chains may have."""
@@ -133,6 +195,10 @@ class FittedDictionary:
         """Return the dictionary for more labels; where unknown words may have any, they may have the new ones."""
         unknown, *known = (places[labels] for labels in self.sets)
         return self.with_sets([np.arange(n_labels) if len(unknown) == self.n_labels else unknown, *known], n_labels)
+
+    def described(self) -> dict[str, object]:
+        """Return the entries of a model file that name a dictionary."""
+        return {"allowed": self.describe()}
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
@@ -155,10 +221,10 @@ class FittedDictionary:
         return cls(described["feature"], dict(zip(words, sets, strict=True)), unknown, n_labels)
 
 
-def rebuild_dictionary(described: Mapping | None) -> FittedDictionary | None:
+def rebuild_dictionary(described: Mapping | None) -> NoDictionary | FittedDictionary:
     """Return the dictionary that was described; None for none."""
     if described is None:
-        return None
+        return NO_DICTIONARY
     if described["kind"] != "dictionary":
         raise ValueError("its labels are pruned by a coarse field, which is no longer done: fit with a LabelDictionary")
     return FittedDictionary.rebuild(described)

@@ -30,10 +30,13 @@ from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import GRAPHS, given_tables
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_dictionary import (
+    NO_DICTIONARY,
     FittedDictionary,
     LabelDictionary,
+    NoDictionary,
     readable_again,
     rebuild_dictionary,
+    resolve_dictionary,
 )
 from kernelfields.data.partial_labels import LabelWeights, SoftTargets, read_partial_labels
 from kernelfields.data.reading import (
@@ -121,7 +124,7 @@ class InputReader:
     #: Whether NaN and infinity are errors.
     finite: bool = True
     #: Which labels positions may have.
-    allowed: FittedDictionary | None = None
+    allowed: NoDictionary | FittedDictionary = NO_DICTIONARY
     #: What is done to the columns; nothing for plain arrays.
     steps: ColumnSteps = field(default_factory=ColumnSteps)
     #: Places of columns that kernels read as they come, which no step changes.
@@ -165,7 +168,7 @@ class InputReader:
 
     def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
         """Return the reader of a field that has more labels; old label i is now ``places[i]``."""
-        return self if self.allowed is None else replace(self, allowed=self.allowed.with_labels(places, n_labels))
+        return replace(self, allowed=self.allowed.with_labels(places, n_labels))
 
     def with_rule(
         self,
@@ -181,11 +184,11 @@ class InputReader:
 
         With ``further`` the dictionary that is there learns from these as well.
         """
-        reader = replace(self, allowed=None)
+        reader = replace(self, allowed=NO_DICTIONARY)
         if rule is not None:
             X = self.made(X)
             chains = replace(reader, features=None, steps=ColumnSteps()).read(X, y, sample_weight, classes)
-            known = self.allowed if further else None
+            known = self.allowed.fitted if further else None
             reader.allowed = rule.learn(X, chains, classes) if known is None else rule.learn_more(known, X, chains)
         return reader
 
@@ -208,15 +211,15 @@ class InputReader:
 
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
         """
-        X = X if allowed is None else readable_again(X)
+        rule = resolve_dictionary(allowed)
+        X = rule.readable(X)
         if self.features is not None:
             y = readable_again(y)
             X = self.features.fit_transform(readable_again(X), y)
         items: Any = self.learn_items(X, keep_zeros=keep_zeros)
         data, known = self._labelled(self.with_categories(items) if self.apart else items, y, sample_weight, classes)
-        if allowed is not None:
-            self.allowed = allowed.learn(X, data, known)
-            data = replace(data, allowed=self.allowed.lists(X, data)).for_fit()
+        self.allowed = rule.learn(X, data, known)
+        data = self.allowed.limit_for_fit(X, data)
         self.steps = self.steps.fit(data.tables, self.categories)
         return data.rewritten(self.steps), known
 
@@ -228,12 +231,11 @@ class InputReader:
         if isinstance(X, self.packs):
             data: Any = X
         else:
-            X = self.made(X if self.allowed is None else readable_again(X))
+            X = self.made(self.allowed.readable(X))
             data = self.read_items(X)
         if y is not None:
             data, _ = self._labelled(data, y, sample_weight, classes)
-        data = data if self.allowed is None else replace(data, allowed=self.allowed.lists(X, data))
-        return data.rewritten(self.steps)
+        return self.allowed.limit(X, data).rewritten(self.steps)
 
     def made(self, X: Any) -> Any:
         """Return what ``features`` makes of new X; X itself without them."""
@@ -406,7 +408,7 @@ class InputReader:
         described |= self.steps.describe()
         if self.categories:
             described["categories"] = self.categories
-        return described if self.allowed is None else {**described, "allowed": self.allowed.describe()}
+        return {**described, **self.allowed.described()}
 
     @classmethod
     def rebuild(cls, described: Mapping) -> Self:

@@ -132,6 +132,29 @@ def read_ties(ties: object) -> list[LabelSymmetry]:
     return given
 
 
+class NoTies:
+    """What ``ties=None`` stands for: labels share no weights."""
+
+    def refuse(self, why: str) -> None:
+        """Raise ValueError if labels share weights: they do not."""
+
+
+@dataclass(frozen=True)
+class GivenTies:
+    """What ``ties`` names."""
+
+    generators: Sequence[LabelSymmetry]
+
+    def refuse(self, why: str) -> None:
+        """Raise ValueError if labels share weights."""
+        raise ValueError(why)
+
+
+def resolve_ties(ties: object) -> NoTies | GivenTies:
+    """Return what ``ties`` of an estimator stands for; TypeError for anything that names no symmetry."""
+    return NoTies() if ties is None else GivenTies(read_ties(ties))
+
+
 def label_permutations(ties: object, classes: np.ndarray) -> np.ndarray:
     """Return where the labels go by each generator, (m, L)."""
     places = {label: place for place, label in enumerate(classes.tolist())}

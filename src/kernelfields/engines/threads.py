@@ -11,7 +11,6 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import AllPoints, Basis, Gradient
@@ -28,7 +27,7 @@ from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.memory import available_memory
 from kernelfields.numerics.registry import SETTINGS
-from kernelfields.numerics.sparse_rows import Rows, entries_of, is_sparse
+from kernelfields.numerics.sparse_rows import Rows, entries_of
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.budget import (
     FeaturePlan,
@@ -38,7 +37,7 @@ from kernelfields.objective.designs.budget import (
     solver_bytes,
 )
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
-from kernelfields.objective.designs.pairs import Support, listed_support, observed_support
+from kernelfields.objective.designs.pairs import EveryPair, Support, listed_support, observed_support
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.term import Term
 
@@ -208,30 +207,24 @@ class LocalSample:
         """
         group = self.settings.group
         view = view or self.view(term.name, term.clique)
-        self.rows_of_all, occupied = view.n_rows, None
+        self.rows_of_all = view.n_rows
         if term.has_pivots:
             term = replace(term, subspace=agreed_subspace(group, term.span))
         features, origin = self._features(term, view.inputs)
         if origin is not None and chosen_here and term.clique.sees_data:
             origin.residual_diagonal[view.own_rows(term.span.indices)] = 0.0
-        term, n_columns = replace(term, support=self._support(term, features)), features.shape[1]
-        if is_sparse(features) and term.support is None:
-            # A feature that no training input has keeps the coefficient zero: leave its column out.
-            present = group.total(np.bincount(features.indices, minlength=n_columns).astype(np.float64))
-            if not present.all():
-                occupied = np.flatnonzero(present)
-                features = csr_array(features)[:, occupied]
+        term = replace(term, support=self._support(term, features))
         design = LocalDesign.of_features(
             term,
             features,
             self.spec.n_labels,
             positions=term.clique.positions(self.data),
             origin=origin,
-            every_column=True,
+            group=group,
         )
         stored = group.total(design.stored_values) if term.clique.sees_data else design.stored_values
         density = stored / max(1, view.n_rows * design.rank) if design.sparse else 1.0
-        design = replace(design, stored_values=stored, density=density, occupied=occupied, n_columns=n_columns)
+        design = replace(design, stored_values=stored, density=density)
         self._designs[id(term.subspace)] = design
         return design
 
@@ -260,9 +253,9 @@ class LocalSample:
         left = left_outside(subspace, inputs, features)
         return features, FeatureOrigin(subspace.kernel, subspace.pivots, inputs, left)
 
-    def _support(self, term: Term, features: Rows | None) -> Support | None:
-        """Return the pairs of features and labellings that get coefficients; None for all of them."""
-        if term.support is not None or not term.clique.observed_only:
+    def _support(self, term: Term, features: Rows | None) -> EveryPair | Support:
+        """Return the pairs of features and labellings that get coefficients."""
+        if not (term.support.complete and term.clique.observed_only):
             return term.support
         clique, n_labels = term.clique, self.spec.n_labels
         rows, labellings = clique.observed(self.data, n_labels)

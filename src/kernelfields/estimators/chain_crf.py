@@ -16,6 +16,7 @@ from kernelfields.data.label_dictionary import LabelDictionary, check_dictionary
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import holds_words, is_sequence
+from kernelfields.data.ties import resolve_ties
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
@@ -123,8 +124,9 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if self.window == STATISTICS and self.ties is not None:
-            raise ValueError("ties move columns of inputs, and window='statistics' adds others: leave out one")
+        if self.window == STATISTICS:
+            why = "ties move columns of inputs, and window='statistics' adds others: leave out one"
+            resolve_ties(self.ties).refuse(why)
 
     def _nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
         """Return the clique sets of positions and of neighbours; ``shared`` are parameters that both have."""
@@ -244,7 +246,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
             if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
         ]
         self.transitions_ = np.sum(tied, axis=0) if tied else None
-        self.allowed_, self.features_ = self._reader.allowed, self._reader.features
+        self.allowed_, self.features_ = self._reader.allowed.fitted, self._reader.features
 
 
 @declares_parameters
@@ -372,10 +374,9 @@ class ChainCRF(SequenceField):
 
         if isinstance(self.cliques, str):
             raise ValueError(f"cliques must be a list of clique sets, a StructureSearch or None, got {self.cliques!r}")
-        if self.ties is not None and self._learns_cliques:
-            raise ValueError(
-                "a StructureSearch judges sets whose labels share no weights: leave out ties, or name the sets"
-            )
+        if self._learns_cliques:
+            why = "a StructureSearch judges sets whose labels share no weights: leave out ties, or name the sets"
+            resolve_ties(self.ties).refuse(why)
         if self.decode == BY_THRESHOLDS and self._names_cliques():
             raise ValueError(
                 "decode='f1' chooses thresholds by short fits of the field that parameters describe: leave out cliques"

@@ -64,7 +64,7 @@ class FitState(Generic[Data, Reader]):
         if not any(term.l1 for term in self.piloted):
             return None
         alike = len(designs) == len(self.piloted) and all(
-            design.term.support is None and design.compress(term.known).shape == design.shape
+            design.term.support.complete and design.compress(term.known).shape == design.shape
             for design, term in zip(designs, self.piloted, strict=True)
         )
         return [term.known for term in self.piloted] if alike else None

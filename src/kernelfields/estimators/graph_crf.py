@@ -15,6 +15,7 @@ from kernelfields.data.cliques import CliqueSet, EdgeCliques, GraphFactors, Grap
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.readers import GraphReader
+from kernelfields.data.ties import resolve_ties
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters
 from kernelfields.estimators.fit_state import FitState
@@ -125,8 +126,9 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[GraphReader, np.ndarray] | None = None
     ) -> tuple[GraphReader, Graphs, np.ndarray]:
-        if self.neighbours is True and self.ties is not None:
-            raise ValueError("ties move columns of nodes, and neighbours=True adds columns that they do not name")
+        if self.neighbours is True:
+            why = "ties move columns of nodes, and neighbours=True adds columns that they do not name"
+            resolve_ties(self.ties).refuse(why)
         if part_of is not None:
             # The types of nodes and edges are those of all graphs, whichever the part holds.
             reader, classes = replace(part_of[0], steps=self._reader_for(X).steps), part_of[1]

@@ -25,7 +25,7 @@ from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.data.fingerprints import Fingerprint
 from kernelfields.data.given_labels import stated_labels
 from kernelfields.data.readers import InputReader
-from kernelfields.data.ties import LabelSymmetry, read_ties
+from kernelfields.data.ties import LabelSymmetry, resolve_ties
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.estimators.going_on import described_features, noted_parameters
 from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
@@ -190,8 +190,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     def check_parameters(self) -> None:
         super().check_parameters()
         stated_labels(self.partial_labels)
-        if self.ties is not None:
-            read_ties(self.ties)
+        resolve_ties(self.ties)
 
     @property
     def expects_shares(self) -> bool:

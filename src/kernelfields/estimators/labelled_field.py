@@ -15,6 +15,7 @@ from kernelfields.data.chains import drop_weightless
 from kernelfields.data.label_dictionary import readable_again
 from kernelfields.data.partial_labels import share_right
 from kernelfields.data.reading import random_generator
+from kernelfields.data.ties import resolve_ties
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.going_on import refuse_changes
 from kernelfields.estimators.kept_field import EngineLike
@@ -149,8 +150,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
 
         self.check_parameters()
         self.refuse_expectations("partial_fit", "fit all sequences at once")
-        if self.ties is not None:
-            raise ValueError("partial_fit keeps the curvature of labels that share no weights: leave out ties")
+        why = "partial_fit keeps the curvature of labels that share no weights: leave out ties"
+        resolve_ties(self.ties).refuse(why)
         for name, given in self.get_params().items():
             if name.endswith("prior_variance") and np.inf in (given if isinstance(given, list | tuple) else [given]):
                 raise ValueError(f"partial_fit needs a Gaussian prior: {name} is infinite")

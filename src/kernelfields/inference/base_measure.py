@@ -16,13 +16,13 @@ from functools import cached_property
 
 import numpy as np
 
-from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.allowed import ANY_LABELS, AllowedLabels, AnyLabels
 from kernelfields.data.constraints import ConstraintMasks
 
 
 @dataclass(frozen=True, eq=False)
 class BaseMeasure:
-    """Constraints, lists of allowed labels (None: all) and log-weights of labels (N, L) (None: zero) of packed items.
+    """Constraints, lists of allowed labels and log-weights of labels (N, L) (None: zero) of packed items.
 
     ``step`` are penalties of neighbouring labels; None for those of the constraints.
     """
@@ -30,7 +30,7 @@ class BaseMeasure:
     offsets: np.ndarray
     n_labels: int
     masks: ConstraintMasks | None = None
-    allowed: AllowedLabels | None = None
+    allowed: AnyLabels | AllowedLabels = ANY_LABELS
     log_weights: np.ndarray | None = None
     step_penalties: np.ndarray | None = None
 
@@ -45,7 +45,7 @@ class BaseMeasure:
         return replace(
             self,
             offsets=self.offsets[first : last + 1] - rows.start,
-            allowed=None if self.allowed is None else self.allowed[rows],
+            allowed=self.allowed[rows],
             log_weights=None if self.log_weights is None else self.log_weights[rows],
         )
 
@@ -54,7 +54,7 @@ class BaseMeasure:
         return replace(
             self,
             offsets=offsets,
-            allowed=None if self.allowed is None else self.allowed[rows],
+            allowed=self.allowed[rows],
             log_weights=None if self.log_weights is None else self.log_weights[rows],
         )
 
@@ -74,42 +74,38 @@ class BaseMeasure:
     @property
     def trivial(self) -> bool:
         """Whether all labellings count alike."""
-        plain = self.allowed is None and self.log_weights is None and self.step is None
-        return plain and not self._bars_positions
+        return self.constrains_alone and self.step is None and not self._bars_positions
+
+    @property
+    def constrains_alone(self) -> bool:
+        """Whether nothing but constraints weighs labellings, so that items of one length have the same ones."""
+        return not self.allowed.restrict and self.log_weights is None
 
     @property
     def forbids(self) -> bool:
         """Whether some labellings are forbidden."""
-        if self.allowed is not None or self.step is not None or self._bars_positions:
-            return True
-        return self.log_weights is not None and bool(np.isneginf(self.log_weights.min(initial=0.0)))
+        weights = self.log_weights
+        barred = weights is not None and bool(np.isneginf(weights.min(initial=0.0)))
+        return self.allowed.restrict or self.step is not None or self._bars_positions or barred
 
     @cached_property
     def position(self) -> np.ndarray | None:
         """Log-weights of the labels of every position, (N, L); None where all count alike."""
-        weights = self.log_weights
-        if self.allowed is not None:
-            weights = self.allowed.penalties() if weights is None else weights + self.allowed.penalties()
-        elif weights is not None:
-            weights = weights.copy() if self._bars_positions else weights
+        weights = self.allowed.penalized(self.log_weights)
         if not self._bars_positions:
             return weights
         assert self.masks is not None
         if weights is None:
             weights = np.zeros((int(self.offsets[-1]), self.n_labels))
+        elif weights is self.log_weights:
+            weights = weights.copy()
         return self.masks.apply(weights, self.offsets)
 
     @cached_property
     def lists(self) -> AllowedLabels | None:
         """The labels that each position may have, where that is known position by position; else None."""
-        allowed, weights = self.allowed, self.log_weights
-        if allowed is None:
-            if weights is None or not np.isneginf(weights.min(initial=0.0)):
-                return None
-            allowed = AllowedLabels.of_mask(weights > -np.inf)
-        elif weights is not None:
-            allowed = allowed.kept(allowed.taken(weights) > -np.inf)
-        return self._without_barred(allowed)
+        lists = self.allowed.possible(self.log_weights)
+        return None if lists is None else self._without_barred(lists)
 
     def _without_barred(self, allowed: AllowedLabels) -> AllowedLabels:
         """Return lists of allowed labels without those that constraints forbid everywhere, first or last."""

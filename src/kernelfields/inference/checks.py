@@ -47,7 +47,7 @@ def check_labels(data: Data, spec: FamilySpec, classes: np.ndarray) -> None:
     elif isinstance(data, Graphs):
         if spec.constrained:
             _check_graph_labels(data.given, data, spec, classes)
-    elif isinstance(data, Chains) and (spec.constrained or data.allowed is not None):
+    elif isinstance(data, Chains) and (spec.constrained or data.allowed.restrict):
         _check_chain_labels(data.given, data, spec, classes)
 
 
@@ -71,9 +71,7 @@ def check_lengths(data: Data, spec: FamilySpec) -> None:
 
 def _check_rings(rings: Chains, spec: FamilySpec) -> None:
     """Raise ValueError at the first ring that has no labelling once it is closed."""
-    every = np.arange(rings.n_sequences)
-    if rings.allowed is None:  # all of one length are alike
-        every = np.unique(rings.lengths, return_index=True)[1]
+    every = rings.allowed.alike(rings.lengths)
     wrong = every[family_of(rings.subset(every), (), spec).impossible()]
     if wrong.size:
         first = int(wrong.min())
@@ -179,11 +177,11 @@ def _check_left(given: PartialRows, data: Chains | Graphs, spec: FamilySpec, nou
 
 def _check_allowed(chains: Chains, spec: FamilySpec, log_weights: np.ndarray | None = None, what: str = "") -> None:
     """Raise ValueError naming the positions up to which allowed labels, and log-weights (N, L), leave no labelling."""
-    if chains.allowed is None:
+    chains.allowed.check_labels(spec.n_labels)
+    if not chains.allowed.restrict:
         return
-    if chains.allowed.n_labels != spec.n_labels:
-        raise ValueError(f"{chains.allowed.n_labels} labels may be allowed, and the field has {spec.n_labels}")
-    rows = replace(spec.base_measure(chains), log_weights=log_weights).dead_rows()
+    base = spec.base_measure(chains)
+    rows = (base if log_weights is None else base.times(log_weights)).dead_rows()
     if places := _dead_places(rows, chains.offsets):
         raise ValueError(
             f"{places}: the labels that are allowed {what}up to here leave no labelling. Allow more labels there or "

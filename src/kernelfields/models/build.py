@@ -25,6 +25,7 @@ import numpy as np
 from sklearn.base import clone
 
 from kernelfields.basis.orbits import closed_subspace
+from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import Gradient, resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet, GraphFactors
@@ -207,15 +208,20 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
         return sample.design(Term.of(clique, name, subspace, n_labels, factor), view)
     check_pivots_allowed(name, clique)
     view.check_kernel(kernel, random)
+
+    def chosen(most: int | None) -> PanelCholesky:
+        panel = view.panel(kernel, basis.capacity(most, view.n_rows))
+        basis.select(panel, random)
+        warn_of_no_pivots(panel.rank, kernel, f"clique set {name!r}")
+        return panel
+
     most = clique.most_pivots
-    if clique.ties is not None and most is not None:
-        most = max(1, most // len(clique.ties.elements[0]))
-    panel = view.panel(kernel, basis.capacity(most, view.n_rows))
-    basis.select(panel, random)
-    warn_of_no_pivots(panel.rank, kernel, f"clique set {name!r}")
     if clique.ties is not None:
-        subspace = closed_subspace(panel.subspace(), clique.ties.elements[1], clique.most_pivots)
+        _, moves = clique.ties.elements
+        panel = chosen(None if most is None else max(1, most // len(moves)))
+        subspace = closed_subspace(panel.subspace(), moves, most)
         return sample.design(Term.of(clique, name, subspace, n_labels, factor), view)
+    panel = chosen(most)
     design = sample.design(Term(clique, name, panel.subspace(), factor), view, panel)
     # Columns that will not grow may be kept in another form: let go of this one.
     return replace(design, panel=panel) if isinstance(basis, Gradient) else design
@@ -229,9 +235,14 @@ def tied_cliques(named: NamedCliques, ties: object, classes: np.ndarray, columns
     labels, inputs = label_permutations(ties, classes), column_permutations(ties, columns(None))
     made = []
     for name, clique in named:
-        if clique.observed_only or clique.l1:
-            given = f"support={clique.support!r}" if clique.observed_only else f"l1={clique.l1!r}"
-            raise ValueError(f"ties give every label all weights of a set, and {name!r} has {given}: leave it out")
+        for parameter, given, singly in (
+            ("support", clique.support, clique.observed_only),
+            ("l1", clique.l1, (clique.l1 or 0.0) > 0),
+        ):
+            if singly:
+                raise ValueError(
+                    f"ties give every label all weights of a set, and {name!r} has {parameter}={given!r}: leave it out"
+                )
         if not isinstance(clique.label_kernel, Delta | CentredDelta):
             raise ValueError(f"ties need label_kernel='delta', and {name!r} has {clique.label_kernel!r}")
         if isinstance(clique.basis, Gradient) and clique.kernel is not None and not clique.kernel.has_feature_map:

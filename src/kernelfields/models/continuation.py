@@ -126,7 +126,7 @@ class Continuation:
 def check_continues(terms: Sequence[Term]) -> None:
     """Raise ValueError if a term has weights whose curvature is not kept."""
     for term in terms:
-        if term.support is not None or term.l1 or not (term.has_pivots or term.tied_everywhere):
+        if not term.weighs_all_pairs or term.l1 or not (term.has_pivots or term.tied_everywhere):
             raise ValueError(
                 f"partial_fit keeps the curvature of terms with pivots and of constant ones, and {term.name!r} has "
                 "explicit features: use a kernel without, such as 'rbf', or fit all sequences at once"

@@ -38,7 +38,7 @@ from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.objective.bounds import Certificate
-from kernelfields.objective.designs.pairs import Support
+from kernelfields.objective.designs.pairs import EVERY_PAIR, EveryPair, ListedSupport, Support
 from kernelfields.objective.term import Term
 from kernelfields.solvers.loop import REASONS, Iteration, Solution
 
@@ -260,9 +260,7 @@ def describe_terms(terms: Sequence[Term]) -> Document:
             "coefficients": term.known,
             "label_factor": term.label_factor,
         }
-        if term.support is not None:
-            entry["pairs"] = {"begin": term.support.begin, "outcomes": term.support.outcomes}
-        described.append(entry)
+        described.append({**entry, **term.support.described()})
     return {"subspaces": [describe_subspace(subspace) for subspace in subspaces], "terms": described}
 
 
@@ -287,16 +285,15 @@ def _rebuild_term(entry: Document, subspaces: Sequence[Subspace], n_labels: int,
     coefficients = finite_array(entry["coefficients"], f"the coefficients of set {name!r}", (None, None))
     if factor is not None:
         factor = finite_array(factor, f"the label factor of set {name!r}", (n_outcomes, coefficients.shape[1]))
-    support = _rebuild_support(entry, n_outcomes, coefficients, clique.lists_labellings)
+    support = _rebuild_support(entry, n_outcomes, clique.lists_labellings)
     if place is None:
         subspace: Subspace = ConstantSubspace(Constant(1.0))
     else:
         subspace = subspaces[whole_number(place, f"the basis of set {name!r}")]
     if (clique.kernel is None) != (place is None):
         raise ValueError(f"set {name!r} has a kernel without a basis, or a basis without a kernel")
+    support.check_term(name, subspace, factor, coefficients)
     term = Term.of(clique, name, subspace, n_labels, factor, support, coefficients)
-    if support is not None and factor is not None:
-        raise ValueError(f"set {name!r} has both pairs of features and labels and a label factor")
     if term.label_coefficients.shape != (subspace.rank, n_outcomes):
         raise ValueError(f"the coefficients of set {name!r} do not fit its basis and the classes")
     return term
@@ -358,15 +355,14 @@ def _rebuild_pivots(description: Document) -> Matrix:
     return pivots
 
 
-def _rebuild_support(entry: Document, n_outcomes: int, coefficients: np.ndarray, listed: bool) -> Support | None:
+def _rebuild_support(entry: Document, n_outcomes: int, listed: bool) -> EveryPair | Support:
     if "pairs" not in entry:
-        return None
-    support = Support(entry["pairs"]["begin"], entry["pairs"]["outcomes"], n_outcomes, listed)
+        return EVERY_PAIR
+    kind = ListedSupport if listed else Support
+    support = kind(entry["pairs"]["begin"], entry["pairs"]["outcomes"], n_outcomes)
     whole_array(support.begin, "the pairs of features and labels", (None,))
     whole_array(support.outcomes, "the pairs of features and labels", (None,))
     support.check()
-    if coefficients.shape != (support.size, 1):
-        raise ValueError(f"the coefficients of set {entry['name']!r} do not fit its pairs of features and labels")
     return support
 
 

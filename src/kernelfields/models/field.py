@@ -27,6 +27,7 @@ from kernelfields.inference.family import EDGE, LabelFamily, Potentials
 from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
+from kernelfields.objective.designs.pairs import SupportScorer
 from kernelfields.objective.likelihoods.likelihood import labelled_objective
 from kernelfields.objective.penalty import term_gap, term_penalty
 from kernelfields.objective.term import Expansions, Scorer, Term
@@ -63,7 +64,7 @@ class Field:
         """
         potentials = family.zeros()
         for terms in self._by_subspace():
-            if terms[0].has_pivots and terms[0].support is None:
+            if terms[0].has_pivots:
                 parts = self.expansions.scores(terms, data, place)
             elif len(terms) == 1:
                 parts = [terms[0].scores(data, workers)]
@@ -75,11 +76,10 @@ class Field:
         return potentials
 
     def _by_subspace(self) -> list[list[Term]]:
-        """Return the terms that can share their work; a constant or a support of pairs is a term's own."""
+        """Return the terms that can share their work; a support of pairs is a term's own."""
         groups: dict[int, list[Term]] = {}
         for term in self.terms:
-            own = term.tied_everywhere or term.support is not None
-            groups.setdefault(id(term) if own else id(term.subspace), []).append(term)
+            groups.setdefault(id(term.support.sharer(term.subspace)), []).append(term)
         return list(groups.values())
 
     def answers(self, data: PackedData, workers: Workers, place: Engine | None = None) -> Answers:
@@ -95,7 +95,7 @@ class Field:
         family = self.family(data, lists=True)
         if isinstance(family, ListFamily) and family.packed is not None:
             return family, self._listed_potentials(data, family, workers, place)
-        kernels = any(term.has_pivots and term.support is None for term in self.terms)
+        kernels = any(term.has_pivots for term in self.terms)
         there = place.device_inference(family) if place is not None and kernels else None
         if there is not None:
             return there, self.potentials(data, there, workers, there)
@@ -120,9 +120,11 @@ class Field:
         at a time.
         """
         nodes = [term for term in self.terms if term.labels_per_clique == 1]
-        gathered = [term for term in nodes if term.support is not None and not term.tied_everywhere]
+        scorers = [term.scorer for term in nodes if not term.tied_everywhere]
+        gathered = [scorer for scorer in scorers if isinstance(scorer, SupportScorer)]
         if len(gathered) == len(nodes) and all(term.placement(data).positions is None for term in nodes):
-            parts = [term.scorer.listed_scores(term.features(data), lists, workers) for term in gathered]
+            views = [term.clique.view(data) for term in nodes]
+            parts = [own.listed_scores(view, lists, workers) for own, view in zip(gathered, views, strict=True)]
             return reduce(np.add, parts) if parts else np.zeros(len(lists.labels))
         tables, row = [], 0
         for batch in self.batches(data, max(1, _TABLE_BYTES // (8 * lists.n_labels))):

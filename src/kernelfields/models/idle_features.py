@@ -34,7 +34,7 @@ from kernelfields.kernels.dot_product import Linear
 from kernelfields.models.model_file import Document
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.stored_arrays import whole_array, whole_number
-from kernelfields.objective.designs.pairs import Support
+from kernelfields.objective.designs.pairs import EVERY_PAIR, Support
 from kernelfields.objective.term import Term
 
 Reader = TypeVar("Reader", bound=InputReader)
@@ -50,7 +50,7 @@ def may_lose_features(reader: InputReader, terms: Sequence[Term]) -> bool:
     They may where each term has a penalty on absolute weights and one weight for each pair of feature and label.
     """
     explicit = [term for term in terms if not term.tied_everywhere]
-    named = reader.encoder is not None and reader.allowed is None and not reader.steps
+    named = reader.encoder is not None and reader.allowed.fitted is None and not reader.steps
     return named and bool(explicit) and all(_weighs_features(term, reader.n_features) for term in explicit)
 
 
@@ -71,11 +71,10 @@ def without_idle_features(reader: Reader, terms: Sequence[Term]) -> tuple[Reader
         idle[0] = False  # a reader without any name would not know what it reads
     names, supports = reader.names or [], {}
     for term in terms:
-        if term.support is not None and not term.tied_everywhere:
-            supports[term.name] = {
-                "counts": _narrow(np.diff(term.support.begin)),
-                "outcomes": _narrow(term.support.outcomes),
-            }
+        if not term.tied_everywhere:
+            for pairs in term.support.described().values():
+                counts, outcomes = np.diff(pairs["begin"]), pairs["outcomes"]
+                supports[term.name] = {"counts": _narrow(counts), "outcomes": _narrow(outcomes)}
     described = {
         "n_features": int(reader.n_features),
         "marks": np.packbits(idle),
@@ -115,12 +114,12 @@ def _with(term: Term, idle: np.ndarray, supports: Mapping[str, Any]) -> Term:
     if term.tied_everywhere:
         return term
     few, subspace = term.support, ExplicitSubspace(term.subspace.kernel, len(idle))
-    assert few is not None, "only pairs were kept"
+    assert isinstance(few, Support), "only pairs were kept"
     places = np.flatnonzero(~idle)[few.features] * few.n_outcomes + few.outcomes
     if term.name not in supports:
         table = np.zeros((len(idle), few.n_outcomes))
         table.reshape(-1)[places] = term.known[:, 0]
-        return replace(term, subspace=subspace, support=None, coefficients=table)
+        return replace(term, subspace=subspace, support=EVERY_PAIR, coefficients=table)
     given = supports[term.name]
     outcomes = whole_array(given["outcomes"], "the pairs of features and labels", (None,), below=few.n_outcomes)
     counts = whole_array(given["counts"], "the numbers of pairs of features", (len(idle),), below=few.n_outcomes + 1)

@@ -51,7 +51,7 @@ def has_working_sets(posterior: LogPosterior) -> bool:
 
 
 def _is_sparse(design: Design) -> bool:
-    return design.sparse and design.term.support is None and design.term.l1 > 0.0
+    return design.sparse and design.term.support.complete and design.term.l1 > 0.0
 
 
 def minimize_in_working_sets(

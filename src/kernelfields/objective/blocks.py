@@ -74,14 +74,14 @@ class TiedBlock(Block):
     @classmethod
     def after(cls, begin: int, design: Design) -> Self:
         """Return the block of a design that begins at a place of theta."""
-        assert design.term.ties is not None
+        assert isinstance(design.term.ties, Ties)
         size = design.term.ties.size
         return cls(design, slice(begin, begin + size), (size, 1))
 
     @property
     def ties(self) -> Ties:
         """How labels share coefficients."""
-        assert self.design.term.ties is not None
+        assert isinstance(self.design.term.ties, Ties)
         return self.design.term.ties
 
     def split(self, theta: np.ndarray) -> np.ndarray:

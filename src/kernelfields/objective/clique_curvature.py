@@ -22,6 +22,7 @@ from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.sparse_rows import entry_rows, is_sparse
 from kernelfields.objective.coordinates import sampled_rows, worth_a_gram_matrix
 from kernelfields.objective.designs.design import LocalDesign, has_dense_features
+from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.designs.tables import weighted_product
 from kernelfields.objective.group import ALONE
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
@@ -73,7 +74,7 @@ class Curvature:
     def _block(self, design: LocalDesign, marginals: Array, weights: Array) -> np.ndarray:
         """Return the same for the marginals (n, L^k) and the weights (n,) of the cliques of a term."""
         support, features, read_back = design.term.support, design.features, self.likelihood.family.read_back
-        if support is not None and support.listed:
+        if support.listing is not None:
             return np.diag(weights @ marginals) - (marginals * weights[:, None]).T @ marginals
         if is_sparse(features):
             marginals, weights = read_back(marginals), read_back(weights)
@@ -82,10 +83,10 @@ class Curvature:
             means = marginals @ factor
             squares = factor.T @ ((weights @ marginals)[:, None] * factor)
             block = read_back(squares - (means * weights[:, None]).T @ means)
-            return block if support is None else block[np.ix_(support.outcomes, support.outcomes)]
-        if support is None:
-            return within_clique_curvature(design.table, factor, marginals, weights)
-        return supported_curvature(features, support.features, support.outcomes, marginals, weights)
+            return support.restricted(block)
+        if isinstance(support, Support):
+            return supported_curvature(features, support.features, support.outcomes, marginals, weights)
+        return within_clique_curvature(design.table, factor, marginals, weights)
 
     def gram_scale(self, index: int) -> float:
         """Return the scale of a term's Gram matrix in the metric of its coefficients; zero if it is not worth one."""

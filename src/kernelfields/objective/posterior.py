@@ -304,7 +304,7 @@ class LogPosterior:
         for index, block in enumerate(self.blocks):
             curvature = LATE_SHARE * self.datafit.curvature.gram_scale(index)
             term = block.design.term
-            if curvature and not term.shares_coefficients and is_quadratic(term):
+            if curvature and is_quadratic(term):
                 found.append(DenseSet(index, block.rows, block.shape, curvature, 1.0 / block.prior_variance))
         return found
 

@@ -34,7 +34,6 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows, TargetRows
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ class DualAscent:
         self._masks = resolve_constraints(None, np.arange(n_labels)) if masks is None else masks
         self._node, self._edge = node, edge
         self._features = node.features
-        self._support = node.term.support or _every_pair(node.features.shape[1], n_labels)
+        self._support = node.term.support.pairs(node.features.shape[1], n_labels)
         self._steps = _scored_steps(edge, n_labels)
         #: The sequences that are visited: those that weigh something.
         self.visited = np.flatnonzero(chains.weights > 0)
@@ -222,11 +221,8 @@ class DualAscent:
     def coefficients(self) -> list[np.ndarray]:
         """Return the coefficients of the sets that the marginals stand for."""
         node, edge = self._pairs()
-        node = node.reshape(-1, 1)
-        if self._node.term.support is None:
-            node = node.reshape(self._features.shape[1], -1)
-            if self._node.term.label_factor is not None:
-                node = node @ self._node.term.label_factor
+        term = self._node.term
+        node = term.in_coordinates(term.support.of_pairs(node, self._features.shape[1]))
         return [node] if self._edge is None else [node, edge.reshape(self._edge.shape)]
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -256,8 +252,7 @@ class DualAscent:
         from kernelfields.objective.stochastic_compiled import Penalties, SparseChains, WeightedPairs
 
         chains, features, support, masks = self.chains, self._features, self._support, self._masks
-        nothing = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
-        begin, labels = nothing if chains.allowed is None else (chains.allowed.begin, chains.allowed.labels)
+        begin, labels = chains.allowed.begin, chains.allowed.labels
         columns = features.indices.astype(np.int32 if features.shape[1] <= _MOST_INT32 else np.int64, copy=False)
         rows = features.indptr.astype(np.int64, copy=False), columns, features.data
         steps = self._steps // self.n_labels, self._steps % self.n_labels
@@ -291,9 +286,9 @@ def dual_ascent(likelihood: Objective, designs: Sequence[LocalDesign], passes: i
         if term.shares_coefficients or not np.isfinite(term.prior_variance) or (term.l1 and in_contrasts):
             return None
     base, n_labels = likelihood.family.base, likelihood.n_labels
-    allowed = None if base is None else base.allowed
     # Steps here are over all labels: where few of many are allowed, passes over lists are done sooner.
-    if allowed is not None and allowed.step_pairs * passes < n_labels**2:
+    pairs_per_step = chains.allowed.step_pairs
+    if pairs_per_step * passes < n_labels**2:
         return None
     beginning = _beginning(chains.given, likelihood, chains.position_weights)
     if beginning is None:
@@ -309,8 +304,7 @@ def _scored_steps(edge: LocalDesign | None, n_labels: int) -> np.ndarray:
     """Return the pairs of labels a L + b that have a coefficient."""
     if edge is None:
         return np.empty(0, dtype=np.int64)
-    support = edge.term.support
-    return np.arange(n_labels**2) if support is None else support.outcomes.astype(np.int64)
+    return edge.term.support.labellings(n_labels**2)
 
 
 def _soft(values: np.ndarray, l1: float) -> np.ndarray:
@@ -320,8 +314,3 @@ def _soft(values: np.ndarray, l1: float) -> np.ndarray:
 def _all_contrasts(factor: np.ndarray | None) -> bool:
     """Whether A A^T is the identity or centres: steps then stay in the space of coefficients V A^T."""
     return factor is None or np.allclose(factor @ factor.T, np.eye(len(factor)) - 1.0 / len(factor))
-
-
-def _every_pair(n_features: int, n_labels: int) -> Support:
-    begin = np.arange(n_features + 1, dtype=np.int64) * n_labels
-    return Support(begin, np.tile(np.arange(n_labels, dtype=np.int32), n_features), n_labels)

@@ -12,14 +12,13 @@ of scores: that of the features and O(n r q).
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Protocol, Self, TypeAlias
 
 import numpy as np
-import scipy.sparse
 
 from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace, Subspace
 from kernelfields.data.chains import Chains
@@ -29,12 +28,12 @@ from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference.chain.scored_steps import StepTable
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import Array, Placement
-from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
-from kernelfields.objective.tied_coefficients import Ties, tied_quadratic_form, ties_of
+from kernelfields.objective.designs.pairs import EVERY_PAIR, EveryPair, Support, SupportScorer
+from kernelfields.objective.designs.pairs import Scorer as PairScorer
+from kernelfields.objective.tied_coefficients import UNTIED, QuadraticForm, Ties, Untied, ties_of
 
 #: Labelled or new data: packed sequences or graphs, or instances with several labels.
 Data: TypeAlias = Chains | Graphs | LabelledInstances
@@ -55,9 +54,9 @@ class Term:
     name: str
     subspace: Subspace
     label_factor: np.ndarray | None = None
-    support: Support | None = None
+    support: EveryPair | Support = EVERY_PAIR
     coefficients: np.ndarray | None = None
-    ties: Ties | None = None
+    ties: Untied | Ties = UNTIED
 
     @classmethod
     def of(
@@ -67,38 +66,33 @@ class Term:
         subspace: Subspace,
         n_labels: int,
         label_factor: np.ndarray | None = None,
-        support: Support | None = None,
+        support: EveryPair | Support = EVERY_PAIR,
         coefficients: np.ndarray | None = None,
     ) -> Self:
         """Return a term of a field with so many labels, tied if its clique set is."""
-        ties = None if clique.ties is None else ties_of(clique, subspace, n_labels)
+        ties = ties_of(clique, subspace, n_labels)
         return cls(clique, name, subspace, label_factor, support, coefficients, ties)
 
     @property
     def shares_coefficients(self) -> bool:
         """Whether labels share coefficients: fewer are free than the table V has entries."""
-        return self.ties is not None
+        return self.ties.shared
 
     @property
     def weighs_all_pairs(self) -> bool:
         """Whether every feature has a free coefficient in every label coordinate."""
-        return self.support is None and self.ties is None
+        return self.support.complete and not self.shares_coefficients
 
     def free_coefficients(self, table: np.ndarray) -> np.ndarray:
         """Return the coefficients that are free of a table V, or the gradient in them of one in V."""
-        return table if self.ties is None else self.ties.reduce(table)
+        return self.ties.reduce(table)
 
-    def quadratic_form(
-        self, inputs: Rows, residuals: np.ndarray, untied: Callable[[Kernel, Rows, np.ndarray], float]
-    ) -> float:
+    def quadratic_form(self, inputs: Rows, residuals: np.ndarray, untied: QuadraticForm) -> float:
         """Return the squared norm of the likelihood's gradient in the RKHS for residuals (n, q) of cliques.
 
         ``untied`` computes sum_tu k(x_t, x_u) <R_t, R_u>, which it is where labels share no coefficients.
         """
-        kernel = self.subspace.kernel
-        if self.ties is None:
-            return untied(kernel, inputs, residuals)
-        return tied_quadratic_form(kernel, inputs, residuals, self.clique)
+        return self.ties.quadratic_form(self.clique, self.subspace.kernel, inputs, residuals, untied)
 
     @property
     def labels_per_clique(self) -> int:
@@ -133,7 +127,7 @@ class Term:
     @property
     def outcomes(self) -> np.ndarray | None:
         """The labellings that tied scores are listed for; None where there is one for each of all labellings."""
-        return self.support.outcomes if self.support is not None and self.support.listed else None
+        return self.support.listing
 
     @property
     def has_pivots(self) -> bool:
@@ -180,14 +174,11 @@ class Term:
     @property
     def label_coefficients(self) -> Rows:
         """Coefficients per labelling, (r, L^k): V A^T; a sparse matrix if there is a support."""
-        coefficients = self.known
-        return self.in_labels(coefficients) if self.support is None else self.support.matrix(coefficients)
+        return self.in_labels(self.support.matrix(self.known))
 
     def per_labelling(self, coefficients: np.ndarray) -> np.ndarray:
         """Return some coefficients per labelling, (r, L^k); (1, P) where outcomes are listed."""
-        if self.support is None:
-            return self.in_labels(coefficients)
-        return self.support.row(coefficients) if self.support.listed else self.support.matrix(coefficients).toarray()
+        return self.in_labels(self.support.dense(coefficients))
 
     @property
     def tied_scores(self) -> np.ndarray:
@@ -195,43 +186,32 @@ class Term:
         return self.scores_of(None, self.known)
 
     def features(self, data: Data) -> Rows | None:
-        """Return z(x) of the cliques of new data, (n, r); CSR for a term with a support, None for a constant."""
-        if self.tied_everywhere:
-            return None
-        features = self.subspace.features(self.clique.view(data))
-        return features if self.support is None else scipy.sparse.csr_array(features)
+        """Return z(x) of the cliques of new data, (n, r); None for a constant."""
+        return None if self.tied_everywhere else self.subspace.features(self.clique.view(data))
 
     def scores_of(self, features: Rows | None, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of cliques with known features, (n, L^k); one row for a constant term."""
-        if self.support is not None:
-            if features is None:
-                return self.support.row(coefficients)
-            return (features @ self.support.matrix(coefficients)).toarray()
-        return self.in_labels(coefficients if features is None else features @ coefficients)
+        support = self.support
+        return self.in_labels(
+            support.row(coefficients) if features is None else support.product(features, coefficients)
+        )
 
     def scores(self, data: Data, workers: Workers) -> np.ndarray:
         """Return the potentials of the cliques of new data, (n, L^k); one row if they are all alike."""
         if self.tied_everywhere:
             return self.tied_scores
-        if self.support is not None:
-            return self.scorer.scores(self.features(data), workers)
-        return self.in_labels(self.subspace.apply(self.clique.view(data), self.known))
+        return self.in_labels(self.scorer.scores(self.clique.view(data), workers))
 
     def slope(self, data: Data, residuals: np.ndarray, workers: Workers) -> np.ndarray:
         """Return the gradient in the coefficients for residuals (n, q) of the cliques of new data; (1, q) if tied."""
         features = self.features(data)
-        if features is None:
-            return residuals if self.support is None else self.support.picked(residuals)
-        if self.support is None:
-            return features.T @ residuals
-        return PairTable(scipy.sparse.csr_array(features), self.support).transposed_product(residuals, workers)
+        return self.support.picked(residuals) if features is None else self.support.slope(features, residuals, workers)
 
     @cached_property
-    def scorer(self) -> PairScorer:
-        """The coefficients of a term with a support, laid out for scoring."""
-        # Laid out once: labelling one short sequence costs less than the layout.
-        assert self.support is not None
-        return PairScorer(PairLayout(self.support), self.known)
+    def scorer(self) -> PairScorer | SupportScorer:
+        """The coefficients, laid out for scoring."""
+        # Laid out once: labelling one short sequence costs less than the layout of a support.
+        return self.support.scorer(self.subspace, self.known)
 
     @property
     def known(self) -> np.ndarray:

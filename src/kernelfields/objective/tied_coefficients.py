@@ -13,8 +13,10 @@ Cost: O(r q) for each of ``expand`` and ``reduce``, and a product O(r^2 q) where
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -27,6 +29,30 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.sparse_rows import Rows
 
+#: Computes sum_tu k(x_t, x_u) <R_t, R_u> for residuals R (n, q) of inputs x (n, d).
+QuadraticForm: TypeAlias = Callable[[Kernel, Rows, np.ndarray], float]
+
+
+class Untied:
+    """Labels share no coefficients: each entry of V is one of theta."""
+
+    #: Whether labels share coefficients: fewer are free than the table V has entries.
+    shared = False
+
+    def reduce(self, table: np.ndarray) -> np.ndarray:
+        """Return the coefficients that are free of a table V, or the gradient in them of one in V: all."""
+        return table
+
+    def quadratic_form(
+        self, clique: CliqueSet, kernel: Kernel, inputs: Rows, residuals: np.ndarray, untied: QuadraticForm
+    ) -> float:
+        """Return the squared norm of the likelihood's gradient in the RKHS for residuals (n, q) of cliques."""
+        return untied(kernel, inputs, residuals)
+
+
+#: What most terms have: coefficients of their own for every label.
+UNTIED = Untied()
+
 
 @dataclass(eq=False)
 class Ties:
@@ -35,6 +61,8 @@ class Ties:
     orbits: np.ndarray
     shape: tuple[int, int]
     frame: np.ndarray | None = None
+
+    shared: ClassVar[bool] = True
 
     @cached_property
     def _heights(self) -> np.ndarray:
@@ -55,6 +83,12 @@ class Ties:
         table = table if self.frame is None else self.frame.T @ table
         return np.bincount(self.orbits, weights=table.ravel(), minlength=self.size) * self._heights
 
+    def quadratic_form(
+        self, clique: CliqueSet, kernel: Kernel, inputs: Rows, residuals: np.ndarray, untied: QuadraticForm
+    ) -> float:
+        """Return the squared norm of the likelihood's gradient in the RKHS of the averaged kernel."""
+        return tied_quadratic_form(kernel, inputs, residuals, clique)
+
     def means(self, table: np.ndarray) -> np.ndarray:
         """Return the means of a table (r, q) over the orbits, (size,): about the diagonal of a reduced matrix."""
         return np.bincount(self.orbits, weights=table.ravel(), minlength=self.size) * self._heights**2
@@ -71,9 +105,10 @@ class Ties:
         return matrix[np.arange(rank * outputs).reshape(rank, outputs)[rows].ravel()]
 
 
-def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
-    """Return the ties of the coefficients of a tied clique set in a subspace."""
-    assert clique.ties is not None
+def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Untied | Ties:
+    """Return how labels share the coefficients of a clique set in a subspace."""
+    if clique.ties is None:
+        return UNTIED
     labels, columns = clique.ties.labels, clique.ties.columns
     if labels.shape[1] != n_labels:
         raise ValueError(f"ties move {labels.shape[1]} labels, and there are {n_labels}")

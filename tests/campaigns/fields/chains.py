@@ -445,7 +445,7 @@ class Chain(Drawn):
         far = [term for term in terms if term.group not in (None, "edge")]
         automaton = not self.ring and all(str(term.group).startswith("order") and term.tied_everywhere for term in far)
         supports = [term.support for term in terms if term.group == group]
-        if not automaton or any(support is None or not support.listed for support in supports):
+        if not automaton or any(support.listing is None for support in supports):
             return None
         return np.unique(np.concatenate([support.outcomes for support in supports]))
 

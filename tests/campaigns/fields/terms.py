@@ -79,7 +79,7 @@ class PlainTerm:
                 return seen
 
         pairs = None
-        if support is not None:
+        if not support.complete:
             pairs = np.repeat(np.arange(len(support.begin) - 1), np.diff(support.begin)), np.asarray(support.outcomes)
         return cls(
             term.name,

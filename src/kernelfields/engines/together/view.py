@@ -21,7 +21,7 @@ from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.view import LocalView
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
-from kernelfields.objective.designs.pairs import Support
+from kernelfields.objective.designs.pairs import ListedSupport, Support
 from kernelfields.objective.group import Group
 
 # As many as check_positive_semidefinite looks at.
@@ -153,6 +153,6 @@ def shared_support(
     if least > 0:
         keys = keys[np.bincount(places, weights=np.concatenate([part[1] for part in parts])) >= least]
     if listed:
-        return Support(np.array([0, len(keys)]), keys, n_outcomes, listed=True)
+        return ListedSupport(np.array([0, len(keys)]), keys, n_outcomes)
     begin = np.concatenate([[0], np.cumsum(np.bincount(keys // n_outcomes, minlength=width))])
     return Support(begin.astype(np.int32), (keys % n_outcomes).astype(np.int32), n_outcomes)

@@ -358,7 +358,7 @@ class ChainFamily(LabelFamily):
     def log_labellings(self) -> np.ndarray:
         """Return the logarithm of the number of labellings of each sequence, weighted by p0, (S,)."""
         base = self.base
-        if base is not None and base.masks is not None and base.allowed is None and base.log_weights is None:
+        if base is not None and base.masks is not None and base.constrains_alone:
             return base.masks.log_labellings(np.diff(self.offsets))
         return super().log_labellings()
 

@@ -44,7 +44,8 @@ from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairTable
-from kernelfields.objective.designs.tables import FeatureTable, SparseTable, table_of
+from kernelfields.objective.designs.tables import FeatureTable, SparseTable
+from kernelfields.objective.group import ALONE, Group
 from kernelfields.objective.term import Term
 
 # Found by trying: benchmarks/start_scaling.py of commit 48b1fa7 prints the passes for this and other values.
@@ -189,10 +190,8 @@ class Design:
     @property
     def shape(self) -> tuple[int, int]:
         """Shape (r, q) of the coefficients; (P, 1) with a support."""
-        support, factor = self.term.support, self.term.label_factor
-        if support is not None:
-            return support.size, 1
-        return self.rank, self.n_configurations if factor is None else factor.shape[1]
+        factor = self.term.label_factor
+        return self.term.support.shape(self.rank, self.n_configurations if factor is None else factor.shape[1])
 
     def compress(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the rows of full coefficients that belong to occupied columns."""
@@ -234,26 +233,22 @@ class LocalDesign(Design):
         *,
         positions: np.ndarray | None = None,
         origin: FeatureOrigin | None = None,
-        every_column: bool = False,
+        group: Group = ALONE,
     ) -> LocalDesign:
         """Return the design of features (n, r): an array, a CSR matrix, a table, or None for the constant 1.
 
-        ``every_column`` keeps those columns of a CSR matrix, too, that no row has.
+        The rows of all processes of a ``group`` decide which columns of a CSR matrix have coefficients.
         """
         if features is None:
             # A constant does not lower or raise the precision of others.
             return cls(term, n_labels, 1, np.dtype(np.float32), 0, positions=positions)
-        sparse, density, n_columns, occupied = is_sparse(features), 1.0, features.shape[1], None
+        sparse, density, n_columns = is_sparse(features), 1.0, features.shape[1]
+        occupied = term.support.occupied(features, group)
+        if occupied is not None:
+            features = csr_array(features)[:, occupied]
         if is_sparse(features):
-            kept = features
-            if term.support is None and not every_column:
-                # A feature that no training input has keeps the coefficient zero: leave its column out.
-                present = np.unique(features.indices)
-                if len(present) < n_columns:
-                    occupied, kept = present, csr_array(features)[:, present]
-            density = kept.nnz / max(1, kept.shape[0] * kept.shape[1])
-            features = kept
-        table = table_of(features) if term.support is None else PairTable(csr_array(features), term.support)
+            density = features.nnz / max(1, features.shape[0] * features.shape[1])
+        table = term.support.table(features)
         return cls(
             term,
             n_labels,
@@ -291,17 +286,16 @@ class LocalDesign(Design):
 
     def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> Array:
         """Return Z V A^T, (n, L^k) float64; (1, L^k) for a constant term."""
-        support = self.term.support
-        if self.table is not None:
-            return self.in_labels(self.table.product(coefficients, workers or Workers(1)))
-        return self.in_labels(coefficients if support is None else support.row(coefficients))
+        if self.table is None:
+            return self.in_labels(self.term.support.row(coefficients))
+        return self.in_labels(self.table.product(coefficients, workers or Workers(1)))
 
     def pull_back(self, residual: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T residual A, (r, q) float64, for residual (n, L^k), or its (1, L^k) sum if constant."""
-        rows, support = self.in_coordinates(residual), self.term.support
-        if self.table is not None:
-            return self.table.transposed_product(rows, workers or Workers(1))
-        return rows if support is None else support.picked(rows)
+        rows = self.in_coordinates(residual)
+        if self.table is None:
+            return self.term.support.picked(rows)
+        return self.table.transposed_product(rows, workers or Workers(1))
 
     def in_labels(self, values: Array) -> Array:
         """Return values (n, q) in label coordinates as values per labelling, (n, L^k)."""
@@ -338,8 +332,8 @@ class LocalDesign(Design):
 
 
 def has_dense_features(design: Design) -> bool:
-    """Whether a term has features, and these are neither sparse nor limited to a support."""
-    return design.stored_values > 0 and not design.sparse and design.term.support is None
+    """Whether a term has features that are not sparse, and a coefficient of its own for all that labels may weigh."""
+    return design.stored_values > 0 and not design.sparse and design.term.weighs_all_pairs
 
 
 def runs_of_one_table(designs: Sequence[tuple[int, LocalDesign]]) -> list[list[tuple[int, LocalDesign]]]:

@@ -1,9 +1,11 @@
-"""Support of sparse weights: chosen (feature, labelling) pairs, and feature tables with coefficients for those alone.
+"""Which pairs of features and labellings have a weight: all, or chosen ones, and tables with coefficients for those.
 
-The pairs of feature f are begin[f] .. begin[f + 1] - 1; pair p joins it with labelling outcomes[p], a label or a
-pair of labels a L + b. Coefficients are one number per pair, (P, 1): those of a sparse (r, L^k) matrix with a
-fixed pattern. A term without features, such as plain transitions, has one feature, the constant. The observed
-support holds the pairs that occur in the training data: a product of two sparse matrices, O(non-zeros).
+:class:`EveryPair` and :class:`Support` answer the same questions: what shape coefficients have, what features make of
+them, and what residuals make of coefficients. The pairs of feature f are begin[f] .. begin[f + 1] - 1; pair p joins it
+with labelling outcomes[p], a label or a pair of labels a L + b. Coefficients are one number per pair, (P, 1): those of
+a sparse (r, L^k) matrix with a fixed pattern. A term without features, such as plain transitions, has one feature, the
+constant. The observed support holds the pairs that occur in the training data: a product of two sparse matrices,
+O(non-zeros).
 
     product(v)             (P, 1) coefficients -> (n, L^k) scores
     transposed_product(R)  (n, L^k) residuals  -> (P, 1) gradient
@@ -15,22 +17,137 @@ where not all are one, for each feature of a position and each of its allowed la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array, csr_matrix
 
+from kernelfields.basis.subspace import PivotSubspace, Subspace
 from kernelfields.data.allowed import AllowedLabels
-from kernelfields.numerics.sparse_rows import Rows
+from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.tables import squares_of
+from kernelfields.objective.designs.tables import FeatureTable, squares_of, table_of
+from kernelfields.objective.group import Group
 
 #: Runs of rows [first, last).
 Runs = Sequence[tuple[int, int]]
+
+
+class Scorer(Protocol):
+    """Fitted coefficients, ready to score inputs."""
+
+    def scores(self, inputs: Rows, workers: Workers) -> np.ndarray:
+        """Return the scores of every row of inputs, (n, q)."""
+
+
+@dataclass(frozen=True, eq=False)
+class EveryPair:
+    """Every feature has a coefficient in every label coordinate: V (r, q)."""
+
+    #: Whether no pair is left out.
+    complete: ClassVar[bool] = True
+    #: The labellings that the scores of the only feature are listed for; None for a table of all.
+    listing: ClassVar[np.ndarray | None] = None
+
+    def shape(self, rank: int, width: int) -> tuple[int, int]:
+        """Return the shape of the coefficients of so many features and label coordinates."""
+        return rank, width
+
+    def check_term(self, name: str, subspace: Subspace, factor: np.ndarray | None, values: np.ndarray) -> None:
+        """Raise ValueError unless the coefficients of a set fit its pairs: any table does."""
+
+    def matrix(self, values: np.ndarray) -> np.ndarray:
+        """Return coefficients as a table of features and label coordinates."""
+        return values
+
+    def dense(self, values: np.ndarray) -> np.ndarray:
+        """Return the same as an array; as :meth:`row` does where labellings are listed."""
+        return values
+
+    def row(self, values: np.ndarray) -> np.ndarray:
+        """Return the scores of the only feature."""
+        return values
+
+    def picked(self, row: np.ndarray) -> np.ndarray:
+        """Return a row of residuals as a gradient in the coefficients of the only feature."""
+        return row
+
+    def restricted(self, block: np.ndarray) -> np.ndarray:
+        """Return the part of a matrix over label coordinates that belongs to coefficients of the only feature."""
+        return block
+
+    def product(self, features: Rows, values: np.ndarray) -> np.ndarray:
+        """Return the scores of known features (n, r)."""
+        return features @ values
+
+    def slope(self, features: Rows, residuals: np.ndarray, workers: Workers) -> np.ndarray:
+        """Return the gradient in the coefficients for residuals (n, q) of known features."""
+        return features.T @ residuals
+
+    def table(self, features: Rows | FeatureTable) -> FeatureTable:
+        """Return the products of features with coefficients."""
+        return table_of(features)
+
+    def occupied(self, features: Rows | FeatureTable, group: Group) -> np.ndarray | None:
+        """Return the columns of features that have coefficients; None for all.
+
+        A feature that no training input has keeps the coefficient zero: its column is left out.
+        """
+        if not is_sparse(features):
+            return None
+        counts = np.bincount(features.indices, minlength=features.shape[1])
+        present = group.total(counts.astype(np.float64))
+        return None if present.all() else np.flatnonzero(present)
+
+    def scorer(self, subspace: Subspace, values: np.ndarray) -> Scorer:
+        """Return fitted coefficients, ready to score inputs."""
+        return _SubspaceScorer(subspace, values)
+
+    def sharer(self, subspace: Subspace) -> object:
+        """Return what terms have in common that share their work on the same inputs."""
+        return subspace
+
+    def count(self, n_outcomes: int) -> int:
+        """Return how many labellings the only feature has a coefficient for."""
+        return n_outcomes
+
+    def labellings(self, n_outcomes: int) -> np.ndarray:
+        """Return the labellings that the only feature has a coefficient for."""
+        return np.arange(n_outcomes)
+
+    def pairs(self, n_features: int, n_outcomes: int) -> Support:
+        """Return all pairs one by one."""
+        begin = np.arange(n_features + 1, dtype=np.int64) * n_outcomes
+        return Support(begin, np.tile(np.arange(n_outcomes, dtype=np.int32), n_features), n_outcomes)
+
+    def of_pairs(self, values: np.ndarray, n_features: int) -> np.ndarray:
+        """Return numbers of :meth:`pairs` as coefficients."""
+        return values.reshape(n_features, -1)
+
+    def described(self) -> dict[str, Mapping[str, np.ndarray]]:
+        """Return the entries of a document that name the pairs."""
+        return {}
+
+
+#: What most terms have: no pair is left out.
+EVERY_PAIR = EveryPair()
+
+
+@dataclass(frozen=True, eq=False)
+class _SubspaceScorer:
+    """Coefficients of all features of a subspace."""
+
+    subspace: Subspace
+    values: np.ndarray
+
+    def scores(self, inputs: Rows, workers: Workers) -> np.ndarray:
+        """Return the scores of every row of inputs, (n, q)."""
+        return self.subspace.apply(inputs, self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +157,8 @@ class Support:
     begin: np.ndarray
     outcomes: np.ndarray
     n_outcomes: int
-    #: Whether a table of all labellings would be too long: scores of the only feature are one number per pair.
-    listed: bool = False
+
+    complete: ClassVar[bool] = False
 
     @property
     def n_features(self) -> int:
@@ -64,17 +181,85 @@ class Support:
         # SciPy works in place, eliminate_zeros for one, and must not reach the support itself.
         return csr_array((np.ravel(values), self.outcomes, self.begin), shape=shape, copy=True)
 
+    @property
+    def listing(self) -> np.ndarray | None:
+        """The labellings that the scores of the only feature are listed for; None for a table of all."""
+        return None
+
+    def shape(self, rank: int, width: int) -> tuple[int, int]:
+        """Return the shape of the coefficients, (P, 1)."""
+        return self.size, 1
+
+    def check_term(self, name: str, subspace: Subspace, factor: np.ndarray | None, values: np.ndarray) -> None:
+        """Raise ValueError unless the coefficients of a set fit its pairs."""
+        if values.shape != (self.size, 1):
+            raise ValueError(f"the coefficients of set {name!r} do not fit its pairs of features and labels")
+        if factor is not None:
+            raise ValueError(f"set {name!r} has both pairs of features and labels and a label factor")
+        if isinstance(subspace, PivotSubspace):
+            raise ValueError(f"set {name!r} has pairs of features and labels, and pivots instead of features")
+
+    def dense(self, values: np.ndarray) -> np.ndarray:
+        """Return one number per pair as an array (r, L^k)."""
+        return self.matrix(values).toarray()
+
     def row(self, values: np.ndarray) -> np.ndarray:
-        """Return one number per pair of the only feature as (1, L^k), zero elsewhere; (1, P) if they are listed."""
-        if self.listed:
-            return np.reshape(values, (1, -1))
+        """Return one number per pair of the only feature as (1, L^k), zero elsewhere."""
         row = np.zeros((1, self.n_outcomes))
         row[0, self.outcomes] = np.ravel(values)
         return row
 
     def picked(self, row: np.ndarray) -> np.ndarray:
         """Return the entries of a row, shaped as :meth:`row` makes them, that belong to pairs, (P, 1)."""
-        return (row[0] if self.listed else row[0, self.outcomes])[:, None]
+        return row[0, self.outcomes][:, None]
+
+    def restricted(self, block: np.ndarray) -> np.ndarray:
+        """Return the part of a matrix over labellings that belongs to pairs of the only feature, (P, P)."""
+        return block[np.ix_(self.outcomes, self.outcomes)]
+
+    def product(self, features: Rows, values: np.ndarray) -> np.ndarray:
+        """Return the scores of known features (n, r), (n, L^k)."""
+        return (csr_array(features) @ self.matrix(values)).toarray()
+
+    def slope(self, features: Rows, residuals: np.ndarray, workers: Workers) -> np.ndarray:
+        """Return the gradient in the coefficients for residuals (n, L^k) of known features, (P, 1)."""
+        return self.table(features).transposed_product(residuals, workers)
+
+    def table(self, features: Rows | FeatureTable) -> PairTable:
+        """Return the products of features with coefficients."""
+        return PairTable(csr_array(features), self)
+
+    def occupied(self, features: Rows | FeatureTable, group: Group) -> np.ndarray | None:
+        """Return None: features without pairs have no coefficients in any case."""
+        return None
+
+    def scorer(self, subspace: Subspace, values: np.ndarray) -> SupportScorer:
+        """Return fitted coefficients, ready to score inputs."""
+        return SupportScorer(subspace, PairScorer(PairLayout(self), values))
+
+    def sharer(self, subspace: Subspace) -> object:
+        """Return what terms have in common that share their work: pairs are of one term alone."""
+        return self
+
+    def count(self, n_outcomes: int) -> int:
+        """Return how many labellings the only feature has a coefficient for."""
+        return self.size
+
+    def labellings(self, n_outcomes: int) -> np.ndarray:
+        """Return the labellings that the only feature has a coefficient for."""
+        return self.outcomes.astype(np.int64)
+
+    def pairs(self, n_features: int, n_outcomes: int) -> Support:
+        """Return the pairs one by one, as they are."""
+        return self
+
+    def of_pairs(self, values: np.ndarray, n_features: int) -> np.ndarray:
+        """Return numbers of pairs as coefficients, (P, 1)."""
+        return values.reshape(-1, 1)
+
+    def described(self) -> dict[str, Mapping[str, np.ndarray]]:
+        """Return the entries of a document that name the pairs."""
+        return {"pairs": {"begin": self.begin, "outcomes": self.outcomes}}
 
     def check(self) -> None:
         """Raise ValueError unless begin and outcomes fit together."""
@@ -86,6 +271,27 @@ class Support:
             raise ValueError("the pairs of features and labels do not fit together")
         if np.any(np.diff(self.features.astype(np.int64) * self.n_outcomes + outcomes) <= 0):
             raise ValueError("the pairs of features and labels are not sorted, or one occurs twice")
+
+
+class ListedSupport(Support):
+    """Pairs of the only feature where a table of all labellings would be too long: scores are one number per pair."""
+
+    @property
+    def listing(self) -> np.ndarray:
+        """The labellings that scores are listed for."""
+        return self.outcomes
+
+    def dense(self, values: np.ndarray) -> np.ndarray:
+        """Return one number per pair as (1, P)."""
+        return self.row(values)
+
+    def row(self, values: np.ndarray) -> np.ndarray:
+        """Return one number per pair as (1, P)."""
+        return np.reshape(values, (1, -1))
+
+    def picked(self, row: np.ndarray) -> np.ndarray:
+        """Return a row (1, P) as coefficients, (P, 1)."""
+        return row[0][:, None]
 
 
 def observed_support(
@@ -127,7 +333,7 @@ def listed_support(
     """Return the labellings of a total weight of ``min_freq`` or more as the pairs of a term without features."""
     outcomes, places = np.unique(labellings, return_inverse=True)
     outcomes = outcomes[np.bincount(places, weights, minlength=len(outcomes)) >= min_freq].astype(np.int64)
-    return Support(np.array([0, len(outcomes)]), outcomes, n_outcomes, listed=True)
+    return ListedSupport(np.array([0, len(outcomes)]), outcomes, n_outcomes)
 
 
 def merged_runs(runs: Runs, most: int) -> list[tuple[int, int]]:
@@ -226,6 +432,22 @@ class PairScorer:
             self.table,
             scores,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class SupportScorer:
+    """Coefficients of pairs of the features of a subspace."""
+
+    subspace: Subspace
+    pairs: PairScorer
+
+    def scores(self, inputs: Rows, workers: Workers) -> np.ndarray:
+        """Return the scores of every row of inputs, (n, L^k)."""
+        return self.pairs.scores(csr_array(self.subspace.features(inputs)), workers)
+
+    def listed_scores(self, inputs: Rows, lists: AllowedLabels, workers: Workers) -> np.ndarray:
+        """Return the scores of allowed labels, (A,), of inputs (N, d)."""
+        return self.pairs.listed_scores(csr_array(self.subspace.features(inputs)), lists, workers)
 
 
 class PairTable:

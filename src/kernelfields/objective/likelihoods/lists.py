@@ -20,7 +20,7 @@ from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, w
 from kernelfields.inference.family import EDGE, Statistics
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.designs.pairs import PairLists, PairTable, Support
+from kernelfields.objective.designs.pairs import PairLists, PairTable
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 
 
@@ -103,11 +103,10 @@ class _TableSteps:
 
 
 class _ListedSteps:
-    """Scores of the steps that a support names, and of those that constraints forbid, (P,)."""
+    """Scores of the steps ``own`` that have a coefficient, and of those that constraints forbid, (P,)."""
 
-    def __init__(self, family: ListFamily, counts: np.ndarray, support: Support | None, workers: Workers):
+    def __init__(self, family: ListFamily, counts: np.ndarray, own: np.ndarray, workers: Workers):
         n_labels, step = family.n_labels, None if family.base is None else family.base.step
-        own = np.empty(0, dtype=np.int64) if support is None else support.outcomes.astype(np.int64)
         barred = np.empty(0, dtype=np.int64) if step is None else np.flatnonzero(step)
         outcomes = np.union1d(own, barred)
         self._own = np.searchsorted(outcomes, own)
@@ -136,11 +135,10 @@ def _scored_steps(
     family: ListFamily, counts: np.ndarray, edge: LocalDesign | None, workers: Workers
 ) -> _TableSteps | _ListedSteps:
     """Return the steps of a field: those that have a score alone where these are few of many."""
-    support = None if edge is None else edge.term.support
-    if edge is None or support is not None:
-        step = None if family.base is None else family.base.step
-        forbidden = 0 if step is None else np.count_nonzero(step)
-        known = 0 if support is None else support.size
-        if worth_listing(known + int(forbidden), family.n_labels):
-            return _ListedSteps(family, counts, support, workers)
-    return _TableSteps(family, counts, edge)
+    step, n_steps = None if family.base is None else family.base.step, family.n_labels**2
+    forbidden = 0 if step is None else int(np.count_nonzero(step))
+    n_scored = 0 if edge is None else edge.term.support.count(n_steps)
+    if not worth_listing(n_scored + forbidden, family.n_labels):
+        return _TableSteps(family, counts, edge)
+    own = np.empty(0, dtype=np.int64) if edge is None else edge.term.support.labellings(n_steps)
+    return _ListedSteps(family, counts, own, workers)

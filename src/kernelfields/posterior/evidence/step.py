@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kernelfields.data.ties import resolve_ties
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.posterior.evidence.settings import EvidencePath, resolve_search
 
@@ -20,8 +21,8 @@ class LargestEvidence(FitStep):
 
     def check(self, estimator: Any) -> None:
         """Raise if there is no evidence of such a field."""
-        if estimator.ties is not None:
-            raise ValueError("optimize moves kernels and pivots of labels that share no weights: leave out ties")
+        why = "optimize moves kernels and pivots of labels that share no weights: leave out ties"
+        resolve_ties(estimator.ties).refuse(why)
         estimator.refuse_expectations("optimize", "choose prior variances by cross-validation")
 
     def around(self, solve: Solve) -> Solve:
