@@ -129,6 +129,11 @@ def running(package: Path) -> dict:
     }
 
 
+def sources(folder: Path) -> list[Path]:
+    """Return the files of Python in a folder, stubs included."""
+    return [*folder.rglob("*.py"), *folder.rglob("*.pyi")]
+
+
 def conditions(text: str) -> list[str]:
     """Return the conditions of a file, as text: of if, while, conditional expressions and comprehensions."""
     found = []
@@ -247,10 +252,10 @@ def numbers(checkout: Path, listed: bool) -> dict[str, str]:
     sizes = {}
     counted: set[Path] = set()
     for room in sorted(ROOMS, key=len, reverse=True):  # a room inside another counts by itself
-        paths = set((checkout / room).rglob("*.py")) - counted
+        paths = set(sources(checkout / room)) - counted
         counted |= paths
         sizes[room] = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths), len(paths)
-    texts = {path.relative_to(package).as_posix(): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    texts = {path.relative_to(package).as_posix(): path.read_text(encoding="utf-8") for path in sources(package)}
     paths = os.pathsep.join([str(checkout / "src"), str(Path(__file__).resolve().parents[1])])
     command = [sys.executable, "-m", "benchmarks.house", "--running", str(package)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths})

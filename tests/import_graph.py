@@ -2,7 +2,7 @@
 
 ``package`` is the folder of the package. Imports within functions and for annotations count. A module that calls
 ``import_module``, ``__import__`` or ``lazy_names`` imports every module that one of its string constants names,
-absolutely or relative to its own package.
+absolutely or relative to its own package. A package with a stub imports what the stub does.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def module_name(path: Path, package: Path) -> str:
 
 def imported_names(path: Path, package: Path) -> Iterator[str]:
     """Yield the dotted names that a module imports by statements, relative ones resolved."""
-    folder = (package.name, *path.relative_to(package).parent.parts)
-    for node in nodes_of(path):
+    folder, stub = (package.name, *path.relative_to(package).parent.parts), path.with_suffix(".pyi")
+    for node in (*nodes_of(path), *(nodes_of(stub) if stub.exists() else ())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -1,34 +1,54 @@
-"""Packages whose names load the modules they come from on first use."""
+"""Packages whose names load the modules they come from on first use.
+
+The stub ``__init__.pyi`` beside a package lists its public names, for checkers of types and for :func:`lazy_names`:
+
+    from kernelfields.estimators.chain_crf import ChainCRF as ChainCRF
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from itertools import pairwise
+from typing import Any
 
 # Modules of lazy packages that register classes under names of model files, as long as they were not asked for.
 _REGISTERING: set[str] = set()
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, Sequence[str]], *, registers: bool = False
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package whose modules ``homes`` lists with their public names.
+    package: str, *, registering: Sequence[str] | None = None
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, by its stub.
 
-    Modules of other packages are listed by their full names. ``registers``: these modules register classes that files
-    name, so that ``load_registering`` loads them.
+    ``registering`` are further modules that register classes which files name, as those of the stub do then:
+    ``load_registering`` loads them.
     """
-    full = {module: module if module.startswith("kernelfields.") else f"{package}.{module}" for module in homes}
-    modules = {name: full[module] for module, names in homes.items() for name in names}
-    if registers:
-        _REGISTERING.update(full.values())
+    modules = _homes(package)
+    if registering is not None:
+        _REGISTERING.update(modules.values(), registering)
 
     def find(name: str) -> object:
         if name in modules:
             return getattr(import_module(modules[name]), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *modules})
+    return find, lambda: sorted({*vars(sys.modules[package]), *modules}), sorted(modules)
+
+
+def _homes(package: str) -> dict[str, str]:
+    """Return the module of each public name, as ``from module import name as name`` in the stub of a package says."""
+    here: Any = sys.modules[package]
+    stub = here.__loader__.get_data(f"{here.__path__[0]}/__init__.pyi")
+    words = stub.decode().translate(str.maketrans("(),", "   ")).split()
+    homes, module = {}, ""
+    for before, word in pairwise(words):
+        if before == "from":
+            module = word
+        elif before == "as":
+            homes[word] = module
+    return homes
 
 
 def load_registering() -> None:
