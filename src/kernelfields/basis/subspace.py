@@ -35,7 +35,7 @@ LATER_INPUT = -1
 class PivotSubspace:
     """The span of kernel functions at the pivots, in orthonormal coordinates.
 
-    Attributes
+    Parameters
     ----------
     kernel : Kernel
         The kernel.
@@ -172,7 +172,7 @@ class Expansion:
 class ExplicitSubspace:
     """The whole RKHS of a kernel with a finite feature map: z(x) = phi(x).
 
-    Attributes
+    Parameters
     ----------
     kernel : Kernel
         The kernel.
@@ -238,7 +238,7 @@ class ExplicitSubspace:
 class ConstantSubspace:
     """The one-dimensional space of functions that do not depend on the input: z(x) = 1.
 
-    Attributes
+    Parameters
     ----------
     kernel : Kernel
         The constant kernel.

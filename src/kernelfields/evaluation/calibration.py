@@ -29,7 +29,7 @@ _SUM_TOLERANCE = 1e-3
 class ReliabilityCurve(Result):
     """How often labels are right, by the probability that the model gives them.
 
-    Attributes
+    Parameters
     ----------
     edges : array (n_bins + 1,)
         The edges of the bins of confidence.
@@ -68,7 +68,7 @@ class ReliabilityCurve(Result):
 class Calibration(Result):
     """How far probabilities are from shares: expected calibration error, Brier score and reliability curve.
 
-    Attributes
+    Parameters
     ----------
     expected_error : Estimate
         The mean distance of confidence and accuracy over bins.

@@ -33,7 +33,7 @@ _NAMES = {
 class Difference(Result):
     """A figure of two predictions, and their difference.
 
-    Attributes
+    Parameters
     ----------
     first : Estimate
         The figure of the first prediction.
@@ -63,7 +63,7 @@ class Difference(Result):
 class Comparison(ResampledFigures):
     """The result of :func:`compare`.
 
-    Attributes
+    Parameters
     ----------
     accuracy : Difference
         The share of right positions.

@@ -31,7 +31,7 @@ OUTSIDE = "O"
 class Span(NamedTuple):
     """An entity: ``labels[start:stop]`` are its labels.
 
-    Attributes
+    Parameters
     ----------
     type : str
         The type.

@@ -34,7 +34,7 @@ Name = TypeVar("Name")
 class Scores(Result):
     """Precision, recall and F1 of a label, an entity type or an average.
 
-    Attributes
+    Parameters
     ----------
     precision : Estimate
         The share of predicted ones that are right.

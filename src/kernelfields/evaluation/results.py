@@ -27,7 +27,7 @@ _MATRIX_LABELS, _MOST_CONFUSIONS = 8, 10
 class EntityScores(Result):
     """Scores of entities by type and averaged.
 
-    Attributes
+    Parameters
     ----------
     scheme : str
         The scheme by which labels were read.
@@ -65,7 +65,7 @@ class EntityScores(Result):
 class LogLikelihood(Result):
     """The mean log p(y | x).
 
-    Attributes
+    Parameters
     ----------
     per_sequence : Estimate
         The mean over sequences.
@@ -91,7 +91,7 @@ class LogLikelihood(Result):
 class DecodingScores(Result):
     """The main figures of one way to decide labels.
 
-    Attributes
+    Parameters
     ----------
     accuracy : Estimate
         The share of right positions.
@@ -122,7 +122,7 @@ class DecodingScores(Result):
 class Evaluation(ResampledFigures):
     """The result of :func:`evaluate`.
 
-    Attributes
+    Parameters
     ----------
     accuracy : Estimate
         The share of right positions.

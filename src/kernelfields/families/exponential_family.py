@@ -408,7 +408,7 @@ class ExponentialFamily(ABC):
 class Estimate:
     """Natural parameters that were estimated.
 
-    Attributes
+    Parameters
     ----------
     theta : array (d,)
         The natural parameters.

@@ -61,7 +61,7 @@ class Template:
 
     Make one by ``Template.parse(text)`` or ``Template.read(path)``.
 
-    Attributes
+    Parameters
     ----------
     text : str
         The template.

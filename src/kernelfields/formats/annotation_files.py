@@ -77,7 +77,7 @@ _LOSSES = {
 class Loss(NamedTuple):
     """What a format cannot hold.
 
-    Attributes
+    Parameters
     ----------
     kind : str
         What is lost.
