@@ -65,6 +65,14 @@ class Comparison(ResampledFigures):
 
     Parameters
     ----------
+    n_sequences : int
+        The number of sequences.
+    n_tokens : int
+        The number of positions.
+    n_resamples : int
+        The number of resamples for intervals.
+    confidence : float
+        The coverage of intervals.
     accuracy : Difference
         The share of right positions.
     sequence_accuracy : Difference
@@ -73,6 +81,8 @@ class Comparison(ResampledFigures):
         The mean F1 of labels.
     entity_f1 : Difference or None
         The F1 of entities, None if there are none.
+    nouns : tuple of str, default ("sequence", "position")
+        What an item and a position of it are called.
 
     Examples
     --------

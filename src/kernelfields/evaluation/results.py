@@ -124,6 +124,14 @@ class Evaluation(ResampledFigures):
 
     Parameters
     ----------
+    n_sequences : int
+        The number of sequences.
+    n_tokens : int
+        The number of positions.
+    n_resamples : int
+        The number of resamples for intervals.
+    confidence : float
+        The coverage of intervals.
     accuracy : Estimate
         The share of right positions.
     sequence_accuracy : Estimate
@@ -144,6 +152,8 @@ class Evaluation(ResampledFigures):
         How often each pair of a true and a predicted label occurs.
     unseen : dict
         True labels that the fit of the model never saw, and how often they occur.
+    nouns : tuple of str, default ("sequence", "position")
+        What an item and a position of it are called.
 
     Examples
     --------

@@ -74,7 +74,7 @@ class FiniteFamily(ExponentialFamily):
     statistics : array (K, d)
         Phi(z) of each outcome.
     base_measure : array (K,), optional
-        p0(z) of each outcome, 0 or more; 1 by default.
+        The base measure p0(z) of each outcome, 0 or more; 1 by default.
 
     See Also
     --------

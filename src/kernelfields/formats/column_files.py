@@ -165,6 +165,19 @@ class LabelledColumns:
 class ColumnFile(SequenceFile):
     r"""The sequences of a column file, and their rows.
 
+    Parameters
+    ----------
+    X : list
+        The inputs of each sequence.
+    y : list or None
+        The labels; None if the file has none.
+    weights : array (S,), optional
+        The weights; None if the file has none.
+    reading : dict, optional
+        The options that read another file the same way.
+    sequences : list of ColumnSequence
+        The rows.
+
     See Also
     --------
     read_sequences : Reads one.

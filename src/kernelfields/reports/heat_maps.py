@@ -80,8 +80,12 @@ def plot_heat_map(
     Picture
         The drawing.
 
-    Examples -------- >>> from kernelfields.reports import plot_heat_map >>> picture = plot_heat_map([[0.9, 0.1], [0.0,
-    1.0]], ["a", "b"], ["a", "b"], row_name="true", column_name="predicted") >>> len(picture.axes) 1
+    Examples
+    --------
+    >>> from kernelfields.reports import plot_heat_map
+    >>> picture = plot_heat_map([[0.9, 0.1], [0.0, 1.0]], ["a", "b"], ["a", "b"], row_name="true")
+    >>> len(picture.axes)
+    1
     """
     entries = np.asarray(matrix, dtype=float)
     _check_labels(entries, row_labels, column_labels)

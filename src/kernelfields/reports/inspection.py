@@ -191,7 +191,13 @@ class ModelSummary(Shown):
         return ", ".join([counted(len(self.labels), "label"), counted(self.n_features, "feature"), *near])
 
     def folded(self) -> str:
-        """Return HTML of the line, which unfolds into the summary, for a notebook."""
+        """Return HTML of the line, which unfolds into the summary, for a notebook.
+
+        Returns
+        -------
+        str
+            The HTML.
+        """
         return notebook([render("folded.html", line=self.line, summary=self.markup())])
 
     @property
@@ -402,9 +408,9 @@ class WeightsTable(Shown):
     def parts(self) -> Iterator[str | Table | list[Table]]:
         """Yield notes and lists of the clique sets, labels side by side, transitions and scores per label.
 
-        Returns
-        -------
-        iterable of str and Table
+        Yields
+        ------
+        str and Table
             What is printed.
         """
         several = sum(bool(clique_set.lists) for clique_set in self.sets) > 1
@@ -576,9 +582,9 @@ class Explanation(Shown):
     def parts(self) -> Iterator[Part | list[Table]]:
         """Yield tokens shaded by their differences, and the terms of each position.
 
-        Returns
-        -------
-        iterable of Markup and Table
+        Yields
+        ------
+        Markup and Table
             What is printed.
         """
         largest = largest_magnitude(term.amount for position in self.positions for term in position.contributions)

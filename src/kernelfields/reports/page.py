@@ -46,9 +46,9 @@ class Shown(Result):
     def parts(self) -> Iterable[Part | list[Table]]:
         """Yield what is shown, in order; tables in a list stand side by side in HTML.
 
-        Returns
-        -------
-        iterable of str, Table and Picture
+        Yields
+        ------
+        str, Table and Picture
             The parts.
         """
         raise NotImplementedError

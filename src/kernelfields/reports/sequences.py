@@ -179,9 +179,9 @@ class LabelledSequence(Shown):
     def parts(self) -> Iterable[Table]:
         """Yield a line for every word, or for every run of positions whose label, and true label, are the same.
 
-        Returns
-        -------
-        iterable of Table
+        Yields
+        ------
+        Table
             The lines.
         """
         truth = self.labels if self.truth is None else self.truth
