@@ -67,6 +67,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python release/check_reference.py
 
 bench: $(STAMP)
 	for script in first_use "fit_speed --large --tol 1e-3" crfsuite_speed graph_speed prediction_speed search_speed \

@@ -86,9 +86,36 @@ def select_rows(block: np.ndarray, accept: Callable[[int, float], bool]) -> tupl
 
 
 class PanelCholesky:
-    """A growing factor Z of the Gram matrix of ``inputs`` (N, d) with room for ``capacity`` columns.
+    """A growing factor Z of a Gram matrix, by incomplete Cholesky factorisation.
 
-    ``room`` is an array (N, capacity) of this dtype to hold Z; None allocates one in memory.
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    inputs : array or CSR matrix (N, d)
+        The inputs.
+    capacity : int
+        The most columns.
+    dtype : dtype, default float64
+        The type of Z.
+    room : array (N, capacity), optional
+        What holds Z; by default an array in memory.
+
+    See Also
+    --------
+    RandomCholesky : Chooses the pivots.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.basis import PanelCholesky
+    >>> from kernelfields.kernels import RBF
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> panel = PanelCholesky(RBF(1.0), X, capacity=3)
+    >>> panel.extend(np.array([0, 1, 2]))
+    3
+    >>> bool(np.allclose(panel.features @ panel.features.T, RBF(1.0)(X)))
+    True
     """
 
     #: The numbers of the inputs among more of them; None where these are all.
@@ -163,26 +190,76 @@ class PanelCholesky:
         return int(np.count_nonzero(self.residual > self.floor))
 
     def outside_at(self, places: np.ndarray) -> np.ndarray:
-        """Return the inputs at some places, 0 .. n_outside - 1, in the list of those outside."""
+        """Return the inputs at some places in the list of those outside.
+
+        Parameters
+        ----------
+        places : array
+            Places, 0 to ``n_outside`` - 1.
+
+        Returns
+        -------
+        array
+            Numbers of inputs.
+        """
         return self.outside[places]
 
     def largest_outside(self) -> np.ndarray:
-        """Return the input with the largest residual, (1,)."""
+        """Return the input with the largest residual.
+
+        Returns
+        -------
+        array (1,)
+            Its number.
+        """
         outside = self.outside
         return outside[[np.argmax(self.residual[outside])]]
 
     def drawn_outside(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return inputs drawn in proportion to their residual, one for each number in [0, 1)."""
+        """Return inputs drawn in proportion to their residual.
+
+        Parameters
+        ----------
+        uniforms : array (n,)
+            A number in [0, 1) for each draw.
+
+        Returns
+        -------
+        array (n,)
+            Numbers of inputs.
+        """
         outside = self.outside
         cumulative = np.cumsum(self.residual[outside])
         return outside[np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")]
 
     def residuals_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return residual and floor of some inputs."""
+        """Return residual and floor of some inputs.
+
+        Parameters
+        ----------
+        rows : array (n,)
+            Numbers of inputs.
+
+        Returns
+        -------
+        tuple of array (n,)
+            Residuals and floors.
+        """
         return self.residual[rows], self.floor[rows]
 
     def residual_block(self, rows: np.ndarray) -> np.ndarray:
-        """Return the residual K - Z Z^T among some of the inputs, in float64."""
+        """Return the residual K - Z Z^T among some of the inputs, in float64.
+
+        Parameters
+        ----------
+        rows : array (n,)
+            Numbers of inputs.
+
+        Returns
+        -------
+        array (n, n)
+            The block.
+        """
         inputs, features = self._wide_inputs(rows), self._wide_features(rows)
         block = np.array(self.kernel(inputs, inputs), dtype=np.float64)
         block -= features @ features.T
@@ -201,12 +278,26 @@ class PanelCholesky:
         return forward_substitution(self._factor, block).T
 
     def set_aside(self, refused: np.ndarray) -> None:
-        """Never propose inputs again that lie in the span up to rounding."""
+        """Never propose inputs again that are in the span up to rounding.
+
+        Parameters
+        ----------
+        refused : array (n,)
+            Numbers of inputs.
+        """
         # Not zero: certificates take the residual as an upper bound on what is left outside the span.
         self.residual[refused] = np.minimum(self.residual[refused], self.floor[refused])
 
     def append(self, pivots: np.ndarray, local_factor: np.ndarray) -> None:
-        """Add pivots whose residual block has the lower Cholesky factor ``local_factor``."""
+        """Add pivots by the factor of their residual block.
+
+        Parameters
+        ----------
+        pivots : array (n,)
+            Numbers of inputs.
+        local_factor : array (n, n)
+            The lower Cholesky factor of their residual block.
+        """
         if len(pivots) == 0:
             return
         begin = self.rank
@@ -251,7 +342,18 @@ class PanelCholesky:
         return self.n_outside == 0
 
     def extend(self, candidates: np.ndarray) -> int:
-        """Add the candidates that are not in the span yet, furthest above their floor first; return how many."""
+        """Add the candidates that are not in the span yet, furthest above their floor first.
+
+        Parameters
+        ----------
+        candidates : array (n,)
+            Numbers of inputs.
+
+        Returns
+        -------
+        int
+            How many were added.
+        """
         candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
         if len(candidates) == 0:
             return 0
@@ -261,7 +363,15 @@ class PanelCholesky:
         return len(accepted)
 
     def check_lowest(self, lowest: float, highest_floor: float) -> None:
-        """Raise if a residual variance is so far below zero that the kernel can be no inner product."""
+        """Raise if a residual variance is so far below zero that the kernel can be no inner product.
+
+        Parameters
+        ----------
+        lowest : float
+            The least residual.
+        highest_floor : float
+            The largest floor.
+        """
         if lowest < -1e3 * highest_floor * np.sqrt(self.rank):
             raise ValueError(
                 f"{self.kernel!r} is not positive semi-definite on the training inputs: after {self.rank} pivots a "
@@ -269,7 +379,20 @@ class PanelCholesky:
             )
 
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-        """Return ||(K - Z Z^T)_j R||^2 / d_j for each candidate j and residuals R (N, q), streaming kernel blocks."""
+        """Return ||(K - Z Z^T)_j R||^2 / d_j for each candidate j.
+
+        Parameters
+        ----------
+        candidates : array (n,)
+            Numbers of inputs.
+        residuals : array (N, q)
+            The residuals R of a fit.
+
+        Returns
+        -------
+        array (n,)
+            The scores.
+        """
         features = self.features
         projected = np.zeros((len(candidates), residuals.shape[1]))
         inside = np.zeros((self.rank, residuals.shape[1]))
@@ -281,7 +404,13 @@ class PanelCholesky:
         return np.einsum("ij,ij->i", projected, projected) / left
 
     def subspace(self) -> PivotSubspace:
-        """Return the subspace spanned by the pivots, able to score new inputs."""
+        """Return the span of the pivots, which scores new inputs.
+
+        Returns
+        -------
+        PivotSubspace
+            The span.
+        """
         if self._factor is None:
             factor = np.tril(self.features[self.pivots])
         else:
@@ -290,5 +419,16 @@ class PanelCholesky:
         return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.numbered(self.pivots))
 
     def numbered(self, rows: np.ndarray) -> np.ndarray:
-        """Return the numbers that some rows have among all inputs."""
+        """Return the numbers that some rows have among all inputs.
+
+        Parameters
+        ----------
+        rows : array (n,)
+            Rows of this process.
+
+        Returns
+        -------
+        array (n,)
+            Their numbers.
+        """
         return rows.copy() if self.numbers is None else self.numbers[rows]

@@ -24,14 +24,49 @@ from kernelfields.numerics.user_warnings import warn_user
 
 
 class Basis(BaseEstimator):
-    """A way of choosing pivots; ``rank=None`` leaves the rank to the clique set or estimator."""
+    """A way of choosing pivots, the inputs whose kernel functions span a field; the base class of all bases.
+
+    Parameters
+    ----------
+    rank : int, optional
+        The most pivots; by default the rank of the clique set or estimator.
+    tol : float, default 0.0
+        The share of the kernel's trace that may be left outside of the span.
+
+    See Also
+    --------
+    RandomCholesky : The default of all fields.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.basis import GreedyCholesky
+    >>> X, y = [np.array([[0.0], [1.0], [2.0]])], [["a", "b", "b"]]
+    >>> crf = ChainCRF("rbf", basis=GreedyCholesky(rank=2), prior_variance=1.0, scale=False, window=1).fit(X, y)
+    >>> crf.basis_["node"].rank
+    2
+    """
 
     def __init__(self, rank: int | None = None, *, tol: float = 0.0):
         self.rank = rank
         self.tol = tol
 
     def capacity(self, default_rank: int | None, n_inputs: int) -> int:
-        """Return the number of pivots to make room for."""
+        """Return the number of pivots to make room for.
+
+        Parameters
+        ----------
+        default_rank : int or None
+            The rank of the clique set or estimator.
+        n_inputs : int
+            The number of inputs.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         rank = self.rank if self.rank is not None else default_rank
         if rank is None:
             return n_inputs
@@ -40,7 +75,15 @@ class Basis(BaseEstimator):
         return min(int(rank), n_inputs)
 
     def select(self, panel: PanelCholesky, random: np.random.Generator) -> None:
-        """Grow ``panel`` until it is full, exhausted, or its relative residual is below ``tol``."""
+        """Grow a panel until it is full, exhausted, or its relative residual is below ``tol``.
+
+        Parameters
+        ----------
+        panel : PanelCholesky
+            The factor of the Gram matrix, which grows.
+        random : numpy.random.Generator
+            What draws pivots.
+        """
         self._fill(panel, panel.capacity, random)
 
     def _fill(self, panel: PanelCholesky, rank: int, random: np.random.Generator) -> None:
@@ -55,7 +98,30 @@ class Basis(BaseEstimator):
 
 @SETTINGS.register("greedy-cholesky")
 class GreedyCholesky(Basis):
-    """The largest residual next, one at a time: r rounds (Fine and Scheinberg 2001, the paper's section 5.3)."""
+    """The input with the largest residual next, one at a time (the paper's section 5.3).
+
+    Parameters
+    ----------
+    rank : int, optional
+        The most pivots; by default the rank of the clique set or estimator.
+    tol : float, default 0.0
+        The share of the kernel's trace that may be left outside of the span.
+
+    References
+    ----------
+    Fine and Scheinberg (2001), Efficient SVM training using low-rank kernel representations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.basis import GreedyCholesky, PanelCholesky
+    >>> from kernelfields.kernels import RBF
+    >>> panel = PanelCholesky(RBF(1.0), np.array([[0.0], [0.1], [2.0]]), capacity=2)
+    >>> GreedyCholesky().select(panel, np.random.default_rng(0))
+    >>> panel.pivot_inputs
+    array([[0.],
+           [2.]])
+    """
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
         panel.extend(panel.largest_outside())
@@ -63,11 +129,33 @@ class GreedyCholesky(Basis):
 
 @SETTINGS.register("random-cholesky")
 class RandomCholesky(Basis):
-    """Randomly pivoted Cholesky: P(next = j) proportional to the residual of j.
+    """Randomly pivoted Cholesky: the next input is drawn in proportion to its residual; the default of all fields.
 
-    Blocks of ``block_size`` proposals are drawn at once, in about r / block_size rounds, and each is kept with
-    probability (its residual now) / (its residual when drawn), which leaves the law of the pivots that of drawing one
-    at a time (Epperly, Tropp and Webber, arXiv 2410.03969).
+    Blocks of proposals are drawn at once, and each is kept with the probability (its residual now) / (its residual when
+    drawn), which leaves the law of the pivots that of drawing one at a time.
+
+    Parameters
+    ----------
+    rank : int, optional
+        The most pivots; by default the rank of the clique set or estimator.
+    tol : float, default 0.0
+        The share of the kernel's trace that may be left outside of the span.
+    block_size : int, optional
+        How many proposals are drawn at once; by default it follows the rank.
+
+    References
+    ----------
+    Epperly, Tropp and Webber (2024), Embrace rejection, arXiv 2410.03969.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.basis import PanelCholesky, RandomCholesky
+    >>> from kernelfields.kernels import RBF
+    >>> panel = PanelCholesky(RBF(1.0), np.linspace(0.0, 1.0, 20)[:, None], capacity=5)
+    >>> RandomCholesky(tol=1e-2).select(panel, np.random.default_rng(0))
+    >>> panel.relative_residual < 1e-2
+    True
     """
 
     def __init__(self, rank: int | None = None, *, tol: float = 0.0, block_size: int | None = None):
@@ -95,7 +183,25 @@ _DRAWN_AT_ONCE = 1024
 
 @SETTINGS.register("uniform")
 class Uniform(Basis):
-    """Inputs drawn uniformly without replacement (Nystrom)."""
+    """Inputs drawn uniformly without replacement (Nystrom's method).
+
+    Parameters
+    ----------
+    rank : int, optional
+        The most pivots; by default the rank of the clique set or estimator.
+    tol : float, default 0.0
+        The share of the kernel's trace that may be left outside of the span.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.basis import PanelCholesky, Uniform
+    >>> from kernelfields.kernels import RBF
+    >>> panel = PanelCholesky(RBF(1.0), np.linspace(0.0, 9.0, 10)[:, None], capacity=3)
+    >>> Uniform().select(panel, np.random.default_rng(0))
+    >>> panel.rank
+    3
+    """
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
         n_outside = panel.n_outside
@@ -105,10 +211,40 @@ class Uniform(Basis):
 
 @SETTINGS.register("all")
 class AllPoints(Basis):
-    """Every training input outside the span of the others: the exact, non-sparse model. ``rank`` is not used."""
+    """Every training input outside the span of the others: the exact model, which is not sparse.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Not used: there is no limit.
+    tol : float, default 0.0
+        The share of the kernel's trace that may be left outside of the span.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> X, y = [np.array([[0.0], [1.0], [2.0]])], [["a", "b", "b"]]
+    >>> crf = ChainCRF("rbf", basis="all", prior_variance=1.0, scale=False, window=1).fit(X, y)
+    >>> crf.basis_["node"].rank
+    3
+    """
 
     def capacity(self, default_rank: int | None, n_inputs: int) -> int:
-        """Return the number of inputs."""
+        """Return the number of inputs.
+
+        Parameters
+        ----------
+        default_rank : int or None
+            The rank of the clique set or estimator, which is not used.
+        n_inputs : int
+            The number of inputs.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         return n_inputs
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
@@ -117,10 +253,40 @@ class AllPoints(Basis):
 
 @SETTINGS.register("gradient")
 class Gradient(RandomCholesky):
-    """Grow where the bound is largest, a fit per round, until the RKHS certificate is below the fit's ``tol``.
+    """Pivots that the fit asks for: a basis grows until the certificate over the whole RKHS is below the fit's ``tol``.
 
-    Starts from ``initial`` randomly pivoted columns (default: an eighth of the rank) and multiplies the rank
-    by ``growth`` per round; each round scores ``candidates`` inputs per pivot wanted.
+    Each round fits the field and adds the inputs with the largest gain of the bound of Lemma 9.
+
+    Parameters
+    ----------
+    rank : int, optional
+        The most pivots; by default the rank of the clique set or estimator.
+    tol : float, default 0.0
+        The share of the kernel's trace that may be left outside of the span.
+    block_size : int, optional
+        How many proposals are drawn at once for the first pivots.
+    initial : int, optional
+        The number of first pivots, drawn by randomly pivoted Cholesky; an eighth of the rank by default.
+    growth : float, default 1.5
+        By what a round multiplies the rank.
+    candidates : int, default 5
+        How many inputs are scored for each pivot wanted.
+
+    See Also
+    --------
+    RandomCholesky : Chooses all pivots before the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.basis import Gradient
+    >>> random = np.random.default_rng(0)
+    >>> y = [random.integers(2, size=20) for _ in range(10)]
+    >>> X = [labels[:, None] + random.normal(size=(20, 1)) for labels in y]
+    >>> crf = ChainCRF("rbf", basis=Gradient(initial=4), rank=50, prior_variance=1.0, scale=False, window=1).fit(X, y)
+    >>> crf.basis_["node"].rank < 50
+    True
     """
 
     def __init__(
@@ -139,14 +305,37 @@ class Gradient(RandomCholesky):
         self.candidates = candidates
 
     def select(self, panel: PanelCholesky, random: np.random.Generator) -> None:
-        """Choose the first pivots, before there is a gradient."""
+        """Choose the first pivots, before there is a gradient.
+
+        Parameters
+        ----------
+        panel : PanelCholesky
+            The factor of the Gram matrix, which grows.
+        random : numpy.random.Generator
+            What draws pivots.
+        """
         if not self.growth > 1:
             raise ValueError(f"growth must be above 1, got {self.growth!r}")
         target = self.initial or max(16, panel.capacity // 8)
         self._fill(panel, min(target, panel.capacity), random)
 
     def grow(self, panel: PanelCholesky, residuals: np.ndarray, random: np.random.Generator) -> int:
-        """Add a round of pivots given residuals R (N, q); return how many were added."""
+        """Add a round of pivots.
+
+        Parameters
+        ----------
+        panel : PanelCholesky
+            The factor of the Gram matrix, which grows.
+        residuals : array (N, q)
+            The residuals of the fit so far.
+        random : numpy.random.Generator
+            What draws candidates.
+
+        Returns
+        -------
+        int
+            How many were added.
+        """
         wanted = min(int(np.ceil(panel.rank * (self.growth - 1))), panel.capacity - panel.rank)
         outside = panel.outside
         if wanted < 1 or len(outside) == 0 or panel.relative_residual <= self.tol:

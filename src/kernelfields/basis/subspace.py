@@ -33,9 +33,31 @@ LATER_INPUT = -1
 
 @dataclass
 class PivotSubspace:
-    """Span of kernel functions at the pivots: ``pivots`` (r, d) inputs, ``factor`` R (r, r) lower.
+    """The span of kernel functions at the pivots, in orthonormal coordinates.
 
-    ``indices`` (r,) are the numbers of the pivots among the inputs of the fit, LATER_INPUT for those of later batches.
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    pivots : array or CSR matrix (r, d)
+        The inputs that span it.
+    factor : array (r, r)
+        The lower factor R of k(B, B) = R R^T.
+    indices : array (r,)
+        The numbers of the pivots among the inputs of the fit, -1 for those of later batches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.basis import GreedyCholesky, PanelCholesky
+    >>> from kernelfields.kernels import RBF
+    >>> X = np.array([[0.0], [0.1], [2.0]])
+    >>> panel = PanelCholesky(RBF(1.0), X, capacity=2)
+    >>> GreedyCholesky().select(panel, np.random.default_rng(0))
+    >>> subspace = panel.subspace()
+    >>> features = subspace.features(X)
+    >>> bool(np.allclose(features[[0, 2]] @ features[[0, 2]].T, RBF(1.0)(X[[0, 2]])))  # exact at the pivots
+    True
     """
 
     kernel: Kernel
@@ -49,14 +71,38 @@ class PivotSubspace:
         return len(self.factor)
 
     def origin(self, number: int) -> str:
-        """Return which training input a pivot is, or which one ties have moved to its place."""
+        """Return which training input a pivot is, or which one ties have moved to its place.
+
+        Parameters
+        ----------
+        number : int
+            The number of the pivot.
+
+        Returns
+        -------
+        str
+            The input, in words.
+        """
         own = self.indices[number]
         if own == LATER_INPUT:
             return "an input of a later batch"
         return f"training input {own}{', moved by ties' if own in self.indices[:number] else ''}"
 
     def features(self, inputs: Rows, dtype: DTypeLike = np.float64) -> np.ndarray:
-        """Return whitened features R^-1 k(B, x), (n, r)."""
+        """Return whitened features R^-1 k(B, x).
+
+        Parameters
+        ----------
+        inputs : array or CSR matrix (n, d)
+            The inputs.
+        dtype : dtype, default float64
+            The type of the features.
+
+        Returns
+        -------
+        array (n, r)
+            The features.
+        """
         features = np.empty((inputs.shape[0], self.rank), dtype=dtype)
         for rows in row_blocks(inputs.shape[0], self.rank):
             block = self.kernel(inputs[rows], self.pivots).astype(np.float64, copy=False)
@@ -64,12 +110,36 @@ class PivotSubspace:
         return features
 
     def dual_coefficients(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return R^-T v: the weights of the kernel functions at the pivots (eq. 16)."""
+        """Return R^-T v: the weights of the kernel functions at the pivots (eq. 16).
+
+        Parameters
+        ----------
+        coefficients : array (r, q)
+            Coefficients v of the features.
+
+        Returns
+        -------
+        array (r, q)
+            The weights.
+        """
         values = np.asarray(coefficients, dtype=np.float64)
         return scipy.linalg.solve_triangular(self.factor, values, lower=True, trans="T", check_finite=False)
 
     def apply(self, inputs: Rows, coefficients: np.ndarray) -> np.ndarray:
-        """Return k(x, B) alpha, (n, q)."""
+        """Return the functions with given coefficients at inputs.
+
+        Parameters
+        ----------
+        inputs : array or CSR matrix (n, d)
+            The inputs.
+        coefficients : array (r, q)
+            Coefficients of the features.
+
+        Returns
+        -------
+        array (n, q)
+            The values.
+        """
         return Expansion(self, coefficients).scores(inputs)
 
 
@@ -100,7 +170,24 @@ class Expansion:
 
 @dataclass
 class ExplicitSubspace:
-    """The whole RKHS of a kernel with a finite feature map: z(x) = phi(x)."""
+    """The whole RKHS of a kernel with a finite feature map: z(x) = phi(x).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    n_coordinates : int
+        The number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> X, y = [np.array([[0.0, 1.0], [1.0, 0.0]])], [["a", "b"]]
+    >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False, window=1).fit(X, y)
+    >>> crf.basis_["node"].rank
+    2
+    """
 
     kernel: Kernel
     n_coordinates: int
@@ -111,29 +198,96 @@ class ExplicitSubspace:
         return self.n_coordinates
 
     def features(self, inputs: Rows, dtype: DTypeLike = np.float64) -> Rows:
-        """Return phi(x), dense or CSR as the inputs are."""
+        """Return phi(x), dense or CSR as the inputs are.
+
+        Parameters
+        ----------
+        inputs : array or CSR matrix (n, d)
+            The inputs.
+        dtype : dtype, default float64
+            The type of the features.
+
+        Returns
+        -------
+        array or CSR matrix (n, r)
+            The features.
+        """
         features = self.kernel.feature_map(inputs)
         assert features is not None
         return features.astype(dtype, copy=False)
 
     def apply(self, inputs: Rows, coefficients: np.ndarray) -> np.ndarray:
-        """Return phi(x)^T coefficients."""
+        """Return phi(x)^T coefficients.
+
+        Parameters
+        ----------
+        inputs : array or CSR matrix (n, d)
+            The inputs.
+        coefficients : array (r, q)
+            Coefficients of the features.
+
+        Returns
+        -------
+        array (n, q)
+            The values.
+        """
         return np.asarray(self.features(inputs) @ coefficients)
 
 
 @dataclass
 class ConstantSubspace:
-    """The one-dimensional space of functions that do not depend on the input: z(x) = 1."""
+    """The one-dimensional space of functions that do not depend on the input: z(x) = 1.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The constant kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> X, y = [np.array([[0.0, 1.0], [1.0, 0.0]])], [["a", "b"]]
+    >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False, window=1).fit(X, y)
+    >>> crf.basis_["edge"].rank  # transitions that do not depend on inputs
+    1
+    """
 
     kernel: Kernel
     rank: ClassVar[int] = 1
 
     def features(self, inputs: Rows, dtype: DTypeLike = np.float64) -> np.ndarray:
-        """Return a column of ones."""
+        """Return a column of ones.
+
+        Parameters
+        ----------
+        inputs : array or CSR matrix (n, d)
+            The inputs.
+        dtype : dtype, default float64
+            The type of the features.
+
+        Returns
+        -------
+        array (n, 1)
+            The feature.
+        """
         return np.ones((inputs.shape[0], 1), dtype=dtype)
 
     def apply(self, inputs: Rows, coefficients: np.ndarray) -> np.ndarray:
-        """Return the coefficients, once per row."""
+        """Return the coefficients, once per row.
+
+        Parameters
+        ----------
+        inputs : array or CSR matrix (n, d)
+            The inputs.
+        coefficients : array (1, q)
+            The coefficients.
+
+        Returns
+        -------
+        array (n, q)
+            The values.
+        """
         return np.repeat(np.asarray(coefficients, dtype=np.float64), inputs.shape[0], axis=0)
 
 

@@ -28,15 +28,32 @@ _EXPECTED = "X must be a list with at least one sequence of feature dicts or of 
 
 
 class FeatureDictEncoder:
-    """Learns the columns of feature names; unseen names are ignored when transforming.
+    """Learn the columns of feature names, and turn feature dicts into sparse rows.
 
-    ``min_freq``: names that occur in fewer positions of the fitted data are left out. ``keep_zeros``: weights of
-    zero in the fitted data become entries of the CSR. They change no score, but CRFsuite counts them among the
-    features that occur with a label.
+    Names that were not seen in the fit are ignored. X may also be an iterator over sequences; then only one chunk of it
+    is held in memory. Attributes after fit: ``vocabulary_`` maps a feature's name to its column, in order of first
+    sight.
 
-    X may also be an iterator over sequences; then only one chunk of it is held in memory, ``at_once`` positions: enough
-    that a step per chunk costs nothing, few enough that chunks need little memory. Attributes after fit:
-    ``vocabulary_`` maps a feature's name to its column, in order of first sight.
+    Parameters
+    ----------
+    min_freq : float, default 0
+        Names that occur in fewer positions of the fitted data are left out.
+    keep_zeros : bool, default False
+        Whether weights of zero in the fitted data become entries of the matrix. They change no score, but CRFsuite
+        counts them among the features that occur with a label.
+    at_once : int, default 2048
+        The positions of an iterator that are held in memory.
+
+    Examples
+    --------
+    >>> from kernelfields.features import FeatureDictEncoder
+    >>> encoder = FeatureDictEncoder()
+    >>> rows, offsets = encoder.fit_transform([[{"word": "Ann", "upper": 1.0}, {"word": "sings"}]])
+    >>> encoder.feature_names_
+    ['word:Ann', 'upper', 'word:sings']
+    >>> rows.toarray()
+    array([[1., 1., 0.],
+           [0., 0., 1.]])
     """
 
     #: Columns of the names; empty before a fit.
@@ -50,12 +67,36 @@ class FeatureDictEncoder:
         self.at_once = at_once
 
     def fit(self, X: object) -> FeatureDictEncoder:
-        """Learn the vocabulary of a list of sequences."""
+        """Learn the vocabulary of sequences.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        self
+            The fitted encoder.
+        """
         self.fit_transform(X)
         return self
 
     def fit_transform(self, X: object) -> tuple[sp.csr_array, np.ndarray]:
-        """Learn the vocabulary; return the packed CSR (N, d) and the offsets (S + 1,)."""
+        """Learn the vocabulary; return the rows of all positions.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        rows : CSR array (N, d)
+            The rows of all sequences.
+        offsets : array (S + 1,)
+            Where each sequence begins.
+        """
         table = NameTable()
         packed, offsets = _encode(X, table, grow=True, keep_zeros=self.keep_zeros, at_once=self.at_once)
         if not len(table):
@@ -66,7 +107,20 @@ class FeatureDictEncoder:
         return packed, offsets
 
     def transform(self, X: object) -> tuple[sp.csr_array, np.ndarray]:
-        """Return the packed CSR (N, d) over the learnt vocabulary and the offsets (S + 1,)."""
+        """Return the rows of all positions over the learnt vocabulary.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        rows : CSR array (N, d)
+            The rows of all sequences.
+        offsets : array (S + 1,)
+            Where each sequence begins.
+        """
         if not len(self._table):
             raise ValueError("this FeatureDictEncoder has no vocabulary yet: call fit first")
         return _encode(X, self._table, grow=False, keep_zeros=False, at_once=self.at_once)
@@ -82,12 +136,29 @@ class FeatureDictEncoder:
         return self._table.names()
 
     def spec(self) -> list[str]:
-        """Describe the encoder by its feature names."""
+        """Describe the encoder by its feature names.
+
+        Returns
+        -------
+        list of str
+            The names.
+        """
         return self.feature_names_
 
     @classmethod
     def from_spec(cls, names: Iterable[str]) -> FeatureDictEncoder:
-        """Rebuild the encoder from what ``spec`` returned."""
+        """Rebuild the encoder from what ``spec`` returned.
+
+        Parameters
+        ----------
+        names : iterable of str
+            The names.
+
+        Returns
+        -------
+        FeatureDictEncoder
+            The encoder.
+        """
         given = list(names)
         encoder = cls()
         encoder._table = NameTable(given)
@@ -96,7 +167,18 @@ class FeatureDictEncoder:
         return encoder
 
     def keep(self, kept: np.ndarray) -> FeatureDictEncoder:
-        """Return an encoder of the columns marked in ``kept``, in the same order."""
+        """Return an encoder of some of the columns, in the same order.
+
+        Parameters
+        ----------
+        kept : array (d,)
+            Whether a column stays.
+
+        Returns
+        -------
+        FeatureDictEncoder
+            The encoder.
+        """
         encoder = FeatureDictEncoder()
         encoder._table = self._table.keep(kept)
         return encoder

@@ -115,9 +115,31 @@ class RowGroups:
 
 @dataclass(frozen=True, eq=False)
 class FrameSequences:
-    """The sequences of a table: ``X`` and ``y`` for a field, and the way back from answers to columns.
+    """The sequences of a table, and the way back from answers to columns.
 
-    ``y`` is None where no labels were read. ``groups`` are the rows of the table by sequence.
+    Parameters
+    ----------
+    X : list
+        The inputs of each sequence.
+    y : list of lists, or None
+        The labels, None if none were read.
+    groups : RowGroups
+        The rows of the table by sequence.
+    table : DataFrame
+        The table.
+
+    See Also
+    --------
+    read_frame : Makes them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from kernelfields.features import read_frame
+    >>> table = pd.DataFrame({"night": [1, 1, 2], "pulse": [60.0, 71.0, 58.0], "stage": ["deep", "wake", "deep"]})
+    >>> sequences = read_frame(table, sequence="night", label="stage")
+    >>> sequences.y
+    [['deep', 'wake'], ['deep']]
     """
 
     X: list
@@ -132,13 +154,39 @@ class FrameSequences:
         return self.groups.ids
 
     def column(self, answers: Sequence, name: str = "label") -> Any:
-        """Return one value per position, such as ``crf.predict(X)``, as a column with the index of the table."""
+        """Return one value per position as a column with the index of the table.
+
+        Parameters
+        ----------
+        answers : list of sequences
+            The values, such as ``crf.predict(X)``.
+        name : str, default "label"
+            The name of the column.
+
+        Returns
+        -------
+        Series
+            The column, of the library of the table.
+        """
         # Values one by one, as Python has them: the library of the table finds the type that it has for them.
         values = self.groups.in_order_of_rows(answers)
         return self._native(_narwhals().new_series(name, values, backend=self.table.implementation))
 
     def columns(self, answers: Sequence, names: Iterable) -> Any:
-        """Return a row of values per position, such as ``crf.predict_marginals(X)``, as a table with named columns."""
+        """Return a row of values per position as a table with named columns.
+
+        Parameters
+        ----------
+        answers : list of arrays
+            The values, such as ``crf.predict_marginals(X)``.
+        names : iterable
+            The names of the columns.
+
+        Returns
+        -------
+        DataFrame
+            The table, of the library of the one that was read.
+        """
         self.groups.check_lengths(answers)
         stacked = np.concatenate(answers) if len(answers) else np.empty((0, len(list(names))))
         values = np.empty_like(stacked)
@@ -286,28 +334,66 @@ def read_frame(
     features: Sequence[Hashable] | None = None,
     sort: bool | Hashable = False,
 ) -> FrameSequences:
-    """Return the sequences of a table that has one row per position: ``X``, ``y``, and the way back to columns.
+    """Read sequences from a table that has one row per position.
 
     Parameters
     ----------
-    frame : table of pandas, polars, pyarrow or another library that narwhals reads
-    sequence : name of the column of sequence ids. Rows of a sequence are together, in the order of its positions.
-    label : name of the column of labels; None for a table without
-    features : names of the columns of features; None for all others. Numbers and booleans become arrays; text and
-        categories become feature dicts.
-    sort : True for rows that are not together; the name of a column to sort the rows of a sequence by, such as a time
+    frame : DataFrame
+        A table of pandas, polars, pyarrow or another library that narwhals reads.
+    sequence : str, default "sequence"
+        The column of sequence ids. Rows of a sequence are together, in the order of its positions.
+    label : str, optional
+        The column of labels; None for a table without.
+    features : list of str, optional
+        The columns of features; all others by default. Numbers and booleans become arrays; text and categories become
+        feature dicts.
+    sort : bool or str, default False
+        True for rows that are not together; the name of a column to sort the rows of a sequence by, such as a time.
+
+    Returns
+    -------
+    FrameSequences
+        ``X``, ``y``, and the way back to columns.
+
+    See Also
+    --------
+    kernelfields.FrameCRF : Takes the table itself.
 
     Examples
     --------
-    >>> train = read_frame(df, sequence="sentence", label="tag")                                # doctest: +SKIP
-    >>> crf = ChainCRF("linear").fit(train.X, train.y)                                          # doctest: +SKIP
-    >>> df["predicted"] = train.column(crf.predict(train.X))                                    # doctest: +SKIP
+    >>> import pandas as pd
+    >>> from kernelfields.features import read_frame
+    >>> table = pd.DataFrame({"night": [1, 1, 2], "pulse": [60.0, 71.0, 58.0]})
+    >>> sequences = read_frame(table, sequence="night")
+    >>> [rows.ravel().tolist() for rows in sequences.X]
+    [[60.0, 71.0], [58.0]]
+    >>> sequences.column([["deep", "wake"], ["deep"]]).tolist()  # answers, row by row
+    ['deep', 'wake', 'deep']
     """
     return FrameReader(sequence, label, features, sort).learn(frame)
 
 
 def split_lengths(rows: Any, lengths: object) -> list:
-    """Cut one array, list or table of positions, sequences end to end, into sequences of the given lengths."""
+    """Cut one array, list or table of positions, sequences end to end, into sequences.
+
+    Parameters
+    ----------
+    rows : array, list or DataFrame
+        The positions.
+    lengths : sequence of int
+        The length of each sequence.
+
+    Returns
+    -------
+    list
+        The sequences.
+
+    Examples
+    --------
+    >>> from kernelfields.features import split_lengths
+    >>> split_lengths(["a", "b", "c"], [2, 1])
+    [['a', 'b'], ['c']]
+    """
     sizes = np.asarray(lengths)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes <= 0).any():
         raise ValueError(f"lengths must be a list of positive whole numbers, one per sequence, got {lengths!r:.60}")

@@ -169,7 +169,24 @@ def first_position(sequences: Iterable) -> tuple[int, int, object] | None:
 
 
 def is_feature_sequences(X: object) -> bool:
-    """Whether X looks like sequences of feature dicts or of lists of feature strings."""
+    """Return whether inputs look like sequences of feature dicts or of lists of feature strings.
+
+    Parameters
+    ----------
+    X : object
+        The inputs.
+
+    Returns
+    -------
+    bool
+        The answer.
+
+    Examples
+    --------
+    >>> from kernelfields.features import is_feature_sequences
+    >>> is_feature_sequences([[{"word": "Ann"}]]), is_feature_sequences([[[1.0, 2.0]]])
+    (True, False)
+    """
     found = first_position(X) if is_listing(X) else None
     return found is not None and is_feature_position(found[2])
 

@@ -52,7 +52,16 @@ _MOST_LOCKED = 100
 
 
 class SequenceFileError(ValueError):
-    """A file of sequences, or a template, that cannot be read; the message names place and reason."""
+    """A file of sequences, or a template, that cannot be read; the message names place and reason.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import Template
+    >>> Template.parse("U0:%x[0]")
+    Traceback (most recent call last):
+        ...
+    kernelfields.data.text_files.SequenceFileError: template, line 1, column 4: ...
+    """
 
 
 def input_name(path: PathName) -> str:

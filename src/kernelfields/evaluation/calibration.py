@@ -27,10 +27,33 @@ _SUM_TOLERANCE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityCurve(Result):
-    """Per bin of confidence: edges (n + 1,), number of positions, mean confidence, share of right labels (n,).
+    """How often labels are right, by the probability that the model gives them.
 
-    Where a bin is empty, confidence and accuracy are NaN. ``accuracy_low`` and ``accuracy_high`` are the ends of
-    the intervals, None where none were computed.
+    Parameters
+    ----------
+    edges : array (n_bins + 1,)
+        The edges of the bins of confidence.
+    counts : array (n_bins,)
+        The number of positions in each bin.
+    confidence : array (n_bins,)
+        Their mean probability; NaN if a bin is empty.
+    accuracy : array (n_bins,)
+        The share of them whose label is right; NaN if a bin is empty.
+    accuracy_low, accuracy_high : array (n_bins,), or None
+        The ends of the intervals, None if none were computed.
+
+    See Also
+    --------
+    evaluate : Computes it from marginals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.evaluation import evaluate
+    >>> marginals = [np.array([[0.9, 0.1], [0.3, 0.7]])]
+    >>> curve = evaluate([["a", "a"]], [["a", "b"]], marginals=marginals, classes=["a", "b"]).calibration.curve
+    >>> curve.counts
+    array([0, 0, 0, 0, 0, 0, 1, 0, 1, 0])
     """
 
     edges: np.ndarray
@@ -43,7 +66,26 @@ class ReliabilityCurve(Result):
 
 @dataclass(frozen=True, eq=False)
 class Calibration(Result):
-    """Expected calibration error, Brier score and reliability curve of marginals."""
+    """How far probabilities are from shares: expected calibration error, Brier score and reliability curve.
+
+    Parameters
+    ----------
+    expected_error : Estimate
+        The mean distance of confidence and accuracy over bins.
+    brier : Estimate
+        The mean squared error of the probabilities.
+    curve : ReliabilityCurve
+        Both by bin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.evaluation import evaluate
+    >>> marginals = [np.array([[0.9, 0.1], [0.3, 0.7]])]
+    >>> result = evaluate([["a", "a"]], [["a", "b"]], marginals=marginals, classes=["a", "b"])
+    >>> round(result.calibration.brier.value, 3)
+    0.5
+    """
 
     expected_error: Estimate
     brier: Estimate

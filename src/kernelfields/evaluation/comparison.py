@@ -31,10 +31,26 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Difference(Result):
-    """A figure of both predictions, second minus first, and the share of resamples in which second is better.
+    """A figure of two predictions, and their difference.
 
-    Resamples in which both are equal count half for the share; without resamples, or with those of one sequence
-    alone, it is None.
+    Parameters
+    ----------
+    first : Estimate
+        The figure of the first prediction.
+    second : Estimate
+        The figure of the second.
+    difference : Estimate
+        The second minus the first.
+    share_better : float or None
+        The share of resamples in which the second is better, ties counted half; None without resamples, or of one
+        sequence.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import compare
+    >>> result = compare([["a", "b"], ["a"]], first=[["a", "a"], ["a"]], second=[["a", "b"], ["a"]], random_state=0)
+    >>> round(result.accuracy.difference.value, 3)
+    0.333
     """
 
     first: Estimate
@@ -45,7 +61,36 @@ class Difference(Result):
 
 @dataclass(frozen=True)
 class Comparison(ResampledFigures):
-    """The result of :func:`compare`; ``entity_f1`` is None if there are no entities."""
+    """The result of :func:`compare`.
+
+    Parameters
+    ----------
+    n_sequences : int
+        The number of sequences.
+    n_tokens : int
+        The number of positions.
+    n_resamples : int
+        The number of resamples for intervals.
+    confidence : float
+        The coverage of intervals.
+    accuracy : Difference
+        The share of right positions.
+    sequence_accuracy : Difference
+        The share of sequences without an error.
+    macro_f1 : Difference
+        The mean F1 of labels.
+    entity_f1 : Difference or None
+        The F1 of entities, None if there are none.
+    nouns : tuple of str, default ("sequence", "position")
+        What an item and a position of it are called.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import compare
+    >>> result = compare([["a", "b"], ["a"]], first=[["a", "a"], ["a"]], second=[["a", "b"], ["a"]], random_state=0)
+    >>> result.sequence_accuracy.second.value
+    1.0
+    """
 
     accuracy: Difference
     sequence_accuracy: Difference
@@ -53,7 +98,13 @@ class Comparison(ResampledFigures):
     entity_f1: Difference | None = None
 
     def parts(self) -> list[str | Table]:
-        """Return the size of the data, and the figures of both predictions with their differences."""
+        """Return the size of the data, and the figures of both predictions with their differences.
+
+        Returns
+        -------
+        list of str and Table
+            What is printed.
+        """
         rows = [
             (words, figure.first.value, figure.second.value, figure.difference, figure.share_better)
             for name, words in _NAMES.items()
@@ -75,9 +126,42 @@ def compare(
     confidence: float = 0.95,
     random_state: object = None,
 ) -> Comparison:
-    """Compare two predictions ``first`` and ``second`` of ``y_true``; parameters as in :func:`evaluate`.
+    """Compare two predictions of the same labels, with intervals for their differences.
 
-    ``macro_f1`` averages over ``labels``, all that occur for None.
+    Parameters
+    ----------
+    y_true : list of label sequences
+        The true labels.
+    first : list of label sequences
+        One prediction.
+    second : list of label sequences
+        Another one.
+    scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None, default "auto"
+        How labels write entities; None counts none.
+    labels : list, optional
+        The labels that ``macro_f1`` averages over; all that occur by default.
+    n_resamples : int, default 1000
+        The number of resamples of sequences; 0 for no intervals.
+    confidence : float, default 0.95
+        The coverage of intervals.
+    random_state : int or Generator, optional
+        The seed of resamples.
+
+    Returns
+    -------
+    Comparison
+        The figures of both, and their differences.
+
+    See Also
+    --------
+    evaluate : All figures of one prediction.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import compare
+    >>> result = compare([["a", "b"], ["a"]], first=[["a", "a"], ["a"]], second=[["a", "b"], ["a"]], random_state=0)
+    >>> result.accuracy.first.value < result.accuracy.second.value
+    True
     """
     resampling = Resampling(n_resamples, confidence, random_state)
     y_true, predicted, scheme = known_only(y_true, {"first": first, "second": second}, scheme)

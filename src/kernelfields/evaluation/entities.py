@@ -29,7 +29,23 @@ OUTSIDE = "O"
 
 
 class Span(NamedTuple):
-    """An entity: ``labels[start:stop]`` are its labels."""
+    """An entity: ``labels[start:stop]`` are its labels.
+
+    Parameters
+    ----------
+    type : str
+        The type.
+    start : int
+        The first position.
+    stop : int
+        The position after the last.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import entity_spans
+    >>> entity_spans(["O", "B-PER", "I-PER"])[0].type
+    'PER'
+    """
 
     type: str
     start: int
@@ -100,7 +116,23 @@ def entity_counts(packed: PackedLabels, reader: EntityReader, predicted: str = "
 def entity_spans(labels: Sequence[object] | np.ndarray, scheme: str = "bio") -> list[Span]:
     """Return the entities of one sequence of labels, in order.
 
-    scheme is "bio", "iob1", "bioes", "bilou", or "auto" to guess it from the labels.
+    Parameters
+    ----------
+    labels : sequence of str
+        The labels.
+    scheme : {"bio", "iob1", "bioes", "bilou", "auto"}, default "bio"
+        How labels write entities; "auto" guesses it from the labels.
+
+    Returns
+    -------
+    list of Span
+        The entities.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import entity_spans
+    >>> entity_spans(["O", "B-PER", "I-PER", "B-LOC"])
+    [Span(type='PER', start=1, stop=3), Span(type='LOC', start=3, stop=4)]
     """
     if not len(labels):
         return []
@@ -112,9 +144,29 @@ def entity_spans(labels: Sequence[object] | np.ndarray, scheme: str = "bio") -> 
 
 
 def entity_f1_score(y_true: object, y_pred: object, *, scheme: str = "bio", average: str = "micro") -> float:
-    """Return the F1 of entities with the right positions and type, 0 if there is none in either.
+    """Return the F1 of entities with the right positions and type.
 
-    average is "micro" (conlleval's F1), "macro" or "weighted" over types; scheme as in :func:`entity_spans`.
+    Parameters
+    ----------
+    y_true : list of label sequences
+        The true labels.
+    y_pred : list of label sequences
+        The predicted labels.
+    scheme : {"bio", "iob1", "bioes", "bilou", "auto"}, default "bio"
+        How labels write entities.
+    average : {"micro", "macro", "weighted"}, default "micro"
+        The average over types; "micro" is the figure of conlleval.
+
+    Returns
+    -------
+    float
+        F1, 0 if there is no entity in either.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import entity_f1_score
+    >>> round(entity_f1_score([["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "I-PER", "O", "O"]]), 3)
+    0.667
     """
     check_average(average)
     packed = pack_labels(y_true=y_true, y_pred=y_pred)

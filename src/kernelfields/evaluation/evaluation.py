@@ -69,29 +69,60 @@ def evaluate(
     ``evaluate(model, X, y)`` asks a fitted estimator for its labels in both decodings, its marginals and likelihoods.
     ``evaluate(y_true, y_pred)`` takes labels as they are.
 
-    Where labels are partly known, positions count whose label is, the likelihood is that of what is known, and there
-    are no figures of entities. Labels that the fit of a model never saw are errors of probability zero, which
-    ``unseen`` of the result names. Where inference is approximate there is no log-likelihood.
+    If labels are partly known, positions count whose label is, the likelihood is that of what is known, and there are
+    no figures of entities. Labels that the fit of a model never saw are errors of probability zero, which ``unseen`` of
+    the result names. If inference is approximate there is no log-likelihood.
 
     Parameters
     ----------
-    truth, predicted : lists of label sequences of equal lengths, ``y_true`` and ``y_pred``; or a fitted estimator of
-        labels and the X that it takes: sequences, graphs, tables, instances or samples
-    y : true labels of X, for an estimator
-    decode : "viterbi", "posterior" or None for the estimator's own; both are listed where they differ
-    labels_only : leave out likelihood and calibration of an estimator
-    marginals : list of (T, L) arrays as ``predict_marginals`` returns them, for calibration; where the most probable
-        label of some position is another than the predicted one, the two are compared
-    classes : the L labels that the columns of marginals stand for, ``crf.classes_``
-    log_likelihood : (S,) log p(y | x) of each sequence, ``crf.log_likelihood(X, y, per_item=True)``
-    scheme : "auto", "bio", "iob1", "bioes", "bilou" or None, default "auto"
-        How labels write entities; "auto" looks at the labels and counts none if no scheme fits, None counts none.
-        Where there are entities, their F1 is the first figure.
-    labels : labels to average over, all for None; often all but "O"
-    n_bins : bins of confidence for calibration
-    n_resamples : resamples of sequences for the intervals of figures that are no proportions; 0 for no intervals at all
-    confidence : coverage of the intervals: how often they should hold the figure of the population of sequences
-    random_state : int, Generator, RandomState or None
+    truth : list of label sequences, or a fitted estimator
+        True labels, or the model to evaluate.
+    predicted : list of label sequences, or inputs
+        Predicted labels; for an estimator the X that it takes.
+    y : list of label sequences, optional
+        The true labels of X, for an estimator.
+    decode : {"viterbi", "posterior"}, optional
+        How an estimator decides; its own way by default. Both are listed if they differ.
+    labels_only : bool, default False
+        Whether to leave out likelihood and calibration of an estimator.
+    marginals : list of arrays (T, L), optional
+        Probabilities as ``predict_marginals`` returns them, for calibration. If the most probable label of some
+        position is another than the predicted one, the two are compared.
+    classes : list, optional
+        The L labels that the columns of marginals stand for, ``crf.classes_``.
+    log_likelihood : array (S,), optional
+        The log p(y | x) of each sequence, ``crf.log_likelihood(X, y, per_item=True)``.
+    scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None, default "auto"
+        How labels write entities; "auto" looks at the labels and counts none if no scheme fits, None counts none. If
+        there are entities, their F1 is the first figure.
+    labels : list, optional
+        The labels to average over, often all but "O"; all by default.
+    n_bins : int, default 10
+        The number of bins of confidence for calibration.
+    n_resamples : int, default 1000
+        Resamples of sequences for the intervals of figures that are no proportions; 0 for no intervals at all.
+    confidence : float, default 0.95
+        The coverage of intervals: how often they should hold the figure of the population of sequences.
+    random_state : int, Generator or RandomState, optional
+        The seed of resamples.
+
+    Returns
+    -------
+    Evaluation
+        All figures; print it, or take ``to_dict()``.
+
+    See Also
+    --------
+    compare : Two predictions of the same labels.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import evaluate
+    >>> result = evaluate([["a", "b"], ["a", "a"]], [["a", "a"], ["a", "a"]], random_state=0)
+    >>> result.accuracy.value
+    0.75
+    >>> result.confusions[("b", "a")]
+    1
     """
     if y is not None or isinstance(truth, FittedModel):
         if not all(given is None for given in (marginals, classes, log_likelihood)):

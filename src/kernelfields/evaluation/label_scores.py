@@ -32,7 +32,28 @@ Name = TypeVar("Name")
 
 @dataclass(frozen=True)
 class Scores(Result):
-    """Precision, recall and F1 of a label, an entity type or an average, and how many were true and predicted."""
+    """Precision, recall and F1 of a label, an entity type or an average.
+
+    Parameters
+    ----------
+    precision : Estimate
+        The share of predicted ones that are right.
+    recall : Estimate
+        The share of true ones that are found.
+    f1 : Estimate
+        Their harmonic mean.
+    support : int
+        How many are true.
+    predicted : int
+        How many are predicted.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import evaluate
+    >>> scores = evaluate([["a", "b"], ["a", "a"]], [["a", "a"], ["a", "a"]], random_state=0).per_label["a"]
+    >>> scores.precision.value, scores.recall.value
+    (0.75, 1.0)
+    """
 
     precision: Estimate
     recall: Estimate
@@ -153,21 +174,79 @@ def choose_labels(labels: object, packed: PackedLabels) -> np.ndarray:
 
 
 def token_accuracy(y_true: object, y_pred: object) -> float:
-    """Return the share of positions whose label is right."""
+    """Return the share of positions whose label is right.
+
+    Parameters
+    ----------
+    y_true : list of label sequences
+        The true labels.
+    y_pred : list of label sequences
+        The predicted labels.
+
+    Returns
+    -------
+    float
+        The share.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import token_accuracy
+    >>> token_accuracy([["a", "b"], ["a", "a"]], [["a", "a"], ["a", "a"]])
+    0.75
+    """
     packed = pack_labels(y_true=y_true, y_pred=y_pred)
     return float(np.mean(packed.codes["y_true"] == packed.codes["y_pred"]))
 
 
 def sequence_accuracy(y_true: object, y_pred: object) -> float:
-    """Return the share of sequences all of whose labels are right."""
+    """Return the share of sequences all of whose labels are right.
+
+    Parameters
+    ----------
+    y_true : list of label sequences
+        The true labels.
+    y_pred : list of label sequences
+        The predicted labels.
+
+    Returns
+    -------
+    float
+        The share.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import sequence_accuracy
+    >>> sequence_accuracy([["a", "b"], ["a", "a"]], [["a", "a"], ["a", "a"]])
+    0.5
+    """
     return float(right_sequences(pack_labels(y_true=y_true, y_pred=y_pred)).mean())
 
 
 def label_f1_score(y_true: object, y_pred: object, *, average: str = "macro", labels: object = None) -> float:
-    """Return the F1 of labels, averaged over ``labels`` (all that occur, for None).
+    """Return the F1 of labels, averaged.
 
-    average is "micro" (of the summed counts), "macro" (the mean) or "weighted" (by how often a label is true).
-    To leave the outside of entities out, pass ``labels=[label for label in crf.classes_ if label != "O"]``.
+    Parameters
+    ----------
+    y_true : list of label sequences
+        The true labels.
+    y_pred : list of label sequences
+        The predicted labels.
+    average : {"macro", "micro", "weighted"}, default "macro"
+        "macro" is the mean, "micro" the F1 of the summed counts, "weighted" the mean by how often a label is true.
+    labels : list, optional
+        The labels to average over; all that occur by default. To leave the outside of entities out, pass
+        ``[label for label in crf.classes_ if label != "O"]``.
+
+    Returns
+    -------
+    float
+        The average.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import label_f1_score
+    >>> round(label_f1_score([["a", "b"], ["a", "a"]], [["a", "a"], ["a", "a"]]), 3)
+    0.429
     """
     check_average(average)
     packed = pack_labels(y_true=y_true, y_pred=y_pred)

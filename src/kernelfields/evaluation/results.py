@@ -25,14 +25,37 @@ _MATRIX_LABELS, _MOST_CONFUSIONS = 8, 10
 
 @dataclass(frozen=True)
 class EntityScores(Result):
-    """Scores of entities by type and averaged, with the name of the scheme that was read."""
+    """Scores of entities by type and averaged.
+
+    Parameters
+    ----------
+    scheme : str
+        The scheme by which labels were read.
+    per_type : dict
+        Scores by type.
+    averages : dict
+        Scores by "micro", "macro" and "weighted".
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import evaluate
+    >>> entities = evaluate([["B-PER", "O"], ["B-LOC"]], [["B-PER", "O"], ["O"]], random_state=0).entities
+    >>> entities.scheme, entities.per_type["PER"].f1.value
+    ('bio', 1.0)
+    """
 
     scheme: str
     per_type: dict[str, Scores]
     averages: dict[str, Scores]
 
     def to_dict(self) -> PlainValues:
-        """Return plain values for JSON, a list of types with their scores."""
+        """Return plain values for JSON.
+
+        Returns
+        -------
+        dict
+            The scheme, a list of types with their scores, and the averages.
+        """
         figures = super().to_dict()
         types = [{"type": kind, **scores} for kind, scores in figures["per_type"].items()]
         return {"scheme": self.scheme, "types": types, "averages": figures["averages"]}
@@ -40,7 +63,24 @@ class EntityScores(Result):
 
 @dataclass(frozen=True)
 class LogLikelihood(Result):
-    """Mean log p(y | x) per sequence and per position, and how many sequences have probability zero."""
+    """The mean log p(y | x).
+
+    Parameters
+    ----------
+    per_sequence : Estimate
+        The mean over sequences.
+    per_token : Estimate
+        The mean over positions.
+    n_impossible : int
+        How many sequences have the probability zero; with any, the means are minus infinity.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import evaluate
+    >>> result = evaluate([["a", "b"], ["a"]], [["a", "a"], ["a"]], log_likelihood=[-1.0, -0.5], random_state=0)
+    >>> result.log_likelihood.per_sequence.value
+    -0.75
+    """
 
     per_sequence: Estimate
     per_token: Estimate
@@ -49,7 +89,28 @@ class LogLikelihood(Result):
 
 @dataclass(frozen=True)
 class DecodingScores(Result):
-    """The main figures of one decoding, and the number of positions whose label differs from the evaluated one."""
+    """The main figures of one way to decide labels.
+
+    Parameters
+    ----------
+    accuracy : Estimate
+        The share of right positions.
+    sequence_accuracy : Estimate
+        The share of sequences without an error.
+    entity_f1 : Estimate or None
+        The F1 of entities, None if there are none.
+    n_changed : int
+        How many positions have another label than in the evaluated decoding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.evaluation import evaluate
+    >>> marginals = [np.array([[0.9, 0.1], [0.3, 0.7]])]
+    >>> result = evaluate([["a", "b"]], [["a", "a"]], marginals=marginals, classes=["a", "b"])
+    >>> {name: scores.accuracy.value for name, scores in result.decodings.items()}
+    {'predicted': 0.5, 'posterior': 1.0}
+    """
 
     accuracy: Estimate
     sequence_accuracy: Estimate
@@ -61,11 +122,46 @@ class DecodingScores(Result):
 class Evaluation(ResampledFigures):
     """The result of :func:`evaluate`.
 
-    ``per_label`` maps labels to Scores and ``averages`` "micro", "macro" and "weighted"; ``entities``,
-    ``log_likelihood`` and ``calibration`` are None if they were not requested. ``decodings`` maps names to
-    DecodingScores where labels that were decoded in other ways differ, else it is None. ``confusions`` counts the
-    pairs of a true and a predicted label that occur; ``confusion_matrix`` are the same counts as an array. ``unseen``
-    counts true labels that the fit of an evaluated model never saw.
+    Parameters
+    ----------
+    n_sequences : int
+        The number of sequences.
+    n_tokens : int
+        The number of positions.
+    n_resamples : int
+        The number of resamples for intervals.
+    confidence : float
+        The coverage of intervals.
+    accuracy : Estimate
+        The share of right positions.
+    sequence_accuracy : Estimate
+        The share of sequences without an error.
+    per_label : dict
+        Scores by label.
+    averages : dict
+        Scores by "micro", "macro" and "weighted".
+    entities : EntityScores or None
+        Scores of entities.
+    log_likelihood : LogLikelihood or None
+        The mean log-likelihood, None if it was not requested.
+    calibration : Calibration or None
+        How far probabilities are from shares, None without marginals.
+    decodings : dict or None
+        DecodingScores by name if other ways to decide give other labels.
+    confusions : dict
+        How often each pair of a true and a predicted label occurs.
+    unseen : dict
+        True labels that the fit of the model never saw, and how often they occur.
+    nouns : tuple of str, default ("sequence", "position")
+        What an item and a position of it are called.
+
+    Examples
+    --------
+    >>> from kernelfields.evaluation import evaluate
+    >>> result = evaluate([["a", "b"], ["a", "a"]], [["a", "a"], ["a", "a"]], random_state=0)
+    >>> result.confusion_matrix
+    array([[3, 0],
+           [1, 0]])
     """
 
     accuracy: Estimate
@@ -107,7 +203,13 @@ class Evaluation(ResampledFigures):
         return matrix
 
     def to_dict(self) -> PlainValues:
-        """Return plain values for JSON, lists of labels with their scores and of pairs of labels with their counts."""
+        """Return plain values for JSON.
+
+        Returns
+        -------
+        dict
+            The figures, with lists of labels with their scores and of pairs of labels with their counts.
+        """
         figures = super().to_dict()
         figures["confusions"] = [
             {"true": true, "predicted": predicted, "count": count}
@@ -119,7 +221,13 @@ class Evaluation(ResampledFigures):
         return {**sizes, "labels": labels, "averages": figures.pop("averages"), **figures}
 
     def tables(self) -> dict[str, Table]:
-        """Return the tables by caption: figures, decodings, entities, labels, confusions."""
+        """Return the tables by caption.
+
+        Returns
+        -------
+        dict of Table
+            Figures, decodings, entities, labels, confusions.
+        """
         tables = {"Figures": Table(("figure", "value"), list(self._figures().items()), formats={"value": ".4f"})}
         if self.decodings is not None:
             tables["Decoded in other ways"] = self._decoding_table(self.decodings)
@@ -130,7 +238,13 @@ class Evaluation(ResampledFigures):
         return tables | self._confusion_tables()
 
     def parts(self) -> list[str | Table]:
-        """Return the size of the data, and the tables below it."""
+        """Return the size of the data, and the tables below it.
+
+        Returns
+        -------
+        list of str and Table
+            What is printed.
+        """
         return [self.size, *self.tables().values()]
 
     def _figures(self) -> dict[str, Estimate | str]:
@@ -179,7 +293,13 @@ class Evaluation(ResampledFigures):
         return {"Most frequent confusions": Table(head, listed, words=(0, 1), formats=formats)}
 
     def confusion_picture(self) -> Picture | None:
-        """Return the shares of predicted labels by true label as a heat map; None for too many labels, or no errors."""
+        """Return the shares of predicted labels by true label as a heat map.
+
+        Returns
+        -------
+        Picture or None
+            The picture; None for too many labels, or no errors.
+        """
         labels, matrix = list(self.per_label), self.confusion_matrix
         if matrix.sum() == np.trace(matrix) or len(labels) > MOST_LABELS:
             return None

@@ -51,11 +51,41 @@ _HOPELESS = 1e-9
 
 
 class NoEstimate(ValueError):
-    """The mean has no finite natural parameters."""
+    """The mean has no finite natural parameters.
+
+    Examples
+    --------
+    >>> from kernelfields.families import FiniteFamily
+    >>> FiniteFamily([[0.0], [1.0]]).natural_parameters([1.0])  # the largest mean there is
+    Traceback (most recent call last):
+        ...
+    kernelfields.families.exponential_family.NoEstimate: ...
+    """
 
 
 class Member(ABC):
-    """One distribution of a family: its log partition (a number), its mean (d,), its covariance."""
+    """One distribution of a family.
+
+    Attributes
+    ----------
+    theta : array (d,)
+        Its natural parameters.
+    log_partition : float
+        The log partition g(theta).
+    mean : array (d,)
+        The mean of the statistics.
+
+    See Also
+    --------
+    ExponentialFamily.at : Returns it.
+
+    Examples
+    --------
+    >>> from kernelfields.families import FiniteFamily
+    >>> member = FiniteFamily([[0.0], [1.0]]).at([0.0])
+    >>> member.mean, member.covariance()
+    (array([0.5]), array([[0.25]]))
+    """
 
     theta: np.ndarray
     log_partition: float
@@ -63,18 +93,59 @@ class Member(ABC):
 
     @abstractmethod
     def covariance_product(self, direction: np.ndarray) -> np.ndarray:
-        """Return the covariance of the statistics times a direction (d,)."""
+        """Return the covariance of the statistics times a direction.
+
+        Parameters
+        ----------
+        direction : array (d,)
+            The direction.
+
+        Returns
+        -------
+        array (d,)
+            The product.
+        """
 
     @abstractmethod
     def newton_direction(self, gradient: np.ndarray, precision: float) -> np.ndarray | None:
-        """Return -(covariance + precision I)^-1 gradient, None where rounding leaves no such direction."""
+        """Return -(covariance + precision I)^-1 gradient.
+
+        Parameters
+        ----------
+        gradient : array (d,)
+            The gradient.
+        precision : float
+            The precision of the prior.
+
+        Returns
+        -------
+        array (d,) or None
+            The direction; None if rounding leaves no such direction.
+        """
 
     @abstractmethod
     def score_change(self, direction: np.ndarray) -> float:
-        """Return by how much a step may change the score of an outcome against the others."""
+        """Return by how much a step may change the score of an outcome against the others.
+
+        Parameters
+        ----------
+        direction : array (d,)
+            The step.
+
+        Returns
+        -------
+        float
+            The bound.
+        """
 
     def covariance(self) -> np.ndarray:
-        """Return the covariance of the statistics, (d, d): one product per statistic."""
+        """Return the covariance of the statistics: one product per statistic.
+
+        Returns
+        -------
+        array (d, d)
+            The covariance.
+        """
         return np.array([self.covariance_product(unit) for unit in np.eye(len(self.mean))])
 
     @property
@@ -84,46 +155,156 @@ class Member(ABC):
 
 
 class ExponentialFamily(ABC):
-    """A family with ``n_statistics`` natural parameters; see the module for the equations."""
+    """A family of distributions p(z; theta) = p0(z) exp(<Phi(z), theta> - g(theta)); the base class of all families.
+
+    A family writes ``at(theta)``; the rest follows from it (equations 1 to 3b of the paper).
+
+    Attributes
+    ----------
+    n_statistics : int
+        The number d of natural parameters.
+
+    See Also
+    --------
+    FiniteFamily : A finite set of outcomes.
+    FieldFamily : Labellings of sequences or graphs.
+
+    Examples
+    --------
+    >>> from kernelfields.families import FiniteFamily
+    >>> coin = FiniteFamily([[0.0], [1.0]])
+    >>> coin.natural_parameters([0.75]).round(3)  # log(.75 / .25)
+    array([1.099])
+    """
 
     n_statistics: int
 
     @abstractmethod
     def at(self, theta: ArrayLike) -> Member:
-        """Return the member with natural parameters theta (d,)."""
+        """Return the member with given natural parameters.
+
+        Parameters
+        ----------
+        theta : array (d,)
+            The natural parameters.
+
+        Returns
+        -------
+        Member
+            The distribution.
+        """
 
     def log_partition(self, theta: ArrayLike) -> float:
-        """Return g(theta) (eq. 2)."""
+        """Return g(theta) (eq. 2).
+
+        Parameters
+        ----------
+        theta : array (d,)
+            The natural parameters.
+
+        Returns
+        -------
+        float
+            The log partition.
+        """
         return self.at(theta).log_partition
 
     def mean(self, theta: ArrayLike) -> np.ndarray:
-        """Return E Phi(z), the gradient of g (eq. 3a), (d,)."""
+        """Return E Phi(z), the gradient of g (eq. 3a).
+
+        Parameters
+        ----------
+        theta : array (d,)
+            The natural parameters.
+
+        Returns
+        -------
+        array (d,)
+            The mean of the statistics.
+        """
         return self.at(theta).mean
 
     def covariance(self, theta: ArrayLike) -> np.ndarray:
-        """Return Var Phi(z), the Hessian of g (eq. 3b), (d, d)."""
+        """Return Var Phi(z), the Hessian of g (eq. 3b).
+
+        Parameters
+        ----------
+        theta : array (d,)
+            The natural parameters.
+
+        Returns
+        -------
+        array (d, d)
+            The covariance of the statistics.
+        """
         return self.at(theta).covariance()
 
     def covariance_product(self, theta: ArrayLike, direction: ArrayLike) -> np.ndarray:
-        """Return the Hessian of g times a direction (d,), without the matrix."""
+        """Return the Hessian of g times a direction, without the matrix.
+
+        Parameters
+        ----------
+        theta : array (d,)
+            The natural parameters.
+        direction : array (d,)
+            The direction.
+
+        Returns
+        -------
+        array (d,)
+            The product.
+        """
         return self.at(theta).covariance_product(self.check(direction, "the direction"))
 
     def entropy(self, theta: ArrayLike) -> float:
-        """Return -E log(p / p0) in nats: the entropy, where the base measure counts outcomes."""
+        """Return -E log(p / p0) in nats: the entropy, if the base measure counts outcomes.
+
+        Parameters
+        ----------
+        theta : array (d,)
+            The natural parameters.
+
+        Returns
+        -------
+        float
+            The entropy.
+        """
         return self.at(theta).entropy
 
     def divergence(self, theta: ArrayLike, other: ArrayLike) -> float:
         """Return the Kullback-Leibler divergence of p(.; theta) from p(.; other), in nats.
 
-        It is the Bregman divergence of g with the arguments swapped; infinite where ``other`` forbids an outcome
-        that ``theta`` allows.
+        It is the Bregman divergence of g with the arguments swapped.
+
+        Parameters
+        ----------
+        theta : array (d,)
+            The natural parameters of the first distribution.
+        other : array (d,)
+            Those of the second.
+
+        Returns
+        -------
+        float
+            The divergence; infinite if ``other`` forbids an outcome that ``theta`` allows.
         """
         here, there = self.at(theta), self.at(other)
         change = inner(there.theta, here.mean) - inner(here.theta, here.mean)
         return max(0.0, there.log_partition - here.log_partition - change)
 
     def conjugate(self, mean: ArrayLike) -> float:
-        """Return the Fenchel conjugate g*(mean), which is minus the largest entropy at this mean."""
+        """Return the Fenchel conjugate g*(mean), which is minus the largest entropy at this mean.
+
+        Parameters
+        ----------
+        mean : array (d,)
+            The mean.
+
+        Returns
+        -------
+        float
+            The conjugate.
+        """
         mean = self.check(mean, "the mean")
         theta = self.natural_parameters(mean)
         return inner(theta, mean) - self.log_partition(theta)
@@ -131,8 +312,26 @@ class ExponentialFamily(ABC):
     def natural_parameters(self, mean: ArrayLike, *, tol: float = 1e-12, max_iter: int = 200) -> np.ndarray:
         """Return theta with mean(theta) = mean: the distribution of maximum entropy, and of maximum likelihood.
 
-        Where several theta give the same distribution, one of them is returned. Fails with NoEstimate, a
-        ValueError, where the mean is no mean of a distribution, or one on the boundary, which no finite theta has.
+        If several theta give the same distribution, one of them is returned.
+
+        Parameters
+        ----------
+        mean : array (d,)
+            The mean.
+        tol : float, default 1e-12
+            How near the value is to the minimum.
+        max_iter : int, default 200
+            The most iterations of Newton's method.
+
+        Returns
+        -------
+        array (d,)
+            The natural parameters.
+
+        Raises
+        ------
+        NoEstimate
+            If the mean is no mean of a distribution, or one on the boundary, which no finite theta has.
         """
         return self.estimate(mean, tol=tol, max_iter=max_iter).theta
 
@@ -147,8 +346,26 @@ class ExponentialFamily(ABC):
     ) -> Estimate:
         """Minimise g(theta) - <theta, mean> + precision / 2 ||theta||^2 by Newton's method (eq. 19).
 
-        ``mean`` (d,) is that of a sample of n, and precision = 1 / (n s) is that of a normal prior of variance s:
-        the minimum is the maximum a posteriori. Stops when the value is within ``tol`` of the minimum.
+        With precision = 1 / (n s) for n outcomes and a normal prior of variance s, the minimum is the maximum a
+        posteriori.
+
+        Parameters
+        ----------
+        mean : array (d,)
+            The mean of the statistics in a sample.
+        precision : float, default 0.0
+            The precision of the prior; 0 for none.
+        start : array (d,), optional
+            Where to start; zero by default.
+        tol : float, default 1e-12
+            How near the value is to the minimum.
+        max_iter : int, default 200
+            The most iterations.
+
+        Returns
+        -------
+        Estimate
+            The natural parameters, with a bound on what is missing to the minimum.
         """
         if not 0 <= precision < np.inf:
             raise ValueError(f"precision must be a finite number of at least 0, got {precision!r}")
@@ -161,7 +378,22 @@ class ExponentialFamily(ABC):
         return minimise(self.at, mean, start, precision, tol, max_iter)
 
     def check(self, vector: ArrayLike, name: str, forbidden: bool = False) -> np.ndarray:
-        """Return a vector as float64 of shape (d,), finite or, where it may be, minus infinity; else ValueError."""
+        """Return a vector as float64, checked.
+
+        Parameters
+        ----------
+        vector : array (d,)
+            The vector.
+        name : str
+            What messages call it.
+        forbidden : bool, default False
+            Whether entries may be minus infinity.
+
+        Returns
+        -------
+        array (d,)
+            The vector.
+        """
         checked = np.ascontiguousarray(vector, dtype=np.float64)
         if checked.shape != (self.n_statistics,):
             raise ValueError(f"{name} must have shape ({self.n_statistics},), got {checked.shape}")
@@ -174,7 +406,28 @@ class ExponentialFamily(ABC):
 
 @dataclass(frozen=True)
 class Estimate:
-    """Natural parameters, the value of P there, a bound on what is missing to its minimum, and the iterations."""
+    """Natural parameters that were estimated.
+
+    Parameters
+    ----------
+    theta : array (d,)
+        The natural parameters.
+    value : float
+        The objective there.
+    gap : float
+        A bound on what is missing to its minimum.
+    iterations : int
+        The iterations of Newton's method.
+    member : Member
+        The distribution.
+
+    Examples
+    --------
+    >>> from kernelfields.families import FiniteFamily
+    >>> estimate = FiniteFamily([[0.0], [1.0]]).estimate([1.0], precision=0.1)
+    >>> estimate.theta.round(2), estimate.gap < 1e-12
+    (array([1.63]), True)
+    """
 
     theta: np.ndarray
     value: float

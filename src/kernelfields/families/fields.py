@@ -63,7 +63,29 @@ class FieldMember(Member):
 
 
 class FieldFamily(ExponentialFamily):
-    """Labellings of packed chains, graphs, segments or instances as an exponential family of vectors theta (d,)."""
+    """Labellings of sequences, graphs, segments or instances as an exponential family of vectors theta.
+
+    Parameters
+    ----------
+    labels : LabelFamily
+        The family of labellings, as inference has it.
+
+    See Also
+    --------
+    FiniteFamily : A finite set of outcomes, listed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.families import FieldFamily
+    >>> X, y = [np.array([[0.0], [1.0], [1.0]])], [["a", "b", "b"]]
+    >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False, window=1).fit(X, y)
+    >>> data = crf.read_data(X)
+    >>> family = FieldFamily(crf.field_.family(data))
+    >>> round(family.log_partition(np.zeros(family.n_statistics)), 3)  # 3 log 2: eight labellings
+    2.079
+    """
 
     def __init__(self, labels: LabelFamily):
         if not labels.exact:
@@ -77,18 +99,51 @@ class FieldFamily(ExponentialFamily):
         self.n_statistics = int(sum(np.prod(shape) for shape in self._shapes))
 
     def pack(self, potentials: Potentials) -> np.ndarray:
-        """Return potentials or expected statistics as one vector (d,)."""
+        """Return potentials or expected statistics as one vector.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials of the groups of cliques.
+
+        Returns
+        -------
+        array (d,)
+            The vector.
+        """
         arrays = [np.asarray(array, dtype=np.float64) for array in potentials.arrays]
         if [array.shape for array in arrays] != self._shapes:
             raise ValueError(f"expected arrays of shapes {self._shapes}, got {[array.shape for array in arrays]}")
         return np.concatenate([array.ravel() for array in arrays])
 
     def unpack(self, vector: ArrayLike) -> Potentials:
-        """Return a vector (d,) as potentials of the groups of cliques."""
+        """Return a vector as potentials of the groups of cliques.
+
+        Parameters
+        ----------
+        vector : array (d,)
+            The vector.
+
+        Returns
+        -------
+        Potentials
+            The potentials.
+        """
         return self._zeros.of(in_shapes(np.asarray(vector, dtype=np.float64), self._shapes))
 
     def at(self, theta: ArrayLike) -> FieldMember:
-        """Return the distribution with these potentials, laid end to end."""
+        """Return the distribution with these potentials, laid end to end.
+
+        Parameters
+        ----------
+        theta : array (d,)
+            The potentials.
+
+        Returns
+        -------
+        FieldMember
+            The distribution.
+        """
         checked = self.check(theta, "theta", forbidden=True)
         check_values("theta", checked)
         return FieldMember(self, checked, self.labels.at(self.unpack(checked)))

@@ -67,7 +67,30 @@ class FiniteMember(Member):
 
 
 class FiniteFamily(ExponentialFamily):
-    """The family p(z) = p0(z) exp(<Phi(z), theta> - g(theta)) on K outcomes."""
+    """The family p(z) = p0(z) exp(<Phi(z), theta> - g(theta)) on a finite set of outcomes.
+
+    Parameters
+    ----------
+    statistics : array (K, d)
+        Phi(z) of each outcome.
+    base_measure : array (K,), optional
+        The base measure p0(z) of each outcome, 0 or more; 1 by default.
+
+    See Also
+    --------
+    FieldFamily : Labellings of sequences or graphs.
+
+    Examples
+    --------
+    A die whose mean is 4.5:
+
+    >>> import numpy as np
+    >>> from kernelfields.families import FiniteFamily
+    >>> die = FiniteFamily(np.arange(1.0, 7.0)[:, None])
+    >>> theta = die.natural_parameters([4.5])
+    >>> die.probabilities(theta).round(3)
+    array([0.054, 0.079, 0.114, 0.165, 0.24 , 0.347])
+    """
 
     def __init__(self, statistics: ArrayLike, base_measure: ArrayLike | None = None):
         self.statistics = np.ascontiguousarray(statistics, dtype=np.float64)
@@ -93,15 +116,48 @@ class FiniteFamily(ExponentialFamily):
             self._log_base = np.log(masses)
 
     def at(self, theta: ArrayLike) -> FiniteMember:
-        """Return the member with natural parameters theta (d,)."""
+        """Return the member with natural parameters theta.
+
+        Parameters
+        ----------
+        theta : array (d,)
+            The natural parameters.
+
+        Returns
+        -------
+        FiniteMember
+            The distribution.
+        """
         return FiniteMember(self.statistics, self._log_base, self.check(theta, "theta"))
 
     def probabilities(self, theta: ArrayLike) -> np.ndarray:
-        """Return p(z; theta) of every outcome, (K,) (eq. 1)."""
+        """Return p(z; theta) of every outcome (eq. 1).
+
+        Parameters
+        ----------
+        theta : array (d,)
+            The natural parameters.
+
+        Returns
+        -------
+        array (K,)
+            The probabilities.
+        """
         return self.at(theta).probabilities
 
     def log_probabilities(self, theta: ArrayLike) -> np.ndarray:
-        """Return log p(z; theta) of every outcome, (K,); minus infinity where the base measure is zero."""
+        """Return log p(z; theta) of every outcome.
+
+        Parameters
+        ----------
+        theta : array (d,)
+            The natural parameters.
+
+        Returns
+        -------
+        array (K,)
+            The logarithms; minus infinity if the base measure is zero.
+        """
         return self.at(theta).log_probabilities
 
     def _minimise(self, mean: np.ndarray, start: np.ndarray, precision: float, tol: float, max_iter: int) -> Estimate:

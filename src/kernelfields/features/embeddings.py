@@ -53,28 +53,42 @@ Vectors = Iterator[tuple[int, np.ndarray]]
 # The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
 @dataclass(eq=False, repr=False)
 class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Turn sequences of words into sequences of dense arrays (positions, d).
+    """Turn sequences of words into sequences of dense vectors.
 
     Parameters
     ----------
-    model : callable, path or name
+    model : callable, path or str
         A callable takes the list of strings of one sequence and returns an array (positions, d), such as ``encode`` of
-        a sentence-transformers model where positions are texts. A path is a folder with a Hugging Face encoder, a name
+        a sentence-transformers model if positions are texts. A path is a folder with a Hugging Face encoder, a name
         that of one downloaded before; both need ``pip install "kernelfields[embeddings]"``. Nothing is ever fetched
         from a network. A word's vector is the mean of those of its subwords.
-    layers : tuple of int or None
+    layers : tuple of int, optional
         Hidden layers to put side by side; 0 are the input embeddings, -1 and None the last layer.
-    dtype : "float32", "float16" or "float64", default "float32"
-        Of the arrays, in memory and in the cache.
-    cache : path or None
-        Folder that keeps arrays for the next time, keyed by the content of the model, the text and the parameters
+    dtype : {"float32", "float16", "float64"}, default "float32"
+        The type of arrays, in memory and in the cache.
+    cache : path, optional
+        A folder that keeps arrays for the next time, keyed by the content of the model, the text and the parameters
         above. A callable can be cached if it has a string ``cache_key`` that names its content.
     batch_size : int, default 32
         Sequences that go through the encoder together.
-    device : str or None
+    device : str, optional
         Where torch runs the encoder; None takes a CUDA device if there is one.
     verbose : int, default 0
-        1 shows where a long transform is.
+        1 shows the progress of a long transform.
+
+    See Also
+    --------
+    TunedEncoder : Tunes the encoder on labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.features import Embeddings
+    >>> def vectors(words):
+    ...     return np.array([[len(word), word.istitle()] for word in words], dtype=float)
+    >>> Embeddings(vectors).fit_transform([["Ann", "sings"]])[0]
+    array([[3., 1.],
+           [5., 0.]], dtype=float32)
     """
 
     model: Any
@@ -90,13 +104,37 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
     _loaded = cast("tuple[tuple, Encoder] | None", None)
 
     def fit(self, X: object = None, y: object = None) -> Embeddings:
-        """Check the parameters and load the model; there is nothing to learn."""
+        """Check the parameters and load the model; there is nothing to learn.
+
+        Parameters
+        ----------
+        X : list of sequences, optional
+            Not used.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self
+            The transformer.
+        """
         self._check_parameters()
         self._encoder()
         return self
 
     def transform(self, X: object) -> list[np.ndarray]:
-        """Return an array (positions, d) for each sequence of strings."""
+        """Return the vectors of each sequence of strings.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        list of array (positions, d)
+            The vectors.
+        """
         self._check_parameters()
         sequences = _read_sequences(X)
         encoder, cache = self._encoder(), None if self.cache is None else ArrayCache(self.cache)

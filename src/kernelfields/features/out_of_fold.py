@@ -77,7 +77,7 @@ class _Inputs:
 
 @TRANSFORMERS.register("out of fold")
 class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Turn a classifier of positions into a transformer for fields: its log-probabilities.
+    """Turn a classifier of positions into inputs of a field: its log-probabilities, predicted out of fold.
 
     Inputs are sequences of arrays, of feature dicts or, for pipelines that begin with a vectorizer, of texts; graphs,
     of which the features of nodes are replaced, or a table with an input in each row. Attributes after fit:
@@ -86,15 +86,31 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
 
     Parameters
     ----------
-    estimator : classifier of scikit-learn, or with its methods, that has predict_proba
+    estimator : classifier
+        A classifier of scikit-learn, or with its methods, that has predict_proba.
     cv : int or splitter, default 5
         Folds over sequences or graphs; over rows of a table, stratified by label.
-    groups : function of a sequence, a graph or a row, or None
-        Those with an equal result share a fold, for example recordings of one speaker.
+    groups : callable, optional
+        A function of a sequence, a graph or a row: those with an equal result share a fold, for example recordings of
+        one speaker.
     clip : float, default 1e-3
-        Least probability before the logarithm.
+        The least probability before the logarithm.
     random_state : int or None, default 0
-        Folds of a number ``cv`` are drawn by it.
+        The seed of folds of a number ``cv``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from kernelfields import ChainCRF, OutOfFold
+    >>> random = np.random.default_rng(0)
+    >>> y = [np.repeat(random.integers(2, size=4), 5) for _ in range(10)]
+    >>> X = [labels[:, None] + random.normal(size=(20, 2)) for labels in y]
+    >>> forest = RandomForestClassifier(n_estimators=20, random_state=0)
+    >>> field = make_pipeline(OutOfFold(forest), ChainCRF("linear", prior_variance=1.0, random_state=0)).fit(X, y)
+    >>> len(field.predict(X[:2])[0])
+    20
     """
 
     def __init__(
@@ -113,7 +129,22 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit the estimator to all positions; ``fit_transform`` gives predictions out of fold as well."""
+        """Fit the estimator to all positions.
+
+        ``fit_transform`` gives predictions out of fold as well.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : list of sequences
+            The labels.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
         self._check_fittable()
         reader = reader_of(X)
         inputs = _rows_of(X, reader, reader.learn_inputs)
@@ -122,7 +153,20 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         return self._keep(inputs, reader, whole, _values_of(labels[known]))
 
     def fit_transform(self, X: Any, y: Any) -> Any:
-        """Return predictions out of fold in the form of X, and fit the estimator to all positions."""
+        """Return predictions out of fold in the form of X, and fit the estimator to all positions.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : list of sequences
+            The labels.
+
+        Returns
+        -------
+        list
+            The log-probabilities.
+        """
         self._check_fittable()
         reader = reader_of(X)
         inputs = _rows_of(X, reader, reader.learn_inputs)
@@ -145,7 +189,18 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         return inputs.form(predictions)
 
     def transform(self, X: Any) -> Any:
-        """Return predictions of the estimator that was fitted to all positions, in the form of X."""
+        """Return predictions of the estimator that was fitted to all positions, in the form of X.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        list
+            The log-probabilities.
+        """
         check_is_fitted(self, "estimator_")
         if is_empty(X):
             return []
@@ -155,7 +210,18 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         return inputs.form(self._predictions(self.estimator_, inputs.rows, self.classes_))
 
     def describe(self) -> dict[str, object]:
-        """Return the estimator as arrays, and how inputs come to it; TypeError for an estimator that is no data."""
+        """Return the fitted transformer as plain values and arrays, for a model file.
+
+        Returns
+        -------
+        dict
+            The description.
+
+        Raises
+        ------
+        TypeError
+            If a part of it is no data.
+        """
         check_is_fitted(self, "estimator_")
         encoder = self._reader.encoder
         names = None if encoder is None else encoder.spec()
@@ -164,7 +230,18 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described; it transforms, and cannot be fitted again."""
+        """Return the transformer that was described; it transforms, and cannot be fitted again.
+
+        Parameters
+        ----------
+        described : dict
+            What ``describe`` returned.
+
+        Returns
+        -------
+        OutOfFold
+            The transformer.
+        """
         model = StoredClassifier(described["estimator"])
         made = cls(model, clip=described["clip"])
         made._check_parameters()
@@ -177,7 +254,18 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         return InputReader.of_names(names, self.n_features_in_, finite=False, warns=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each prediction, such as "log p(rain)"; of several labels "log p(label 3)", by number."""
+        """Return a name for each prediction, such as "log p(rain)"; of several labels "log p(label 3)", by number.
+
+        Parameters
+        ----------
+        input_features : list of str, optional
+            The names of the columns of inputs; those of the fit by default.
+
+        Returns
+        -------
+        array of str
+            The names.
+        """
         check_is_fitted(self, "estimator_")
         if not _several(self.classes_):
             return np.array([f"log p({label})" for label in self.classes_], dtype=object)

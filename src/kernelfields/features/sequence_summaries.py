@@ -43,16 +43,28 @@ def _statistics(rows: np.ndarray) -> np.ndarray:
 
 @TRANSFORMERS.register("summaries")
 class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Make a row of a table of each sequence of numbers, for a ``KernelClassifier`` or a forest of whole sequences.
+    """Make a row of a table of each sequence of numbers, for a classifier of whole sequences.
 
     Attributes after fit: ``n_features_in_``, and ``feature_names_in_`` for data frames.
 
     Parameters
     ----------
     parts : int, default 3
-        Parts of equal length that are summarised beside the whole; 1 for the whole alone.
+        The number of parts of equal length that are summarised beside the whole; 1 for the whole alone.
     as_sequences : bool, default False
         Whether each row is a sequence of one position, for an estimator of sequences.
+
+    See Also
+    --------
+    kernelfields.SequenceClassifier : Classifies whole sequences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.features import SequenceSummaries
+    >>> X = [np.array([[1.0], [2.0], [6.0]]), np.zeros((5, 1))]
+    >>> SequenceSummaries(parts=1).fit_transform(X).shape
+    (2, 6)
     """
 
     def __init__(self, *, parts: int = 3, as_sequences: bool = False):
@@ -60,7 +72,20 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
         self.as_sequences = as_sequences
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Check the parameter, and learn the number and the names of columns; classes are not read."""
+        """Check the parameters, and learn the number and the names of columns.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
         check_count(self.parts, "parts")
         reader = InputReader()
         rows, _ = reader.learn_arrays(X)
@@ -70,7 +95,18 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
         return self
 
     def transform(self, X: Any) -> np.ndarray | list[np.ndarray]:
-        """Return a row for each sequence."""
+        """Return a row for each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        array (n, d), or list of array (1, d)
+            The rows.
+        """
         rows, offsets = self._read(X)
         if 0 in (lengths := np.diff(offsets)):
             raise ValueError(f"sequence {lengths.tolist().index(0)} of X is empty: remove it from X and y")
@@ -80,7 +116,18 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
         return list(table[:, None]) if self.as_sequences else table
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each column, such as "slope of temperature, part 2 of 3"."""
+        """Return a name for each column, such as "slope of temperature, part 2 of 3".
+
+        Parameters
+        ----------
+        input_features : list of str, optional
+            The names of the columns of inputs; those of the fit by default.
+
+        Returns
+        -------
+        array of str
+            The names.
+        """
         check_is_fitted(self, "n_features_in_")
         given = self._reader.columns if input_features is None else list(input_features)
         names = [f"x{column}" for column in range(self.n_features_in_)] if given is None else [*map(str, given)]
@@ -89,14 +136,36 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
         return np.array([*made, "log length"], dtype=object)
 
     def describe(self) -> dict[str, object]:
-        """Return the parameter, and the number and the names of columns."""
+        """Return the fitted transformer as plain values and arrays, for a model file.
+
+        Returns
+        -------
+        dict
+            The description.
+
+        Raises
+        ------
+        TypeError
+            If a part of it is no data.
+        """
         check_is_fitted(self, "n_features_in_")
         own = {"parts": self.parts, "as_sequences": bool(self.as_sequences)}
         return {**own, "n_features": self.n_features_in_, "names": self._reader.columns}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described."""
+        """Return the transformer that was described.
+
+        Parameters
+        ----------
+        described : dict
+            What ``describe`` returned.
+
+        Returns
+        -------
+        SequenceSummaries
+            The transformer.
+        """
         made = cls(parts=described["parts"], as_sequences=bool(described.get("as_sequences", False)))
         check_count(made.parts, "parts")
         made._read_by(InputReader(int(described["n_features"]), columns=described["names"]))

@@ -69,59 +69,155 @@ class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
 
 @TRANSFORMERS.register("sequencewise")
 class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Wrap ``transformer`` so that it works on lists of sequences, for example in a Pipeline.
+    """Apply a transformer of scikit-learn to all positions of sequences.
 
-    NaN and infinity reach the transformer, so an imputer can be wrapped too. Positions may be strings, for example
-    sentences of documents, where the transformer takes such, as TfidfVectorizer does. Attributes after fit:
-    ``transformer_``, the fitted copy, ``n_features_in_``, and ``feature_names_in_`` for data frames.
+    NaN and infinity reach the transformer, so an imputer can be wrapped too. Attributes after fit: ``transformer_``,
+    the fitted copy, ``n_features_in_``, and ``feature_names_in_`` for data frames.
+
+    Parameters
+    ----------
+    transformer : transformer
+        The transformer of rows, for example a StandardScaler, or of texts, as a TfidfVectorizer.
+
+    See Also
+    --------
+    SequenceUnion : Several transformers side by side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from kernelfields import Sequencewise
+    >>> X = [np.array([[1.0], [3.0]]), np.array([[5.0]])]
+    >>> [rows.ravel().round(2) for rows in Sequencewise(StandardScaler()).fit_transform(X)]
+    [array([-1.22,  0.  ]), array([1.22])]
     """
 
     def __init__(self, transformer: BaseEstimator):
         self.transformer = transformer
 
     def fit(self, X: object, y: object = None) -> Sequencewise:
-        """Fit the transformer on all positions; labels are stacked the same way where all of them are known.
+        """Fit the transformer on all positions.
 
-        A label of a whole sequence is one of each of its positions.
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : list of sequences, optional
+            Labels, which are stacked the same way if all of them are known. A label of a whole sequence is one of each
+            of its positions.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
         """
         stacked, labels, _ = self._stack_for_fit(X, y)
         self.transformer_.fit(stacked, labels)
         return self
 
     def fit_transform(self, X: object, y: object = None) -> list:
-        """Fit the transformer and return the transformed sequences."""
+        """Fit the transformer and return the transformed sequences.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : list of sequences, optional
+            Labels.
+
+        Returns
+        -------
+        list
+            The sequences.
+        """
         stacked, labels, offsets = self._stack_for_fit(X, y)
         return self._split(self.transformer_.fit_transform(stacked, labels), offsets)
 
     def transform(self, X: Any) -> list:
-        """Return the transformed sequences as a list."""
+        """Return the transformed sequences.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        list
+            The sequences.
+        """
         stacked, offsets = self._read(X)
         return self._split(self.transformer_.transform(stacked), offsets) if stacked.shape[0] else list(X)
 
     @available_if(_names_its_columns)
     def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> np.ndarray:
-        """Return the transformer's names for its output columns."""
+        """Return the transformer's names for its output columns.
+
+        Parameters
+        ----------
+        input_features : list of str, optional
+            The names of the columns of inputs; those of the fit by default.
+
+        Returns
+        -------
+        array of str
+            The names.
+        """
         check_is_fitted(self, "transformer_")
         names = self._reader.columns if input_features is None else input_features
         return self.transformer_.get_feature_names_out(names)
 
     @available_if(_sets_its_output)
     def set_output(self, *, transform: str | None = None) -> Sequencewise:
-        """Let the transformer make "pandas" or "polars" data frames, one for each sequence, or arrays ("default")."""
+        """Set what the transformer makes: data frames, one for each sequence, or arrays.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            The kind; None leaves it as it is.
+
+        Returns
+        -------
+        self
+            The transformer.
+        """
         self.transformer.set_output(transform=transform)
         if hasattr(self, "transformer_"):
             self.transformer_.set_output(transform=transform)
         return self
 
     def describe(self) -> dict[str, object]:
-        """Return the fitted transformer as arrays, and its columns; TypeError for one that is no data."""
+        """Return the fitted transformer as plain values and arrays, for a model file.
+
+        Returns
+        -------
+        dict
+            The description.
+
+        Raises
+        ------
+        TypeError
+            If a part of it is no data.
+        """
         check_is_fitted(self, "transformer_")
         columns = {"n_features": self.n_features_in_, "names": self._reader.columns}
         return {"transformer": store_transformer(self.transformer_), **columns}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described."""
+        """Return the transformer that was described.
+
+        Parameters
+        ----------
+        described : dict
+            What ``describe`` returned.
+
+        Returns
+        -------
+        Sequencewise
+            The transformer.
+        """
         width = int(described["n_features"])
         fitted = rebuild_transformer_of(described["transformer"], width)
         made = cls(clone(fitted))
@@ -158,22 +254,63 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
 class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Join what several transformers make of the same sequences.
 
-    ``transformers`` is a list of (name, transformer) as in scikit-learn's FeatureUnion; "passthrough" takes the
-    sequences as they are. Attributes after fit: ``transformers_``, the fitted copies by name; ``columns_``, which maps
-    a name to its first column and the one after its last: ``Columns(RBF(), *union.columns_["words"])``; ``weights_``,
-    by which the columns of a part are multiplied: 1, unless a field found better ones.
+    Attributes after fit: ``transformers_``, the fitted copies by name; ``columns_``, which maps a name to its first
+    column and the one after its last: ``Columns(RBF(), *union.columns_["words"])``; ``weights_``, by which the columns
+    of a part are multiplied: 1, unless a field found better ones.
+
+    Parameters
+    ----------
+    transformers : list of (str, transformer)
+        Names and transformers, as scikit-learn's FeatureUnion has them; "passthrough" takes the sequences as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import WindowFeatures
+    >>> from kernelfields.features import SequenceUnion
+    >>> union = SequenceUnion([("raw", "passthrough"), ("windows", WindowFeatures(widths=3))])
+    >>> union.fit_transform([np.array([[1.0], [2.0], [6.0]])])[0].shape
+    (3, 5)
+    >>> union.columns_["windows"]
+    (1, 5)
     """
 
     def __init__(self, transformers: Sequence[tuple[str, BaseEstimator | str]]):
         self.transformers = transformers
 
     def fit(self, X: object, y: object = None) -> SequenceUnion:
-        """Fit every transformer, and learn names and numbers of columns."""
+        """Fit every transformer, and learn names and numbers of columns.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : list of sequences, optional
+            Labels, for transformers that learn from them.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
         self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: object, y: object = None) -> list:
-        """Fit every transformer; return the joined sequences."""
+        """Fit every transformer; return the joined sequences.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : list of sequences, optional
+            Labels.
+
+        Returns
+        -------
+        list
+            The sequences.
+        """
         self._check_parameters()
         self.transformers_ = {name: part if part == _PASSTHROUGH else clone(part) for name, part in self.transformers}
         self._readers = {name: InputReader(warns=False) for name in self.transformers_}
@@ -187,7 +324,18 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return self._joined(parts)
 
     def transform(self, X: object) -> list:
-        """Return the joined sequences."""
+        """Return the joined sequences.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        list
+            The sequences.
+        """
         check_is_fitted(self, "columns_")
         parts = {}
         for name, transformer in self.transformers_.items():
@@ -199,7 +347,18 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         return self._joined({name: (rows * self.weights_[name], offsets) for name, (rows, offsets) in parts.items()})
 
     def describe(self) -> dict[str, object]:
-        """Return the fitted transformers, and the names and numbers of their columns."""
+        """Return the fitted transformer as plain values and arrays, for a model file.
+
+        Returns
+        -------
+        dict
+            The description.
+
+        Raises
+        ------
+        TypeError
+            If a part of it is no data.
+        """
         check_is_fitted(self, "columns_")
         parts = []
         for name, transformer in self.transformers_.items():
@@ -212,7 +371,18 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the union that was described."""
+        """Return the transformer that was described.
+
+        Parameters
+        ----------
+        described : dict
+            What ``describe`` returned.
+
+        Returns
+        -------
+        SequenceUnion
+            The transformer.
+        """
         parts = {str(part["name"]): part for part in described["parts"]}
         made = {name: part["transformer"] for name, part in parts.items()}
         transformers = {name: own if own == _PASSTHROUGH else rebuild_transformer(own) for name, own in made.items()}

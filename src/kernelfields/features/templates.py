@@ -57,9 +57,29 @@ class TemplateLine:
 
 @dataclass(frozen=True)
 class Template:
-    """A CRF++ template: ``Template.parse(text)`` or ``Template.read(path)``, then ``features(rows)``.
+    r"""A template of CRF++: what features a position has.
 
-    ``sees`` describes in words what a template of ``text_template`` reads.
+    Make one by ``Template.parse(text)`` or ``Template.read(path)``.
+
+    Parameters
+    ----------
+    text : str
+        The template.
+    name : str
+        What messages call it.
+    unigrams : tuple
+        The U lines.
+    bigrams : tuple
+        The B lines.
+    sees : str
+        What a template of words without one reads, in words.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import Template
+    >>> template = Template.parse("U0:%x[0,0]\nU1:%x[-1,0]")
+    >>> template.features([["Ann"], ["lives"]])
+    [['U0:Ann', 'U1:_B-1'], ['U0:lives', 'U1:Ann']]
     """
 
     text: str
@@ -70,7 +90,20 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, name: str = "template") -> Template:
-        """Read a template; messages of errors call it by ``name``."""
+        """Read a template from its text.
+
+        Parameters
+        ----------
+        text : str
+            The lines of the template.
+        name : str, default "template"
+            What messages of errors call it.
+
+        Returns
+        -------
+        Template
+            The template.
+        """
         unigrams: list[TemplateLine] = []
         bigrams: list[TemplateLine] = []
         for number, line in enumerate(text.split("\n"), start=1):
@@ -89,7 +122,18 @@ class Template:
 
     @classmethod
     def read(cls, path: PathName) -> Template:
-        """Read a template file; "-" is standard input."""
+        """Read a template file.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; "-" is standard input.
+
+        Returns
+        -------
+        Template
+            The template.
+        """
         return cls.parse("\n".join(read_lines(path)), input_name(path))
 
     @property
@@ -108,7 +152,15 @@ class Template:
         return {cell.column for line in (*self.unigrams, *self.bigrams) for cell in line.cells}
 
     def check_columns(self, n_columns: int, label_column: int | None = None) -> None:
-        """Raise if a macro reads a column that is not there, or the column of the labels (counted from 0)."""
+        """Raise if a macro reads a column that is not there, or the column of the labels.
+
+        Parameters
+        ----------
+        n_columns : int
+            The number of columns.
+        label_column : int, optional
+            The column of labels, counted from 0.
+        """
         for line in (*self.unigrams, *self.bigrams):
             for place, cell in zip(_MACRO.finditer(line.text), line.cells, strict=True):
                 column = cell.column
@@ -120,11 +172,33 @@ class Template:
                     raise SequenceFileError(f"{self.name}, {macro}, {labels}")
 
     def features(self, rows: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Return the strings of the U lines for every row of a sequence."""
+        """Return the strings of the U lines for every row of a sequence.
+
+        Parameters
+        ----------
+        rows : list of list of str
+            The cells of each row.
+
+        Returns
+        -------
+        list of list of str
+            The strings of each row.
+        """
         return self.features_of([rows])[0]
 
     def features_of(self, sequences: Iterable[Sequence[Sequence[str]]]) -> list[list[list[str]]]:
-        """Return the strings of the U lines for every row of every sequence."""
+        """Return the strings of the U lines for every row of every sequence.
+
+        Parameters
+        ----------
+        sequences : iterable of lists of rows
+            The cells.
+
+        Returns
+        -------
+        list of lists of list of str
+            The strings.
+        """
         expand = Expansion([line.pattern for line in self.unigrams])
         made = []
         for rows in sequences:

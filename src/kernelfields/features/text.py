@@ -128,16 +128,53 @@ class WordTransformer(Parametrized):
     """A transformer of words as scikit-learn has them, without scikit-learn: readers of models need NumPy alone."""
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Check parameters and sequences."""
+        """Check parameters and sequences.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self
+            The transformer.
+        """
         self.transform(X)
         return self
 
     def fit_transform(self, X: object, y: object = None) -> list[list[list[str]]]:
-        """Check parameters and sequences; return their features."""
+        """Check parameters and sequences; return their features.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        list of lists of list of str
+            The feature strings of every position of every sequence.
+        """
         return self.fit(X, y).transform(X)
 
     def transform(self, X: object) -> list[list[list[str]]]:
-        """Return the feature strings of every position of every sequence."""
+        """Return the feature strings of every position of every sequence.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        list of lists of list of str
+            The strings.
+        """
         raise NotImplementedError
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -153,18 +190,41 @@ class WordTransformer(Parametrized):
 @TRANSFORMERS.register("text")
 @dataclass(eq=False, repr=False, kw_only=True)
 class TextFeatures(WordTransformer):
-    """Turn sequences of words into sequences of lists of feature strings, for example in a Pipeline with ChainCRF.
+    """Turn sequences of words into sequences of lists of feature strings.
 
-    A position is a word, or a row of cells: a tuple or list such as ("sleeps", "VBZ"), or a dict; sequences of rows
-    may also be data frames. There, ``word_column`` is the column of the words, ``tag_columns`` those of the tags,
-    by number or name; "rest" are all others, () none.
+    A field does this by itself when it is given words. A position is a word, or a row of cells: a tuple or list such as
+    ("sleeps", "VBZ"), or a dict; sequences of rows may also be data frames. Nothing is learnt but ``n_tags_``, how many
+    columns of tags the rows had at the fit.
 
-    ``window``: words in lower case and tags are seen so far to both sides, at most 15. ``context``: likewise for
-    shapes and flags. ``prefixes``, ``suffixes``: those of the word itself, of lengths up to this one, at most 9; 0 for
-    none. ``shapes``, ``flags``, ``bigrams`` (of words): whether to have them. ``tag_ngrams``: the longest runs of
-    neighbouring tags that are seen as one, 1 for single tags.
+    Parameters
+    ----------
+    word_column : int or str, default 0
+        The column of the words, if positions are rows of cells.
+    tag_columns : "rest" or sequence of int or str, default "rest"
+        The columns of tags, by number or name; "rest" are all others, () none.
+    window : int, default 2
+        Words in lower case and tags are seen so far to both sides, at most 15.
+    context : int, default 1
+        Shapes and flags are seen so far to both sides.
+    prefixes : int, default 4
+        The longest prefix of the word itself, at most 9; 0 for none.
+    suffixes : int, default 4
+        The longest suffix of the word itself, at most 9; 0 for none.
+    shapes : bool, default True
+        Whether to have shapes of words, such as Xx.
+    flags : bool, default True
+        Whether to have flags, such as whether a word is a number.
+    bigrams : bool, default False
+        Whether to have pairs of neighbouring words.
+    tag_ngrams : int, default 3
+        The longest run of neighbouring tags that is seen as one, 1 for single tags.
 
-    Nothing is learnt but ``n_tags_``, how many columns of tags the rows had at the fit.
+    Examples
+    --------
+    >>> from kernelfields import TextFeatures
+    >>> features = TextFeatures(window=0, context=0, prefixes=0, suffixes=2).fit_transform([["Ann", "sings"]])
+    >>> features[0][1][:2]
+    ['word=sings', 'lower=sings']
     """
 
     word_column: int | str = 0
@@ -179,7 +239,20 @@ class TextFeatures(WordTransformer):
     tag_ngrams: int = _TAG_NGRAMS
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Check parameters and sequences; warn where their words are texts of several words."""
+        """Check parameters and sequences; warn if their words are texts of several words.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self
+            The transformer.
+        """
         self.__dict__.pop("n_tags_", None)
         read = self.columns_of(X)
         self.n_tags_ = _n_tags(read)
@@ -193,7 +266,18 @@ class TextFeatures(WordTransformer):
         return self
 
     def transform(self, X: object) -> list[list[list[str]]]:
-        """Return the feature strings of every position of every sequence."""
+        """Return the feature strings of every position of every sequence.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        list of lists of list of str
+            The strings.
+        """
         read = self.columns_of(X)
         given = self.get_params(deep=False)
         options: dict[str, Any] = {name: given[name] for name in (*_BOUNDS, "shapes", "flags", "bigrams")}
@@ -206,13 +290,30 @@ class TextFeatures(WordTransformer):
         return max(self.window, self.context, int(self.bigrams))
 
     def describe(self) -> dict[str, object]:
-        """Return the parameters, and how many columns of tags there were."""
+        """Return the parameters, and how many columns of tags there were.
+
+        Returns
+        -------
+        dict
+            The description.
+        """
         columns = self.tag_columns if isinstance(self.tag_columns, str) else list(self.tag_columns)
         return {**self.get_params(), "tag_columns": columns, "n_tags": getattr(self, "n_tags_", None)}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described."""
+        """Return the transformer that was described.
+
+        Parameters
+        ----------
+        described : dict
+            What ``describe`` returned.
+
+        Returns
+        -------
+        TextFeatures
+            The transformer.
+        """
         n_tags = described["n_tags"]
         rebuilt = cls(**{name: value for name, value in described.items() if name != "n_tags"})
         for name in ("shapes", "flags", "bigrams"):
@@ -226,7 +327,18 @@ class TextFeatures(WordTransformer):
         return rebuilt
 
     def columns_of(self, X: object) -> list[list[list[str]]]:
-        """Return for every sequence the column of its words and those of its tags."""
+        """Return for every sequence the column of its words and those of its tags.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        list of lists of list of str
+            The columns.
+        """
         given = self.get_params(deep=False)
         for name, (least, most) in _BOUNDS.items():
             value = given[name]

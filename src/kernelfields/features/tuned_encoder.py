@@ -62,23 +62,42 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     Parameters
     ----------
-    model : path or name
-        Folder of a Hugging Face encoder, or the name of one that was downloaded before. Nothing is ever fetched.
+    model : path or str
+        A folder of a Hugging Face encoder, or the name of one that was downloaded before. Nothing is ever fetched.
     word_column : int or str, default 0
-        The column of the words, where positions are rows of cells.
+        The column of the words, if positions are rows of cells.
     cv : int or splitter, default 5
         Folds over sequences.
-    groups : function of a sequence, or None
-        Those with an equal result share a fold.
-    learning_rate, epochs, batch_size, dropout : how the encoder is tuned
-    cache : path or None
-        Folder that keeps tuned encoders and outputs for the next time; it needs a ``random_state``.
-    device : str or None
+    groups : callable, optional
+        A function of a sequence: those with an equal result share a fold.
+    learning_rate : float, default 2e-4
+        The step of the tuning.
+    epochs : int, default 2
+        How often it passes over the data.
+    batch_size : int, default 32
+        Sequences of a step.
+    dropout : float, default 0.1
+        The share of units that a step leaves out.
+    cache : path, optional
+        A folder that keeps tuned encoders and outputs for the next time; it needs a ``random_state``.
+    device : str, optional
         Where torch computes; None takes a CUDA device if there is one.
     verbose : int, default 0
-        1 shows where the tuning is.
+        1 shows the progress of the tuning.
     random_state : int or None, default 0
-        Folds of a number ``cv``, first weights of the last layer, batches and dropout are drawn by it.
+        The seed of folds of a number ``cv``, first weights of the last layer, batches and dropout.
+
+    See Also
+    --------
+    Embeddings : Vectors of an encoder as it is.
+
+    Examples
+    --------
+    The folder of an encoder is needed to go on from here:
+
+    >>> from kernelfields.features import TunedEncoder
+    >>> TunedEncoder("all-MiniLM-L6-v2", epochs=1).get_params()["epochs"]
+    1
     """
 
     #: The encoder of a folder and a device.
@@ -114,12 +133,40 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Tune an encoder for each fold; ``fit_transform`` gives the outputs out of fold as well."""
+        """Tune an encoder for each fold.
+
+        ``fit_transform`` gives the outputs out of fold as well.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : list of sequences
+            The labels.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
         self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any) -> list[np.ndarray]:
-        """Tune an encoder for each fold; return outputs by those that were not tuned on a sequence."""
+        """Tune an encoder for each fold; return outputs by those that were not tuned on a sequence.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : list of sequences
+            The labels.
+
+        Returns
+        -------
+        list of array (words, labels)
+            The outputs.
+        """
         self._check_parameters()
         sequences = self._words(X)
         lengths = np.array([len(words) for words in sequences], dtype=np.int64)
@@ -156,7 +203,18 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return made
 
     def transform(self, X: Any) -> list[np.ndarray]:
-        """Return the mean of the outputs of all tuned encoders, an array (words, labels) for each sequence."""
+        """Return the mean of the outputs of all tuned encoders.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        list of array (words, labels)
+            The outputs.
+        """
         check_is_fitted(self, "classes_")
         sequences = self._words(X)
         if not sequences:
@@ -164,12 +222,29 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return self._outputs(self._encoder(self._folder), self._members, sequences)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each column, such as "logit of B-NP"."""
+        """Return a name for each column, such as "logit of B-NP".
+
+        Parameters
+        ----------
+        input_features : list of str, optional
+            The names of the columns of inputs; those of the fit by default.
+
+        Returns
+        -------
+        array of str
+            The names.
+        """
         check_is_fitted(self, "classes_")
         return np.array([f"logit of {label}" for label in self.classes_], dtype=object)
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Write the tuned encoders to a new folder: weights and tokenizers as Hugging Face has them, no code."""
+        """Write the tuned encoders to a new folder: weights and tokenizers as Hugging Face has them, no code.
+
+        Parameters
+        ----------
+        folder : path
+            The folder.
+        """
         check_is_fitted(self, "classes_")
         place = Path(folder)
         if place.exists():
@@ -186,7 +261,20 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     @classmethod
     def load(cls, folder: str | os.PathLike, *, device: str | None = None) -> Self:
-        """Return the transformer that was saved to a folder; a fit of it tunes its ``model`` again."""
+        """Return the transformer that was saved to a folder; a fit of it tunes its ``model`` again.
+
+        Parameters
+        ----------
+        folder : path
+            The folder.
+        device : str, optional
+            Where torch computes.
+
+        Returns
+        -------
+        TunedEncoder
+            The transformer.
+        """
         place = Path(folder)
         if not (place / _DESCRIPTION).is_file():
             raise ValueError(f"{place} has no {_DESCRIPTION}: give a folder that TunedEncoder.save wrote")
@@ -201,7 +289,13 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return made
 
     def describe(self) -> dict[str, object]:
-        """Raise TypeError: model files hold no encoders."""
+        """Raise TypeError: model files hold no encoders.
+
+        Returns
+        -------
+        dict
+            Nothing is returned.
+        """
         raise TypeError(
             "a TunedEncoder, which a file of data cannot hold: keep it in a folder beside the model, by its own "
             "save(folder), and apply it before the pipeline"
@@ -209,7 +303,18 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Raise TypeError: no model file holds an encoder."""
+        """Raise TypeError: no model file holds an encoder.
+
+        Parameters
+        ----------
+        described : dict
+            A description.
+
+        Returns
+        -------
+        TunedEncoder
+            Nothing is returned.
+        """
         raise TypeError("model files hold no TunedEncoder: use TunedEncoder.load(folder)")
 
     def __getstate__(self) -> dict[str, object]:

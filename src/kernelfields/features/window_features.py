@@ -27,13 +27,29 @@ from kernelfields.numerics.window_statistics import STATISTICS, USUAL, WIDTHS, w
 class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Add means, differences and ranges over windows to the columns of sequences of numbers.
 
-    Attributes after fit: ``n_features_in_``, and ``feature_names_in_`` for data frames.
+    ``window="statistics"`` of a field does the same. Attributes after fit: ``n_features_in_``, and
+    ``feature_names_in_`` for data frames.
 
     Parameters
     ----------
     widths : odd int or sequence of odd ints, default (5, 15, 45)
         Numbers of positions, the one in the middle included.
-    statistics : sequence of "mean", "difference", "range", default all three
+    statistics : sequence of {"mean", "difference", "range"}, default all three
+        What is computed of each window.
+
+    See Also
+    --------
+    SequenceSummaries : One row for a whole sequence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import WindowFeatures
+    >>> X = [np.array([[1.0], [2.0], [6.0]])]
+    >>> WindowFeatures(widths=3, statistics=["mean"]).fit_transform(X)[0]
+    array([[1. , 1.5],
+           [2. , 3. ],
+           [6. , 4. ]])
     """
 
     def __init__(self, *, widths: Any = WIDTHS, statistics: Sequence[str] = USUAL):
@@ -41,7 +57,20 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         self.statistics = statistics
 
     def fit(self, X: Any, y: object = None) -> Self:
-        """Check the parameters, and learn the number and the names of columns; labels are not read."""
+        """Check the parameters, and learn the number and the names of columns.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : object, optional
+            Not used.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
         self._checked()
         if holds_graphs(X):
             raise TypeError("X holds graphs, whose nodes have no order: windows are for sequences")
@@ -51,14 +80,36 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         return self
 
     def transform(self, X: Any) -> list[np.ndarray]:
-        """Return sequences with the columns of the windows."""
+        """Return sequences with the columns of the windows.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        list of array
+            The sequences.
+        """
         packed, offsets = self._read(X)
         widths, statistics = self._checked()
         made = with_window_columns(_dense(packed), offsets, widths, statistics)
         return [made[first:last] for first, last in pairwise(offsets.tolist())]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each column, such as "mean 15 of temperature"."""
+        """Return a name for each column, such as "mean 15 of temperature".
+
+        Parameters
+        ----------
+        input_features : list of str, optional
+            The names of the columns of inputs; those of the fit by default.
+
+        Returns
+        -------
+        array of str
+            The names.
+        """
         check_is_fitted(self, "n_features_in_")
         given = self._reader.columns if input_features is None else list(input_features)
         names = [f"x{column}" for column in range(self.n_features_in_)] if given is None else [*map(str, given)]
@@ -66,7 +117,18 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         return np.array(window_names(names, widths, statistics), dtype=object)
 
     def describe(self) -> dict[str, object]:
-        """Return the parameters, and the number and the names of columns."""
+        """Return the fitted transformer as plain values and arrays, for a model file.
+
+        Returns
+        -------
+        dict
+            The description.
+
+        Raises
+        ------
+        TypeError
+            If a part of it is no data.
+        """
         check_is_fitted(self, "n_features_in_")
         widths, statistics = self._checked()
         columns = {"n_features": self.n_features_in_, "names": self._reader.columns}
@@ -74,7 +136,18 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
-        """Return the transformer that was described."""
+        """Return the transformer that was described.
+
+        Parameters
+        ----------
+        described : dict
+            What ``describe`` returned.
+
+        Returns
+        -------
+        WindowFeatures
+            The transformer.
+        """
         made = cls(widths=described["widths"], statistics=described["statistics"])
         made._checked()
         made._read_by(InputReader(int(described["n_features"]), columns=described["names"]))

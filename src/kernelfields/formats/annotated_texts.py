@@ -37,9 +37,28 @@ _LATEST = 1e15
 
 @dataclass(frozen=True)
 class LabelledSpan:
-    """A label from ``begin`` to ``end``, its probability if it was predicted, and its id, which relations refer to.
+    """A labelled part of a text or time line.
 
-    ``fragments`` are the (begin, end) parts of a span with gaps.
+    Parameters
+    ----------
+    label : str
+        The label.
+    begin : float
+        The first character; in time lines, seconds.
+    end : float
+        The character after the last.
+    probability : float, optional
+        The probability of a span that was predicted.
+    id : str, optional
+        The id that relations of other tools refer to.
+    fragments : tuple of pairs, default ()
+        The (begin, end) parts of a span with gaps.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import LabelledSpan
+    >>> LabelledSpan("PER", 0, 3).label
+    'PER'
     """
 
     label: str
@@ -55,7 +74,27 @@ class LabelledSpan:
 
 @dataclass
 class Labelling:
-    """Labels of one source: ``spans``, or ``labels`` with an entry for each token."""
+    """The labels of one source: an annotator or a model.
+
+    Parameters
+    ----------
+    spans : list of LabelledSpan, optional
+        Labelled parts.
+    labels : list, optional
+        A label for each token, in place of spans; None if it is not known.
+    annotator : str, default ""
+        The name of the source.
+    predicted : bool, default False
+        Whether a model made the labels.
+    metadata : dict, optional
+        What else is said of them.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import Labelling, LabelledSpan
+    >>> Labelling(spans=[LabelledSpan("PER", 0, 3)], annotator="kim").is_plain
+    False
+    """
 
     spans: list[LabelledSpan] | None = None
     labels: list[TokenLabel] | None = None
@@ -77,10 +116,37 @@ class Labelling:
 
 @dataclass
 class Document:
-    """A text, or with ``duration`` = (begin, end) a time line in seconds, and what was labelled in it.
+    """A text or a time line, and what was labelled in it.
 
-    ``tokens`` are (begin, end) in the order of the text, None where it was not cut into words. ``kept`` holds by name
-    what belongs to one format alone, as plain values, so that it can be written there again.
+    Parameters
+    ----------
+    text : str, default ""
+        The text.
+    tokens : list of pairs, optional
+        The (begin, end) of each token, in the order of the text; None if it was not cut into words.
+    labellings : list of Labelling, optional
+        The labels of each source.
+    id : str, optional
+        The id of the document.
+    metadata : dict, optional
+        What else is said of it.
+    scheme : str, default "bio"
+        The scheme of labels of tokens.
+    duration : tuple of float, optional
+        The (begin, end) of a time line in seconds, which has no text.
+    kept : dict, optional
+        What belongs to one format alone, by name, so that it can be written there again.
+
+    See Also
+    --------
+    read_documents : Reads them from a file.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import Document, LabelledSpan, Labelling
+    >>> document = Document("Ann lives in Oslo", labellings=[Labelling([LabelledSpan("LOC", 13, 17)])])
+    >>> document.words
+    ['Ann', 'lives', 'in', 'Oslo']
     """
 
     text: str = ""
@@ -98,7 +164,20 @@ class Document:
         return [self.text[int(begin) : int(end)] for begin, end in tokens_of(self)]
 
     def add_prediction(self, entities: Iterable[Entity], annotator: str = "kernelfields") -> Document:
-        """Return the document with the entities of ``predict_entities`` as one more labelling."""
+        """Return the document with predicted entities as one more labelling.
+
+        Parameters
+        ----------
+        entities : list of Entity
+            What ``predict_entities`` returned for the words of the document.
+        annotator : str, default "kernelfields"
+            The name of the labelling.
+
+        Returns
+        -------
+        Document
+            The document with the labelling.
+        """
         tokens = tokens_of(self)
         found = [
             LabelledSpan(
@@ -197,10 +276,35 @@ def _possible(label: TokenLabel) -> Iterable[str]:
 def spans_of(
     document: Document, labelling: Labelling, strict: bool = True, name: str = "the document"
 ) -> list[LabelledSpan]:
-    """Return the spans of a labelling, also where it holds labels of tokens.
+    """Return the spans of a labelling, also if it holds labels of tokens.
 
-    With ``strict``, ValueError if the labels cannot be had back from the spans; else labels that are not known are
-    outside of spans.
+    Parameters
+    ----------
+    document : Document
+        The document.
+    labelling : Labelling
+        One of its labellings.
+    strict : bool, default True
+        Whether to raise ValueError if the labels cannot be had back from the spans; else labels that are not known are
+        outside of spans.
+    name : str, default "the document"
+        What messages call the document.
+
+    Returns
+    -------
+    list of LabelledSpan
+        The spans.
+
+    See Also
+    --------
+    labels_of : The other way round.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import Document, Labelling, spans_of
+    >>> document = Document("Ann lives in Oslo", labellings=[Labelling(labels=["B-PER", "O", "O", "B-LOC"])])
+    >>> [(span.label, span.begin, span.end) for span in spans_of(document, document.labellings[0])]
+    [('PER', 0, 3), ('LOC', 13, 17)]
     """
     if labelling.spans is not None:
         return labelling.spans
@@ -228,10 +332,33 @@ def _why_lost(label: TokenLabel, scheme: str) -> str:
 
 
 def labels_of(document: Document, labelling: Labelling | None = None, name: str = "the document") -> list[TokenLabel]:
-    """Return the label of each token by the scheme of the document, also where a labelling holds spans.
+    """Return the label of each token by the scheme of the document, also if a labelling holds spans.
 
-    Without ``labelling``, that of the first annotator, or of the first model where there are none; None for each token
-    of a document without any. A frame of a time line has the label of the span that its middle lies in.
+    Parameters
+    ----------
+    document : Document
+        The document.
+    labelling : Labelling, optional
+        One of its labellings; by default that of the first annotator, or of the first model if there are none.
+    name : str, default "the document"
+        What messages call the document.
+
+    Returns
+    -------
+    list
+        A label for each token; None for each token of a document without any. A frame of a time line has the label of
+        the span that its middle lies in.
+
+    See Also
+    --------
+    spans_of : The other way round.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import Document, LabelledSpan, Labelling, labels_of
+    >>> document = Document("Ann lives in Oslo", labellings=[Labelling([LabelledSpan("LOC", 13, 17)])])
+    >>> labels_of(document)
+    ['O', 'O', 'O', 'B-LOC']
     """
     labelling = chosen_labelling(document) if labelling is None else labelling
     if labelling is None:
@@ -245,7 +372,27 @@ def chosen_labelling(document: Document) -> Labelling | None:
 
 
 def sequences_of(documents: Sequence[Document]) -> tuple[list[list[str]], list[list[TokenLabel]]]:
-    """Return words X and labels y of documents, as pipelines of ``TextFeatures`` and a field take them."""
+    """Return words X and labels y of documents, as a field of words takes them.
+
+    Parameters
+    ----------
+    documents : list of Document
+        The documents.
+
+    Returns
+    -------
+    X : list of list of str
+        The words of each document.
+    y : list of list
+        Their labels; None if a label is not known.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import Document, LabelledSpan, Labelling, sequences_of
+    >>> document = Document("Ann lives in Oslo", labellings=[Labelling([LabelledSpan("LOC", 13, 17)])])
+    >>> sequences_of([document])
+    ([['Ann', 'lives', 'in', 'Oslo']], [['O', 'O', 'O', 'B-LOC']])
+    """
     named = [(document, name_of(document, number)) for number, document in enumerate(documents, start=1)]
     return [document.words for document in documents], [labels_of(document, name=name) for document, name in named]
 

@@ -75,7 +75,27 @@ _LOSSES = {
 
 
 class Loss(NamedTuple):
-    """What a format cannot hold: the kind, in how many documents it occurs, and the first of them."""
+    """What a format cannot hold.
+
+    Parameters
+    ----------
+    kind : str
+        What is lost.
+    n_documents : int
+        In how many documents it occurs.
+    example : str
+        The first of them.
+
+    See Also
+    --------
+    losses : Lists them before anything is written.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import Document, losses
+    >>> [loss.kind for loss in losses([Document("Hello", id="a7")], "text")]
+    ['metadata']
+    """
 
     kind: str
     n_documents: int
@@ -216,14 +236,40 @@ def _check_options(function: Callable[..., object], options: dict[str, Any]) -> 
 
 
 def read_documents(path: PathName, format: str = "auto", **options: Any) -> list[Document]:  # noqa: A002
-    """Read annotated texts or time lines; "-" is standard input.
+    r"""Read annotated texts or time lines.
 
     Parameters
     ----------
-    path : a file, or of brat, textgrid and elan a folder
-    format : "auto" goes by the end of the name
-    options : columns: label, separator, unknown_label, label_sets; conllu: label, unknown_label, label_sets;
-        text: tokenizer
+    path : str or path
+        A file, or of brat, textgrid and elan a folder; "-" is standard input.
+    format : str, default "auto"
+        The format; "auto" goes by the end of the name.
+    **options : dict
+        Of columns: label, separator, unknown_label, label_sets; of conllu: label, unknown_label, label_sets; of text:
+        tokenizer.
+
+    Returns
+    -------
+    list of Document
+        The documents.
+
+    Raises
+    ------
+    SequenceFileError
+        If the file is damaged; the message has the line.
+
+    See Also
+    --------
+    write_documents : Writes them, in the same or another format.
+    sequences_of : Makes words and labels of them.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from kernelfields.formats import read_documents
+    >>> n = Path("notes.txt").write_text("Ann lives in Oslo\nBob does not\n")
+    >>> [document.words for document in read_documents("notes.txt", format="text")]
+    [['Ann', 'lives', 'in', 'Oslo'], ['Bob', 'does', 'not']]
     """
     kind = _format(path, format)
     _check_options(kind.read, options)
@@ -244,15 +290,39 @@ def write_documents(
     lossy: bool = False,
     **options: Any,
 ) -> list[Loss]:
-    """Write annotated texts or time lines; "-" is standard output. Return what was lost.
+    """Write annotated texts or time lines.
 
     Parameters
     ----------
-    path : a file, or of brat, textgrid and elan a folder
-    documents : what to write
-    format : "auto" goes by the end of the name
-    lossy : False refuses to lose anything, by an error that lists it; nothing is written then
-    options : columns: unknown_label, label_sets, how partial labels are written; conllu: label, label_sets
+    path : str or path
+        A file, or of brat, textgrid and elan a folder; "-" is standard output.
+    documents : list of Document
+        What to write.
+    format : str, default "auto"
+        The format; "auto" goes by the end of the name.
+    lossy : bool, default False
+        Whether what the format cannot hold may be lost; else an error lists it, and nothing is written.
+    **options : dict
+        Of columns: unknown_label and label_sets, by which partial labels are written; of conllu: label, label_sets.
+
+    Returns
+    -------
+    list of Loss
+        What was lost.
+
+    Raises
+    ------
+    ValueError
+        If the format cannot hold the documents and ``lossy`` is false.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import Document, LabelledSpan, Labelling, read_documents, write_documents
+    >>> document = Document("Ann lives in Oslo", labellings=[Labelling([LabelledSpan("LOC", 13, 17)])])
+    >>> write_documents("tasks.jsonl", [document], format="doccano")
+    []
+    >>> read_documents("tasks.jsonl", format="doccano")[0].labellings[0].spans[0].label
+    'LOC'
     """
     kind = _format(path, format)
     _check_options(kind.write, options)
@@ -279,7 +349,28 @@ def files_of(path: PathName, format: str, documents: Sequence[Document] | None =
 
 
 def losses(documents: Sequence[Document], format: str, **options: Any) -> list[Loss]:  # noqa: A002
-    """Return what the documents would lose in a format, an empty list if nothing; ``options`` as for writing."""
+    """Return what documents would lose in a format.
+
+    Parameters
+    ----------
+    documents : list of Document
+        The documents.
+    format : str
+        The format.
+    **options : dict
+        As for :func:`write_documents`.
+
+    Returns
+    -------
+    list of Loss
+        What would be lost; empty if nothing.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import Document, losses
+    >>> losses([Document("Hello", metadata={"source": "mail"})], "text")[0].n_documents
+    1
+    """
     kind = _format(None, format)
     _check_options(kind.write, options)
     return _losses(documents, kind, options)

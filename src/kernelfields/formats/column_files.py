@@ -44,10 +44,24 @@ TEXT_FEATURES = "text"
 
 @dataclass
 class ColumnSequence:
-    """Rows of cells, the number of each row's line, and the lines that were kept beside the rows.
+    """The rows of one sequence of a column file.
 
-    ``kept`` holds pairs (r, line) with r rising: the line stood after r rows of the sequence; r = len(rows) + 1 is
-    for what follows the last sequence of a file, beyond an empty line.
+    Parameters
+    ----------
+    rows : list of list of str
+        The cells of each row.
+    lines : list of int, optional
+        The line number of each row.
+    kept : list of pairs, optional
+        Comments and other lines: (r, line) for a line that stood after r rows.
+    separator : str, default tab
+        What stands between cells.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import ColumnSequence
+    >>> ColumnSequence([["Ann", "B-PER"], ["lives", "O"]]).rows[0]
+    ['Ann', 'B-PER']
     """
 
     rows: list[list[str]]
@@ -149,7 +163,33 @@ class LabelledColumns:
 
 @dataclass(eq=False, kw_only=True)
 class ColumnFile(SequenceFile):
-    """The sequences of a column file, and their rows."""
+    r"""The sequences of a column file, and their rows.
+
+    Parameters
+    ----------
+    X : list
+        The inputs of each sequence.
+    y : list or None
+        The labels; None if the file has none.
+    weights : array (S,), optional
+        The weights; None if the file has none.
+    reading : dict, optional
+        The options that read another file the same way.
+    sequences : list of ColumnSequence
+        The rows.
+
+    See Also
+    --------
+    read_sequences : Reads one.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from kernelfields.formats import read_sequences
+    >>> n = Path("train.tsv").write_text("Ann\tNNP\tB-PER\nlives\tVBZ\tO\n")
+    >>> read_sequences("train.tsv").words
+    [['Ann', 'lives']]
+    """
 
     sequences: list[ColumnSequence]
 
@@ -169,11 +209,32 @@ class ColumnFile(SequenceFile):
         return "word" if any(len(word) > 1 for words in self.words for word in words or ()) else super().part
 
     def place(self, sequence: int, position: int) -> str:
-        """Return line and column of the label of a position."""
+        """Return line and column of the label of a position.
+
+        Parameters
+        ----------
+        sequence : int
+            The number of the sequence.
+        position : int
+            The number of the position in it.
+
+        Returns
+        -------
+        str
+            The place, in words.
+        """
         return f"line {self.sequences[sequence].lines[position]}, column {self.reading['label']} (from 0)"
 
     def write_predictions(self, path: PathName, predictions: Predictions) -> None:
-        """Write the rows with more cells: label, then 0.970000, or B-NP/0.970000 I-NP/0.010000 and so on."""
+        """Write the rows with more cells: the label, then 0.970000, or B-NP/0.970000 I-NP/0.010000 and so on.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; "-" is standard output.
+        predictions : Predictions
+            Labels and probabilities of every sequence.
+        """
         write_columns(path, self.sequences, predictions.cells())
 
 
@@ -210,9 +271,32 @@ def read_conllu(
 
 
 def read_columns(path: PathName, *, separator: str = "auto", conllu: bool = False) -> Iterator[ColumnSequence]:
-    """Yield the sequences of a column file; "-" is standard input, gzip is unpacked.
+    """Read the sequences of a column file one by one.
 
-    ``separator``: "tab", "space" or "auto".
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" is standard input, gzip is unpacked.
+    separator : {"auto", "tab", "space"}, default "auto"
+        What stands between cells.
+    conllu : bool, default False
+        Whether the file is in CoNLL-U.
+
+    Yields
+    ------
+    ColumnSequence
+        The rows of a sequence.
+
+    See Also
+    --------
+    read_sequences : Reads inputs and labels for a field.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import ColumnSequence, read_columns, write_columns
+    >>> write_columns("out.tsv", [ColumnSequence([["Ann", "B-PER"], ["lives", "O"]])])
+    >>> [sequence.rows for sequence in read_columns("out.tsv")]
+    [[['Ann', 'B-PER'], ['lives', 'O']]]
     """
     if separator not in ("auto", *SEPARATORS):
         raise ValueError(f"separator must be 'auto', 'tab' or 'space', got {separator!r}")
@@ -252,9 +336,24 @@ def read_columns(path: PathName, *, separator: str = "auto", conllu: bool = Fals
 def write_columns(
     path: PathName, sequences: Iterable[ColumnSequence], appended: Iterable[Sequence[Sequence[str]]] | None = None
 ) -> None:
-    """Write sequences, an empty line after each, with the lines that were kept; "-" is standard output.
+    r"""Write sequences, an empty line after each, with the lines that were kept.
 
-    ``appended`` holds for every sequence, and in it for every row, the cells to put after the row's own.
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" is standard output.
+    sequences : iterable of ColumnSequence
+        The rows.
+    appended : iterable, optional
+        For every sequence, and in it for every row, the cells to put after the row's own.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from kernelfields.formats import ColumnSequence, write_columns
+    >>> write_columns("tagged.tsv", [ColumnSequence([["Ann"], ["lives"]])], appended=[[["B-PER"], ["O"]]])
+    >>> Path("tagged.tsv").read_text()
+    'Ann\tB-PER\nlives\tO\n\n'
     """
     with open_text_output(path) as file:
         if appended is None:

@@ -55,7 +55,27 @@ class CRFsuiteData(SequenceFile):
 
 
 def read_crfsuite(path: PathName, *, labels_required: bool = True) -> CRFsuiteData:
-    """Read a file in CRFsuite's text format, which always has labels; "-" is standard input, gzip is unpacked."""
+    """Read a file in CRFsuite's text format, which always has labels.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" is standard input, gzip is unpacked.
+    labels_required : bool, default True
+        Whether an empty label is an error.
+
+    Returns
+    -------
+    SequenceFile
+        Feature dicts X, labels y and weights.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import read_crfsuite, write_crfsuite
+    >>> write_crfsuite("train.crfsuite", [[{"word=Ann": 1.0, "upper": 1.0}]], [["B-PER"]])
+    >>> read_crfsuite("train.crfsuite").y
+    [['B-PER']]
+    """
     X: list[list[Position]] = []
     y: list[list[str]] = []
     weights: list[float] = []
@@ -74,10 +94,28 @@ def read_crfsuite(path: PathName, *, labels_required: bool = True) -> CRFsuiteDa
 def write_crfsuite(
     path: PathName, X: Sequence, y: Sequence, weights: Sequence[float] | np.ndarray | None = None
 ) -> None:
-    """Write sequences in CRFsuite's text format; "-" is standard output.
+    r"""Write sequences in CRFsuite's text format.
 
-    Positions are feature dicts or lists of feature strings; for arrays, dense or sparse, the names of features are
-    the numbers of columns, and zeros are left out. ``weights`` holds one number per sequence.
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" is standard output.
+    X : list of sequences
+        Feature dicts or lists of feature strings for each position; for arrays, dense or sparse, the names of features
+        are the numbers of columns, and zeros are left out.
+    y : list of list of str
+        The labels.
+    weights : array (S,), optional
+        A weight for each sequence.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from kernelfields.formats import write_crfsuite
+    >>> write_crfsuite("train.crfsuite", [[["word=Ann", "upper"], ["word=lives"]]], [["B-PER", "O"]])
+    >>> print(Path("train.crfsuite").read_text().replace("\t", " ").strip())
+    B-PER word=Ann upper
+    O word=lives
     """
     every = [1.0] * len(X) if weights is None else [float(weight) for weight in weights]
     if not len(X) == len(y) == len(every):

@@ -26,7 +26,26 @@ LONGEST_LABEL = 1000
 
 
 def unknown_marks(file_format: str, unknown_label: str | None = None) -> list[str]:
-    """Return what stands for an unknown label in files of a format, as it is written first."""
+    """Return what stands for an unknown label in files of a format, as it is written first.
+
+    Parameters
+    ----------
+    file_format : str
+        The format.
+    unknown_label : str, optional
+        A mark of the user's own.
+
+    Returns
+    -------
+    list of str
+        The marks.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import unknown_marks
+    >>> unknown_marks("columns")
+    ['?']
+    """
     if unknown_label is not None:
         return [unknown_label]
     return ["_", UNKNOWN] if file_format == "conllu" else [UNKNOWN]
@@ -58,7 +77,31 @@ def check_label(label: str, where: str) -> None:
 def partial_labels(
     y: list | None, unknown_label: str | None = None, label_sets: str | None = None, file_format: str = "columns"
 ) -> list | None:
-    """Return labels as estimators take them: None for unknown ones, sets of those of which one is right."""
+    """Return labels of a file as estimators take them: None for unknown ones, sets of those of which one is right.
+
+    Parameters
+    ----------
+    y : list of list of str, or None
+        Labels as the file writes them.
+    unknown_label : str, optional
+        How the file writes a label that is not known, in the place of "?".
+    label_sets : str, optional
+        What stands between labels of which one is right.
+    file_format : str, default "columns"
+        The format of the file.
+
+    Returns
+    -------
+    list or None
+        The labels.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import partial_labels
+    >>> y = partial_labels([["A", "?", "A|B"]], label_sets="|")
+    >>> y[0][1], sorted(y[0][2])
+    (None, ['A', 'B'])
+    """
     check_marks(unknown_label, label_sets)
     if y is None:
         return None
@@ -87,7 +130,28 @@ def _values(labels: Sequence | np.ndarray) -> Sequence:
 
 
 def label_text(entry: object, unknown: str = UNKNOWN, between: str = BETWEEN) -> str:
-    """Return what is known of a label as files write it."""
+    """Return a label as files write it.
+
+    Parameters
+    ----------
+    entry : object
+        A label, None if it is unknown, or a set of which one is right.
+    unknown : str, default "?"
+        What stands for an unknown label.
+    between : str, default "|"
+        What stands between labels of a set.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import label_text
+    >>> label_text({"B", "A"}), label_text(None)
+    ('A|B', '?')
+    """
     if entry is None:
         return unknown
     return between.join(sorted(map(str, entry))) if isinstance(entry, set | frozenset) else str(entry)

@@ -24,9 +24,31 @@ Reading: TypeAlias = dict[str, Any]
 
 @dataclass(eq=False, kw_only=True)
 class SequenceFile:
-    """Sequences X, their labels y and weights (S,), or None where the file has none.
+    r"""The sequences of a file.
 
-    ``reading`` holds the options that read another file the same way: ``read_sequences(other, **file.reading)``.
+    Parameters
+    ----------
+    X : list
+        The inputs of each sequence.
+    y : list or None
+        The labels; None if the file has none.
+    weights : array (S,), optional
+        The weights; None if the file has none.
+    reading : dict, optional
+        The options that read another file the same way: ``read_sequences(other, **file.reading)``.
+
+    See Also
+    --------
+    read_sequences : Reads one.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from kernelfields.formats import read_sequences
+    >>> n = Path("train.tsv").write_text("Ann\tNNP\tB-PER\nlives\tVBZ\tO\n")
+    >>> file = read_sequences("train.tsv")
+    >>> file.y, file.lengths
+    ([['B-PER', 'O']], [2])
     """
 
     X: list
@@ -60,11 +82,32 @@ class SequenceFile:
         return "position"
 
     def place(self, sequence: int, position: int) -> str:
-        """Return where the label of a position stands: line and column in texts, sequence and position in arrays."""
+        """Return where the label of a position stands: line and column in texts, sequence and position in arrays.
+
+        Parameters
+        ----------
+        sequence : int
+            The number of the sequence.
+        position : int
+            The number of the position in it.
+
+        Returns
+        -------
+        str
+            The place, in words.
+        """
         return f"sequence {sequence}, position {position}"
 
     def write_predictions(self, path: PathName, predictions: Predictions) -> None:
-        """Write predictions beside what was read."""
+        """Write predictions beside what was read.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; "-" is standard output.
+        predictions : Predictions
+            Labels and probabilities of every sequence.
+        """
         raise NotImplementedError
 
 

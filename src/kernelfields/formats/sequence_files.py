@@ -78,7 +78,26 @@ _READERS: dict[str, Callable[..., SequenceFile]] = {
 
 
 def format_of(path: PathName, option: str = "format") -> str:
-    """Return the format that a file's name stands for; ``option`` is where else users can name it."""
+    """Return the format that a file's name stands for.
+
+    Parameters
+    ----------
+    path : str or path
+        The name.
+    option : str, default "format"
+        Where else users can name the format; for messages.
+
+    Returns
+    -------
+    str
+        The format.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import format_of
+    >>> format_of("train.tsv")
+    'columns'
+    """
     name = os.path.basename(os.fspath(path)).lower().removesuffix(".gz")
     ending = os.path.splitext(name)[1]
     for known, endings in _ENDINGS.items():
@@ -97,13 +116,40 @@ def read_sequences(
     label_sets: str | None = None,
     **options: object,
 ) -> SequenceFile:
-    """Read a file of sequences; "-" is standard input. The options of the formats are listed above.
+    r"""Read a file of sequences with their labels.
 
     Parameters
     ----------
-    labels_required : with False, y is None where the file has no labels, instead of an error
-    unknown_label : how the file writes a label that is not known, in the place of "?" ("_" in CoNLL-U)
-    label_sets : what stands between labels of which one is right
+    path : str or path
+        The file; "-" is standard input, gzip is unpacked.
+    format : str, default "auto"
+        The format; "auto" goes by the end of the name.
+    labels_required : bool, default True
+        Whether a file without labels is an error; else its y is None.
+    unknown_label : str, optional
+        How the file writes a label that is not known, in the place of "?" ("_" in CoNLL-U).
+    label_sets : str, optional
+        What stands between labels of which one is right.
+    **options : dict
+        Options of the format; see the user guide.
+
+    Returns
+    -------
+    SequenceFile
+        Inputs X, labels y and weights.
+
+    Raises
+    ------
+    SequenceFileError
+        If the file is damaged; the message has the line.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from kernelfields.formats import read_sequences
+    >>> n = Path("train.tsv").write_text("Ann\tNNP\tB-PER\nlives\tVBZ\tO\n\nBob\tNNP\tB-PER\n")
+    >>> read_sequences("train.tsv").y
+    [['B-PER', 'O'], ['B-PER']]
     """
     kind = format_of(path) if format == "auto" else format
     if kind not in _READERS:
@@ -133,12 +179,51 @@ def read_sequences(
 
 
 def describe_reading(reading: Reading) -> dict[str, object]:
-    """Return the options of ``SequenceFile.reading`` as plain values for a model file: a template is its text."""
+    """Return the options of ``SequenceFile.reading`` as plain values for a model file.
+
+    Parameters
+    ----------
+    reading : dict
+        The options.
+
+    Returns
+    -------
+    dict
+        Plain values; a template is its text.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import Template, describe_reading
+    >>> describe_reading({"template": Template.parse("U0:%x[0,0]")})["template"]
+    'U0:%x[0,0]'
+    """
     return {name: value.text if isinstance(value, Template) else value for name, value in reading.items()}
 
 
 def rebuild_reading(described: Mapping[str, object]) -> Reading:
-    """Return the options that were described; ValueError for what is no option of reading a file."""
+    """Return the options that were described.
+
+    Parameters
+    ----------
+    described : dict
+        What :func:`describe_reading` returned.
+
+    Returns
+    -------
+    dict
+        The options.
+
+    Raises
+    ------
+    ValueError
+        If one is no option of reading a file.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import rebuild_reading
+    >>> rebuild_reading({"label": -1})
+    {'label': -1}
+    """
     described = {name: value for name, value in described.items() if name not in _FORMER}
     for name, value in described.items():
         if name not in _DESCRIBED or not isinstance(value, _DESCRIBED[name]):
@@ -158,9 +243,27 @@ def write_sequences(
     weights: Sequence[float] | np.ndarray | None = None,
     format: str = "auto",  # noqa: A002
 ) -> None:
-    """Write sequences of feature dicts, feature strings or arrays as CRFsuite's text; "-" is standard output.
+    """Write sequences of feature dicts, feature strings or arrays as CRFsuite's text.
 
-    Labels that are not known are written as "?".
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" is standard output.
+    X : list of sequences
+        The inputs.
+    y : list of sequences, optional
+        The labels; those that are not known are written as "?".
+    weights : array (S,), optional
+        A weight for each sequence.
+    format : str, default "auto"
+        The format; "auto" goes by the end of the name.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import read_sequences, write_sequences
+    >>> write_sequences("data.crfsuite", [[["upper"], ["lower"]]], [["B-PER", None]])
+    >>> read_sequences("data.crfsuite").y
+    [['B-PER', None]]
     """
     kind = format_of(path) if format == "auto" else format
     if kind != "crfsuite":
@@ -177,10 +280,29 @@ def write_predictions(
     marginals: Sequence | None = None,
     classes: Sequence | np.ndarray | None = None,
 ) -> None:
-    """Write predicted labels beside what was read; "-" is standard output.
+    r"""Write predicted labels beside what was read.
 
-    ``labels`` holds one label per position of every sequence; ``marginals``, if given, probabilities of the
-    predicted labels, (T,) for every sequence, or of all ``classes`` (L,), (T, L).
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" is standard output.
+    file : SequenceFile
+        What was read.
+    labels : list of sequences
+        A label for each position.
+    marginals : list of arrays, optional
+        Probabilities of the predicted labels, (T,) for every sequence, or of all classes, (T, L).
+    classes : list, optional
+        The classes, in the order of the columns of ``marginals``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from kernelfields.formats import read_sequences, write_predictions
+    >>> n = Path("test.tsv").write_text("Ann\tNNP\tO\nlives\tVBZ\tO\n")
+    >>> write_predictions("out.tsv", read_sequences("test.tsv"), [["B-PER", "O"]])
+    >>> Path("out.tsv").read_text()
+    'Ann\tNNP\tO\tB-PER\nlives\tVBZ\tO\tO\n\n'
     """
     tables = None if marginals is None else [np.asarray(sequence) for sequence in marginals]
     predictions = Predictions([np.asarray(sequence) for sequence in labels], tables, classes)

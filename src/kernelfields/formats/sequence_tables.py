@@ -65,11 +65,38 @@ def read_table(
     kinds: Mapping[str, str] | None = None,
     delimiter: str = ",",
 ) -> SequenceTable:
-    """Read a CSV table; "-" is standard input, gzip is unpacked.
+    r"""Read sequences from a CSV table.
 
-    ``sequence`` and ``label`` name columns, ``features`` those of the inputs; None for all others. Without
-    ``labels_required`` the labels are None where the table has no such column. ``kinds`` maps names of columns to
-    "number" or "text", where that is not to be found out.
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" is standard input, gzip is unpacked.
+    sequence : str
+        The column that says which sequence a row belongs to.
+    label : str, optional
+        The column of labels.
+    labels_required : bool, default True
+        Whether a table without that column is an error; else its labels are None.
+    features : list of str, optional
+        The columns of inputs; all others by default.
+    kinds : dict, optional
+        "number" or "text" for columns by name, if that is not to be found out.
+    delimiter : str, default ","
+        What stands between cells.
+
+    Returns
+    -------
+    SequenceFile
+        Inputs X and labels y.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from kernelfields.formats import read_table
+    >>> n = Path("steps.csv").write_text("person,speed,label\n1,0.2,sit\n1,3.0,run\n2,2.8,run\n")
+    >>> table = read_table("steps.csv", sequence="person", label="label")
+    >>> table.y
+    [['sit', 'run'], ['run']]
     """
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise ValueError(
@@ -104,7 +131,29 @@ def read_table(
 
 
 def write_table(path: PathName, table: SequenceTable, appended: Mapping[str, Sequence[Sequence[str]]]) -> None:
-    """Write a table in the order it was read in, with more columns: their names, and per sequence their cells."""
+    r"""Write a table in the order it was read in, with more columns.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; "-" is standard output.
+    table : SequenceFile
+        What :func:`read_table` returned.
+    appended : dict
+        By the name of each column, for every sequence its cells.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from kernelfields.formats import read_table, write_table
+    >>> n = Path("steps.csv").write_text("person,speed\n1,0.2\n1,3.0\n")
+    >>> table = read_table("steps.csv", sequence="person", labels_required=False)
+    >>> write_table("out.csv", table, {"predicted": [["sit", "run"]]})
+    >>> print(Path("out.csv").read_text().strip())
+    person,speed,predicted
+    1,0.2,sit
+    1,3.0,run
+    """
     for name in appended:
         if name in table.header:
             raise ValueError(f"the table has a column {name!r} already: rename or remove it first")

@@ -54,7 +54,26 @@ def check_words(text: str, tokens: Iterable[tuple[float, float]] | None, where: 
 
 
 def tokenize(text: str, tokenizer: Tokenizer | None = None) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of the tokens of a text."""
+    """Cut a text into words.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    tokenizer : callable, optional
+        A function of the text that returns its words or their (begin, end); by default a regular expression.
+
+    Yields
+    ------
+    tuple of int
+        The (begin, end) of a token.
+
+    Examples
+    --------
+    >>> from kernelfields.formats import tokenize
+    >>> list(tokenize("Ann's dog."))
+    [(0, 5), (6, 9), (9, 10)]
+    """
     if tokenizer is None or isinstance(tokenizer, str | re.Pattern):
         pattern = TOKEN if tokenizer is None else re.compile(tokenizer)
         yield from (match.span() for match in pattern.finditer(text) if match.end() > match.start())

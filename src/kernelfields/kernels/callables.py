@@ -27,7 +27,34 @@ _DIAGONAL_BLOCK = 32
 
 @register("callable")
 class CallableKernel(Kernel):
-    """k(X, Z) = function(X, Z); ``name`` stands for the function in model files, by default its own."""
+    """A kernel by a function of two matrices, as scikit-learn's ``SVC(kernel=function)`` takes them.
+
+    Fields take the function itself; the class is for sums, products and names. Kernels of scikit-learn's Gaussian
+    processes are such functions. A model file holds the name alone: pass the function again when you load it.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(X, Z)`` returns the array (n, m) of values for rows X (n, d) and Z (m, d).
+    name : str, optional
+        What stands for the function in model files; by default its own name.
+
+    See Also
+    --------
+    Precomputed : A kernel by its values.
+    kernelfields.load : Takes functions as ``callables={name: function}``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import CallableKernel
+    >>> def same_sign(X, Z):
+    ...     return (np.sign(X) @ np.sign(Z).T > 0).astype(float)
+    >>> CallableKernel(same_sign)(np.array([[-1.0], [2.0], [5.0]]))
+    array([[1., 0., 0.],
+           [0., 1., 1.],
+           [0., 1., 1.]])
+    """
 
     # A function has no copy that is equal to it, and may hold data of any size.
     shared = frozenset({"function"})
@@ -49,21 +76,57 @@ class CallableKernel(Kernel):
             raise TypeError(f"CallableKernel: name must be a string or None, got {self.name!r}.")
 
     def label(self) -> str:
-        """Return the name that stands for the function in model files."""
+        """Return the name that stands for the function in model files.
+
+        Returns
+        -------
+        str
+            The name.
+        """
         return self.name or str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def spec(self) -> dict[str, object]:
-        """Return the description, which holds only the name of the function."""
+        """Return the description, which holds only the name of the function.
+
+        Returns
+        -------
+        dict
+            The kind and the name.
+        """
         return {"kind": self.kind, "name": self.label()}
 
     @classmethod
     def serving_refusal(cls, parameters: Mapping[str, object]) -> str:
-        """Return that the function is not in the file."""
+        """Return that the function is not in the file.
+
+        Parameters
+        ----------
+        parameters : dict
+            The parameters of the description.
+
+        Returns
+        -------
+        str
+            The reason.
+        """
         return f"{parameters['name']!r} cannot be served: a function is code, which a model file does not hold"
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, object], functions: Mapping[str, KernelFunction]) -> Kernel:
-        """Return the kernel of a function that the caller passes under the name in the description."""
+        """Return the kernel of a function that the caller passes under the name in the description.
+
+        Parameters
+        ----------
+        parameters : dict
+            The name of the function.
+        functions : dict
+            Kernel functions by name.
+
+        Returns
+        -------
+        CallableKernel
+            The kernel.
+        """
         name = parameters["name"]
         if not isinstance(name, str):
             raise ValueError(f"the name of a kernel function must be a string, got {name!r}.")
@@ -123,7 +186,29 @@ class CallableKernel(Kernel):
 
 @register("precomputed")
 class Precomputed(Kernel):
-    """k(i, j) = matrix[i, j] for a symmetric matrix; inputs are one column of row numbers."""
+    """A kernel by its values, k(i, j) = matrix[i, j].
+
+    Inputs are one column of row numbers. This is how strings, graphs, molecules and other objects that are no vectors
+    enter: number them, and compute their similarities once.
+
+    Parameters
+    ----------
+    matrix : array (N, N)
+        The values for all pairs, symmetric and positive semi-definite. It is not copied.
+
+    See Also
+    --------
+    CallableKernel : A kernel by a function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Precomputed
+    >>> similarity = np.array([[1.0, 0.8, 0.1], [0.8, 1.0, 0.3], [0.1, 0.3, 1.0]])
+    >>> Precomputed(similarity)(np.array([[2], [0]]), np.array([[1]]))
+    array([[0.3],
+           [0.8]])
+    """
 
     shared = frozenset({"matrix"})
 
@@ -135,7 +220,13 @@ class Precomputed(Kernel):
         symmetric(self._values(), "Precomputed: matrix")
 
     def spec(self) -> dict[str, object]:
-        """Return the description with the matrix as a numpy array."""
+        """Return the description, with the matrix as an array.
+
+        Returns
+        -------
+        dict
+            The kind and the matrix.
+        """
         return {"kind": self.kind, "matrix": self._values()}
 
     def _values(self) -> np.ndarray:

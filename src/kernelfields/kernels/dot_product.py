@@ -15,12 +15,39 @@ from kernelfields.numerics.sparse_rows import Rows
 
 @register("linear")
 class Linear(Kernel):
-    """k(x, z) = <x, z>, with the inputs themselves as features."""
+    """The linear kernel, k(x, z) = <x, z>, with the inputs themselves as features.
+
+    A field with it is a linear CRF, fitted in its explicit weights: the usual choice for words and other sparse
+    features.
+
+    See Also
+    --------
+    Polynomial : For products of columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Linear
+    >>> Linear()(np.array([[1.0, 2.0], [0.0, 1.0]]))
+    array([[5., 2.],
+           [2., 1.]])
+    """
 
     takes_tensors = True
 
     def feature_map(self, X: object) -> Rows:
-        """Return X."""
+        """Return the inputs themselves.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d)
+            The inputs.
+
+        Returns
+        -------
+        array or CSR matrix (n, d)
+            X as rows of floats.
+        """
         return arrays.as_rows(X)
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
@@ -33,7 +60,30 @@ class Linear(Kernel):
 @register("polynomial", shorthands={"poly": {}})
 @declares_parameters
 class Polynomial(Kernel):
-    """k(x, z) = (gamma <x, z> + coef0)^degree; gamma is a number, "scale" or "auto"."""
+    """The polynomial kernel, k(x, z) = (gamma <x, z> + coef0)^degree.
+
+    Parameters
+    ----------
+    degree : int, default 3
+        The degree, 1 or more.
+    gamma : float, "scale" or "auto", default "scale"
+        The factor of inner products. "scale" is 1 / (d v) for d columns whose entries have the variance v; "auto" is 1
+        / d.
+    coef0 : float, default 1.0
+        What is added before the power is taken; above zero, terms of lower degree take part.
+
+    See Also
+    --------
+    Linear : Degree one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Polynomial
+    >>> Polynomial(degree=2, gamma=1.0)(np.array([[1.0, 2.0], [0.0, 1.0]]))
+    array([[36.,  9.],
+           [ 9.,  4.]])
+    """
 
     takes_tensors = True
     degree: int = checked(whole, 3)
@@ -57,7 +107,22 @@ class Polynomial(Kernel):
 
 @register("cosine")
 class Cosine(Kernel):
-    """k(x, z) = <x, z> / (||x|| ||z||); a zero row has similarity 0 with every row, itself included."""
+    """The cosine of two inputs, k(x, z) = <x, z> / (||x|| ||z||).
+
+    A row of zeros has similarity 0 with every row, itself included.
+
+    See Also
+    --------
+    Normalized : The cosine in the feature space of another kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Cosine
+    >>> Cosine()(np.array([[1.0, 0.0], [2.0, 2.0]])).round(3)
+    array([[1.   , 0.707],
+           [0.707, 1.   ]])
+    """
 
     takes_tensors = True
 
@@ -76,12 +141,22 @@ class Cosine(Kernel):
 
 @register("tanimoto")
 class Tanimoto(Kernel):
-    """k(x, z) = <x, z> / (||x||^2 + ||z||^2 - <x, z>), for rows of zeros and ones the share of ones that both have.
+    """The Tanimoto kernel, k(x, z) = <x, z> / (||x||^2 + ||z||^2 - <x, z>).
 
-    That is Jaccard's index of two sets, the usual similarity of molecular fingerprints. A zero row has similarity 0
-    with every row, itself included.
+    For rows of zeros and ones it is the share of ones that both have: Jaccard's index of two sets, the usual similarity
+    of molecular fingerprints. A row of zeros has similarity 0 with every row, itself included.
 
-        Ralaivola, Swamidass, Saigo and Baldi (2005), Graph kernels for chemical informatics.
+    References
+    ----------
+    Ralaivola, Swamidass, Saigo and Baldi (2005), Graph kernels for chemical informatics.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Tanimoto
+    >>> Tanimoto()(np.array([[1, 1, 0, 1], [1, 0, 1, 1]]))
+    array([[1. , 0.5],
+           [0.5, 1. ]])
     """
 
     takes_tensors = True

@@ -40,12 +40,37 @@ KernelFunction = Callable[[Rows, Rows], np.ndarray]
 
 
 class Kernel(Parametrized):
-    """A positive semi-definite kernel; ``__init__`` of a subclass stores its parameters unchanged.
+    """A positive semi-definite kernel on rows of a matrix; the base class of all kernels.
 
-    Subclasses write ``_block(X, Z)`` and ``_diagonal(X)`` for checked inputs; ``_towards(Z)`` where a part of the work
-    depends on Z alone; ``check_parameters`` for parameters that are not declared with a check (``checked``), and
-    ``_from_data`` if one may follow the data. Formulas made of the functions in kernels/arrays.py hold for tensors too,
-    which ``takes_tensors`` declares. The decorator ``register`` gives a kernel its name, also its kind in model files.
+    ``__init__`` of a subclass stores its parameters unchanged. Subclasses write ``_block(X, Z)`` and ``_diagonal(X)``
+    for checked inputs; ``_towards(Z)`` if a part of the work depends on Z alone; ``check_parameters`` for parameters
+    that are not declared with a check (``checked``), and ``_from_data`` if one may follow the data. Formulas made of
+    the functions in kernels/arrays.py hold for tensors too, which ``takes_tensors`` declares. The decorator
+    ``register`` gives a kernel its name, also its kind in model files.
+
+    See Also
+    --------
+    register : The decorator that names a kernel.
+    CallableKernel : A kernel by a function, without a class.
+
+    Examples
+    --------
+    A kernel that is periodic in the difference of times:
+
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Kernel
+    >>> class Periodic(Kernel):
+    ...     def __init__(self, period=1.0):
+    ...         self.period = period
+    ...     def _block(self, X, Z):
+    ...         other = X if Z is None else Z
+    ...         return np.exp(-2.0 * np.sin(np.pi * (X - other.T) / self.period) ** 2)
+    ...     def _diagonal(self, X):
+    ...         return np.ones(len(X))
+    >>> Periodic(period=24.0)(np.array([[0.0], [6.0], [24.0]])).round(3)
+    array([[1.   , 0.368, 1.   ],
+           [0.368, 1.   , 0.368],
+           [1.   , 0.368, 1.   ]])
     """
 
     takes_tensors: ClassVar[bool] = False
@@ -55,14 +80,38 @@ class Kernel(Parametrized):
     __array_ufunc__ = None
 
     def __call__(self, X: object, Z: object | None = None) -> np.ndarray:
-        """Return the block k(X, Z) of shape (n, m); without Z the exactly symmetric k(X, X)."""
+        """Return the block k(X, Z); without Z the exactly symmetric k(X, X).
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d)
+            Inputs, the rows of the block.
+        Z : array or CSR matrix (m, d), optional
+            Inputs, the columns of the block.
+
+        Returns
+        -------
+        array (n, m)
+            The values.
+        """
         rows, other = arrays.as_rows(X), None if Z is None else arrays.as_rows(Z, "Z")
         if other is not None:
             arrays.check_comparable(rows, other)
         return self._block(rows, other) if self.takes_tensors else arrays.computed_on_host(rows, self._block, other)
 
     def towards(self, Z: object) -> Callable[[object], np.ndarray]:
-        """Return the function X -> k(X, Z) for rows Z that stay: the digits of ``self(X, Z)``, with less to do."""
+        """Return the function X -> k(X, Z) for rows Z that stay: the digits of ``self(X, Z)``, with less to do.
+
+        Parameters
+        ----------
+        Z : array or CSR matrix (m, d)
+            The rows that stay.
+
+        Returns
+        -------
+        function
+            Takes X (n, d) and returns k(X, Z), (n, m).
+        """
         other = arrays.as_rows(Z, "Z")
         # A subclass with a block of its own does not take the preparation of its base class.
         first = next(owner for owner in type(self).__mro__ if {"_block", "_towards"} & vars(owner).keys())
@@ -78,15 +127,37 @@ class Kernel(Parametrized):
         return checked
 
     def diag(self, X: object) -> np.ndarray:
-        """Return k(x, x) for every row, shape (n,)."""
+        """Return k(x, x) for every row.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d)
+            The inputs.
+
+        Returns
+        -------
+        array (n,)
+            The values.
+        """
         rows = arrays.as_rows(X)
         return self._diagonal(rows) if self.takes_tensors else arrays.computed_on_host(rows, self._diagonal)
 
     def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Kernel:
-        """Return a copy whose parameters are checked, and numbers where they were rules such as gamma="scale".
+        """Return a copy whose parameters are checked, and numbers if they were rules such as gamma="scale".
 
-        ``weights`` (n,): how often each row counts; None is once. ``labels`` (n,), -1 where a row has none, are for
-        kernels that learn from them. A tensor is copied to the processor.
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d)
+            Training inputs. A tensor is copied to the processor.
+        weights : array (n,), optional
+            How often each row counts; once by default.
+        labels : array (n,), optional
+            Numbers of labels, -1 if a row has none, for kernels that learn from them.
+
+        Returns
+        -------
+        Kernel
+            The copy.
         """
         X = arrays.on_host(arrays.as_rows(X))
         self.check_parameters()
@@ -101,7 +172,18 @@ class Kernel(Parametrized):
         return resolved
 
     def feature_map(self, X: object) -> Rows | None:
-        """Return features (n, q), dense or CSR, with phi(x) . phi(z) = k(x, z), or None if none are of finite size."""
+        """Return explicit features phi with phi(x) . phi(z) = k(x, z), or None if none are of finite size.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d)
+            The inputs.
+
+        Returns
+        -------
+        array or CSR matrix (n, q), or None
+            The features.
+        """
         return None
 
     @property
@@ -125,14 +207,33 @@ class Kernel(Parametrized):
         return KERNELS.name_of(self)
 
     def spec(self) -> dict[str, object]:
-        """Return a description that ``kernel_from_spec`` reads; its values fit JSON, arrays aside."""
+        """Return a description that ``kernel_from_spec`` reads; its values fit JSON, arrays aside.
+
+        Returns
+        -------
+        dict
+            The kind of the kernel and its parameters.
+        """
         parameters = self.get_params(deep=False).items()
         described = {name: plain_value(value) for name, value in parameters if name not in self.undescribed}
         return {"kind": self.kind, **described}
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, object], functions: Mapping[str, KernelFunction]) -> Kernel:
-        """Return the kernel whose description had these parameters, kernels inside it built already."""
+        """Return the kernel whose description had these parameters.
+
+        Parameters
+        ----------
+        parameters : dict
+            The parameters by name; kernels among them are built already.
+        functions : dict
+            Kernel functions by name, for kernels that need one.
+
+        Returns
+        -------
+        Kernel
+            The kernel.
+        """
         kernel = cls(**parameters)
         try:
             kernel.check_parameters()
@@ -142,7 +243,18 @@ class Kernel(Parametrized):
 
     @classmethod
     def serving_refusal(cls, parameters: Mapping[str, object]) -> str:
-        """Return why a kernel of this description needs more than its model file and NumPy; empty if it does not."""
+        """Return why a kernel of this description needs more than its model file and NumPy.
+
+        Parameters
+        ----------
+        parameters : dict
+            The parameters of the description.
+
+        Returns
+        -------
+        str
+            The reason; empty if there is none.
+        """
         return ""
 
     def check_parameters(self) -> None:
@@ -241,13 +353,39 @@ def valid_kernel(owner: Kernel, name: str) -> None:
 @register("constant")
 @declares_parameters
 class Constant(Kernel):
-    """k(x, z) = value >= 0, with the square root of the value as its one feature."""
+    """A constant, k(x, z) = value.
+
+    Parameters
+    ----------
+    value : float, default 1.0
+        The value, 0 or more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import RBF, Constant
+    >>> Constant(2.0)(np.zeros((1, 3)), np.ones((2, 3)))
+    array([[2., 2.]])
+    >>> RBF(0.5) + 1  # a number is a constant
+    Sum(left=RBF(gamma=0.5), right=Constant())
+    """
 
     takes_tensors = True
     value: float = checked(non_negative, 1.0)
 
     def feature_map(self, X: object) -> Rows:
-        """Return a column of sqrt(value)."""
+        """Return a column of sqrt(value).
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d)
+            The inputs.
+
+        Returns
+        -------
+        array (n, 1)
+            The feature.
+        """
         rows = arrays.as_rows(X)
         return arrays.filled(rows, (rows.shape[0], 1), math.sqrt(non_negative(self, "value")), rows.dtype)
 
@@ -289,10 +427,37 @@ class _OfTwo(_OfParts):
 
 @register("sum")
 class Sum(_OfTwo):
-    """k(x, z) + l(x, z), also written ``k + l``."""
+    """The sum of two kernels, k(x, z) + l(x, z); also written ``k + l``.
+
+    Parameters
+    ----------
+    left : Kernel
+        The first kernel.
+    right : Kernel
+        The second kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import RBF, Linear
+    >>> kernel = Linear() + RBF(gamma=1.0)
+    >>> kernel(np.array([[1.0]]), np.array([[1.0], [2.0]])).round(3)
+    array([[2.   , 2.368]])
+    """
 
     def feature_map(self, X: object) -> Rows | None:
-        """Return the features of both parts side by side, or None if a part has none."""
+        """Return the features of both parts side by side.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d)
+            The inputs.
+
+        Returns
+        -------
+        array or CSR matrix (n, q), or None
+            The features, None if a part has none.
+        """
         left = self.left.feature_map(X)
         right = None if left is None else self.right.feature_map(X)
         return None if left is None or right is None else arrays.side_by_side(left, right)
@@ -305,7 +470,23 @@ class Sum(_OfTwo):
 
 @register("product")
 class Product(_OfTwo):
-    """k(x, z) l(x, z), also written ``k * l``."""
+    """The product of two kernels, k(x, z) l(x, z); also written ``k * l``.
+
+    Parameters
+    ----------
+    left : Kernel
+        The first kernel.
+    right : Kernel
+        The second kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import RBF, Linear
+    >>> kernel = Linear() * RBF(gamma=1.0)
+    >>> kernel(np.array([[1.0]]), np.array([[1.0], [2.0]])).round(3)
+    array([[1.   , 0.736]])
+    """
 
     def _joined(self, values: list[np.ndarray]) -> np.ndarray:
         left, right = values
@@ -316,7 +497,23 @@ class Product(_OfTwo):
 @register("power")
 @declares_parameters
 class Power(_OfParts):
-    """k(x, z)^exponent for a whole exponent >= 1, also written ``k**exponent``."""
+    """A whole power of a kernel, k(x, z)^exponent; also written ``k**exponent``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    exponent : int
+        The exponent, 1 or more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Linear
+    >>> kernel = (Linear() + 1) ** 3
+    >>> kernel(np.array([[1.0]]), np.array([[1.0], [2.0]]))
+    array([[ 8., 27.]])
+    """
 
     kernel: Kernel = checked(valid_kernel)
     exponent: int = checked(whole)
@@ -328,13 +525,40 @@ class Power(_OfParts):
 @register("scaled")
 @declares_parameters
 class Scaled(_OfParts):
-    """factor * k(x, z) for a factor >= 0, also written ``factor * k``."""
+    """A multiple of a kernel, factor * k(x, z); also written ``factor * k``.
+
+    Parameters
+    ----------
+    factor : float
+        The factor, 0 or more.
+    kernel : Kernel
+        The kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Linear
+    >>> kernel = 0.5 * Linear()
+    >>> kernel(np.array([[1.0]]), np.array([[1.0], [2.0]]))
+    array([[0.5, 1. ]])
+    """
 
     factor: float = checked(non_negative)
     kernel: Kernel = checked(valid_kernel)
 
     def feature_map(self, X: object) -> Rows | None:
-        """Return sqrt(factor) times the features of the part, or None if it has none."""
+        """Return sqrt(factor) times the features of the kernel.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d)
+            The inputs.
+
+        Returns
+        -------
+        array or CSR matrix (n, q), or None
+            The features, None if the kernel has none.
+        """
         features = self.kernel.feature_map(X)
         if features is None:
             return None
@@ -353,11 +577,28 @@ KINDS = NUMBERS, CATEGORIES = "numbers", "categories"
 @register("columns")
 @declares_parameters
 class Columns(Kernel):
-    """k(x, z) = inner(x[begin:end], z[begin:end]); ``end=None`` means all columns that follow.
+    """A kernel on some of the columns, k(x, z) = kernel(x[begin:end], z[begin:end]).
 
     With sums, different kernels see different features: ``Linear() + Columns(RBF(), 0, 50)`` is linear in everything
-    and smooth in the first fifty columns. Of feature dicts with numbers and categories, ``begin`` may be "numbers" or
-    "categories": all columns of that kind. Cost: that of the inner kernel, and a copy of the columns of sparse rows.
+    and smooth in the first fifty columns. Cost: that of the inner kernel, and a copy of the columns of sparse rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel on these columns.
+    begin : int or {"numbers", "categories"}, default 0
+        The first column; or, for feature dicts with numbers and categories, all columns of that kind.
+    end : int, optional
+        The column after the last; by default all that follow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Columns, Linear
+    >>> X = np.array([[1.0, 5.0, 7.0], [2.0, 0.0, 9.0]])
+    >>> Columns(Linear(), 0, 2)(X)
+    array([[26.,  2.],
+           [ 2.,  4.]])
     """
 
     takes_tensors = True
@@ -382,12 +623,38 @@ class Columns(Kernel):
             raise ValueError(f"Columns: end must be above begin, got {self.begin} to {self.end}.")
 
     def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Columns:
-        """Return a copy whose inner kernel follows the data in its columns."""
+        """Return a copy whose inner kernel follows the data in its columns.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d)
+            Training inputs.
+        weights : array (n,), optional
+            How often each row counts; once by default.
+        labels : array (n,), optional
+            Numbers of labels, -1 if a row has none.
+
+        Returns
+        -------
+        Columns
+            The copy.
+        """
         self.check_parameters()
         return Columns(self.kernel.resolve(self._seen(X), weights, labels), self.begin, self.end)
 
     def feature_map(self, X: object) -> Rows | None:
-        """Return the features of the part, or None if it has none."""
+        """Return the features of the inner kernel.
+
+        Parameters
+        ----------
+        X : array or CSR matrix (n, d)
+            The inputs.
+
+        Returns
+        -------
+        array or CSR matrix (n, q), or None
+            The features, None if the inner kernel has none.
+        """
         return self.kernel.feature_map(self._seen(X))
 
     def _seen(self, X: object) -> Rows:
@@ -441,7 +708,24 @@ def with_places(kernel: Kernel, n_numbers: int) -> Kernel:
 @register("normalized")
 @declares_parameters
 class Normalized(Kernel):
-    """k(x, z) / sqrt(k(x, x) k(z, z)): the cosine in the feature space of k, 0 for zero features."""
+    """The cosine in the feature space of a kernel, k(x, z) / sqrt(k(x, x) k(z, z)).
+
+    It is 0 for inputs with k(x, x) = 0.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Normalized, Polynomial
+    >>> kernel = Normalized(Polynomial(degree=2, gamma=1.0))
+    >>> kernel(np.array([[1.0], [2.0]])).round(3)
+    array([[1. , 0.9],
+           [0.9, 1. ]])
+    """
 
     takes_tensors = True
     kernel: Kernel = checked(valid_kernel)
@@ -499,9 +783,33 @@ def symmetric(block: np.ndarray, name: str) -> np.ndarray:
 def check_positive_semidefinite(
     kernel: Kernel, X: object, random_state: int | np.random.Generator | None = None
 ) -> None:
-    """Raise ValueError if the Gram matrix of at most 200 random rows shows that k is no kernel.
+    """Check on data that a function is a kernel: no Gram matrix of a kernel has a negative eigenvalue.
 
     Passing is no proof: a negative eigenvalue may need more or other rows to appear.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : array or CSR matrix (n, d)
+        Inputs, of which at most 200 random ones are taken.
+    random_state : int or numpy.random.Generator, optional
+        The seed of the rows that are drawn.
+
+    Raises
+    ------
+    ValueError
+        If the Gram matrix is not symmetric, or has a negative eigenvalue.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import CallableKernel, check_positive_semidefinite
+    >>> distances = CallableKernel(lambda X, Z: np.abs(X - Z.T), name="distance")
+    >>> check_positive_semidefinite(distances, np.array([[0.0], [1.0], [3.0]]))
+    Traceback (most recent call last):
+        ...
+    ValueError: CallableKernel(distance) is not positive semi-definite: on 3 rows the Gram matrix has the eigenvalue ...
     """
     X = arrays.on_host(arrays.as_rows(X))
     n_rows = X.shape[0]

@@ -24,14 +24,58 @@ _RANK_TOLERANCE = 1e-12
 
 
 class LabelKernel(Parametrized):
-    """A positive semi-definite kernel between the labels 0 .. L - 1."""
+    """A positive semi-definite kernel between labels; the base class of all label kernels.
+
+    The kernel of a clique is the product of a kernel of inputs and one of labels. Subclasses write ``matrix``.
+
+    See Also
+    --------
+    LabelMatrix : A label kernel by its values.
+
+    Examples
+    --------
+    Labels of an ordered scale, where neighbours resemble each other:
+
+    >>> import numpy as np
+    >>> from kernelfields.kernels import LabelKernel
+    >>> class Ordered(LabelKernel):
+    ...     def matrix(self, n_labels):
+    ...         places = np.arange(n_labels)
+    ...         return np.exp(-abs(places[:, None] - places))
+    >>> Ordered().matrix(3).round(3)
+    array([[1.   , 0.368, 0.135],
+           [0.368, 1.   , 0.368],
+           [0.135, 0.368, 1.   ]])
+    """
 
     def matrix(self, n_labels: int) -> np.ndarray:
-        """Return k_y, shape (L, L)."""
+        """Return the values for all pairs of labels.
+
+        Parameters
+        ----------
+        n_labels : int
+            The number of labels L.
+
+        Returns
+        -------
+        array (L, L)
+            The values k_y.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define matrix(n_labels).")
 
     def factor(self, n_labels: int) -> np.ndarray:
-        """Return A of shape (L, q) with A A^T the centred kernel and q its rank."""
+        """Return a factor of the centred kernel, whose columns are the coordinates of label functions.
+
+        Parameters
+        ----------
+        n_labels : int
+            The number of labels L.
+
+        Returns
+        -------
+        array (L, q)
+            A with A A^T the centred kernel, and q its rank.
+        """
         kernel = self.matrix(n_labels)
         row_means = kernel.mean(axis=0)
         centred = kernel - row_means - row_means[:, None] + row_means.mean()
@@ -46,7 +90,13 @@ class LabelKernel(Parametrized):
         return vectors * signs * np.sqrt(eigenvalues[kept])
 
     def spec(self) -> dict[str, object]:
-        """Return a description that ``label_kernel_from_spec`` reads."""
+        """Return a description that ``label_kernel_from_spec`` reads.
+
+        Returns
+        -------
+        dict
+            The kind and the parameters.
+        """
         return {"kind": LABEL_KERNELS.name_of(self), **self.get_params(deep=False)}
 
 
@@ -57,7 +107,18 @@ class _Contrasts(LabelKernel):
     """A label kernel that is I - 1 1^T / L when centred."""
 
     def factor(self, n_labels: int) -> np.ndarray:
-        """Return the orthonormal Helmert contrasts, shape (L, L - 1)."""
+        """Return the orthonormal Helmert contrasts.
+
+        Parameters
+        ----------
+        n_labels : int
+            The number of labels L.
+
+        Returns
+        -------
+        array (L, L - 1)
+            The contrasts.
+        """
         if _checked_count(n_labels) == 1:
             return np.zeros((1, 0))  # a single label has nothing to contrast
         from scipy.linalg import helmert
@@ -67,31 +128,104 @@ class _Contrasts(LabelKernel):
 
 @LABEL_KERNELS.register("delta")
 class Delta(_Contrasts):
-    """k_y(y, y') = 1 if y = y', else 0: the default."""
+    """Labels resemble themselves alone, k_y(y, y') = 1 if y = y', else 0: the default.
+
+    See Also
+    --------
+    CentredDelta : The same field, written without the constant.
+
+    Examples
+    --------
+    >>> from kernelfields.kernels import Delta
+    >>> Delta().matrix(2)
+    array([[1., 0.],
+           [0., 1.]])
+    """
 
     def matrix(self, n_labels: int) -> np.ndarray:
-        """Return the identity."""
+        """Return the identity.
+
+        Parameters
+        ----------
+        n_labels : int
+            The number of labels L.
+
+        Returns
+        -------
+        array (L, L)
+            The values.
+        """
         return np.eye(_checked_count(n_labels))
 
 
 @LABEL_KERNELS.register("centred")
 class CentredDelta(_Contrasts):
-    """k_y(y, y') = 1 - 1/L if y = y', else -1/L."""
+    """The delta kernel without its constant, k_y(y, y') = 1 - 1/L if y = y', else -1/L.
+
+    See Also
+    --------
+    Delta : The same field.
+
+    Examples
+    --------
+    >>> from kernelfields.kernels import CentredDelta
+    >>> CentredDelta().matrix(2)
+    array([[ 0.5, -0.5],
+           [-0.5,  0.5]])
+    """
 
     def matrix(self, n_labels: int) -> np.ndarray:
-        """Return I - 1 1^T / L."""
+        """Return I - 1 1^T / L.
+
+        Parameters
+        ----------
+        n_labels : int
+            The number of labels L.
+
+        Returns
+        -------
+        array (L, L)
+            The values.
+        """
         return np.eye(_checked_count(n_labels)) - 1.0 / n_labels
 
 
 @LABEL_KERNELS.register("matrix")
 class LabelMatrix(LabelKernel):
-    """k_y(y, y') = values[y, y'], symmetric and positive semi-definite, in the order of ``classes_``."""
+    """A label kernel by its values, k_y(y, y') = values[y, y'].
+
+    Parameters
+    ----------
+    values : array (L, L)
+        Similarities of labels in the order of ``classes_``, symmetric and positive semi-definite.
+
+    Examples
+    --------
+    The first two of three labels resemble each other:
+
+    >>> from kernelfields import NodeCliques
+    >>> from kernelfields.kernels import LabelMatrix
+    >>> kernel = LabelMatrix([[1.0, 0.8, 0.0], [0.8, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> NodeCliques("rbf", label_kernel=kernel).label_kernel.matrix(3)[0]
+    array([1. , 0.8, 0. ])
+    """
 
     def __init__(self, values: ArrayLike):
         self.values = values
 
     def matrix(self, n_labels: int) -> np.ndarray:
-        """Return the values, checked to be a kernel on L labels."""
+        """Return the values, checked to be a kernel on L labels.
+
+        Parameters
+        ----------
+        n_labels : int
+            The number of labels L.
+
+        Returns
+        -------
+        array (L, L)
+            The values.
+        """
         values = self._checked_values()
         if len(values) != _checked_count(n_labels):
             raise ValueError(
@@ -101,7 +235,13 @@ class LabelMatrix(LabelKernel):
         return values
 
     def spec(self) -> dict[str, object]:
-        """Return the description with the values as a numpy array."""
+        """Return the description, with the values as an array.
+
+        Returns
+        -------
+        dict
+            The kind and the values.
+        """
         return {**super().spec(), "values": self._checked_values()}
 
     def _checked_values(self) -> np.ndarray:

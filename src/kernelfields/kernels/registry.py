@@ -39,7 +39,30 @@ _DEEPEST, _MOST = 200, 1000
 
 
 def resolve_kernel(kernel: object) -> Kernel:
-    """Return the kernel meant by a Kernel, a name, names joined by +, a scikit-learn kernel or a function(X, Z)."""
+    """Return the kernel that a name, an expression or a function stands for.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable
+        A kernel; a name such as "rbf", or names joined by "+"; a kernel of ``sklearn.gaussian_process.kernels``; or a
+        function ``function(X, Z)`` that returns an array (n, m).
+
+    Returns
+    -------
+    Kernel
+        The kernel.
+
+    Raises
+    ------
+    ValueError
+        If no kernel has the name; the message has the nearest one.
+
+    Examples
+    --------
+    >>> from kernelfields.kernels import resolve_kernel
+    >>> resolve_kernel("linear + rbf")
+    Sum(left=Linear(), right=RBF())
+    """
     options = (
         f"Expected a Kernel, one of the names {', '.join(map(repr, KERNELS.shorthands))}, an object of "
         "sklearn.gaussian_process.kernels, or a function(X, Z) that returns an (n, m) array"

@@ -60,7 +60,34 @@ class _Exponential(_Stationary):
 
 @register("rbf")
 class RBF(_OfSquaredDistances, _Exponential):
-    """k(x, z) = exp(-gamma ||x - z||^2); gamma is a number, "scale" or "auto"."""
+    """The Gaussian kernel, k(x, z) = exp(-gamma ||x - z||^2).
+
+    Functions of it are smooth, and fall back to zero far from all training inputs. It is the usual kernel of
+    numbers.
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "auto", default "scale"
+        How fast similarity falls with distance. "scale" is 1 / (d v) for d columns whose entries have the variance
+        v, so that the exponent is about 2 for a random pair; "auto" is 1 / d.
+
+    See Also
+    --------
+    Laplacian : For columns of different kinds.
+    Matern : For functions that are less smooth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import RBF
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> RBF(gamma=0.5)(X).round(3)
+    array([[1.   , 0.607, 0.011],
+           [0.607, 1.   , 0.135],
+           [0.011, 0.135, 1.   ]])
+    >>> RBF().resolve(X)  # "scale" becomes a number with the data
+    RBF(gamma=0.642857142857142...)
+    """
 
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         return {"gamma": scale_or_auto(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}
@@ -71,7 +98,29 @@ class RBF(_OfSquaredDistances, _Exponential):
 
 @register("laplacian")
 class Laplacian(_Exponential):
-    """k(x, z) = exp(-gamma ||x - z||_1); gamma is a number, "scale" or "auto"."""
+    """The Laplacian kernel, k(x, z) = exp(-gamma ||x - z||_1).
+
+    It adds up absolute differences of columns, so that functions of it can follow single columns while others differ,
+    as trees do.
+
+    Parameters
+    ----------
+    gamma : float, "scale" or "auto", default "scale"
+        How fast similarity falls with distance. "scale" is 1 / (d sqrt(v)) for d columns whose entries have the
+        variance v, so that the exponent is about 1 for a random pair; "auto" is 1 / d.
+
+    See Also
+    --------
+    RBF : Smoother, and faster to compute for many columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Laplacian
+    >>> Laplacian(gamma=0.5)(np.array([[0.0, 0.0], [1.0, 3.0]])).round(3)
+    array([[1.   , 0.135],
+           [0.135, 1.   ]])
+    """
 
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         if not isinstance(self.gamma, str):
@@ -98,10 +147,32 @@ def _order(owner: Kernel, name: str) -> float:
 class Matern(_OfSquaredDistances):
     """The Matern kernel: ``nu`` sets how smooth functions are, ``length_scale`` how fast they vary.
 
-        nu = 1/2: e^-t    3/2: (1 + t) e^-t    5/2: (1 + t + t^2/3) e^-t,    t = sqrt(2 nu) ||x - z|| / length_scale
-        nu = inf: exp(-||x - z||^2 / (2 length_scale^2))
+    With t = sqrt(2 nu) ||x - z|| / length_scale it is e^-t for nu = 1/2, (1 + t) e^-t for 3/2,
+    (1 + t + t^2/3) e^-t for 5/2, and exp(-||x - z||^2 / (2 length_scale^2)) for infinity.
 
-    ``nu`` is one of these; ``length_scale`` is a number, "scale" or "auto".
+    Parameters
+    ----------
+    nu : {0.5, 1.5, 2.5, inf}, default 1.5
+        Functions are differentiable fewer than ``nu`` times.
+    length_scale : float, "scale" or "auto", default "scale"
+        The distance over which functions vary. "scale" is sqrt(d v / 2) for d columns whose entries have the variance
+        v; "auto" is sqrt(d / 2).
+
+    See Also
+    --------
+    RBF : The limit of infinite ``nu``.
+
+    References
+    ----------
+    Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, section 4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.kernels import Matern
+    >>> Matern(nu=0.5, length_scale=2.0)(np.array([[0.0], [2.0]])).round(3)
+    array([[1.   , 0.368],
+           [0.368, 1.   ]])
     """
 
     nu: float = checked(_order, 1.5)

@@ -46,7 +46,18 @@ _NAMES = {np.dtype(dtype).str[1:]: name for name, dtype in _DTYPES.items() if na
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model this version can read; the message names the file and the reason."""
+    """A file that is not a model this version can read; the message names the file and the reason.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from kernelfields import load
+    >>> n = Path("notes.kfm").write_text("no model")
+    >>> load("notes.kfm")
+    Traceback (most recent call last):
+        ...
+    kernelfields.models.model_file.ModelFileError: notes.kfm ...
+    """
 
 
 class ModelFileMissing(ModelFileError, FileNotFoundError):
@@ -54,7 +65,28 @@ class ModelFileMissing(ModelFileError, FileNotFoundError):
 
 
 def write_model(path: PathName, kind: str, document: Document, tensors: dict[str, np.ndarray]) -> None:
-    """Write a model file, replacing an old one only once the new one is complete."""
+    """Write a model file, replacing an old one only once the new one is complete.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    kind : str
+        What the file holds; :func:`read_model` names it again.
+    document : dict
+        Plain values.
+    tensors : dict of arrays
+        The numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.formats import read_model, write_model
+    >>> write_model("scores.kfm", "scores", {"unit": "nats"}, {"scores": np.zeros(3)})
+    >>> document, tensors = read_model("scores.kfm", "scores")
+    >>> document["unit"], tensors["scores"]
+    ('nats', array([0., 0., 0.]))
+    """
     from kernelfields.data.text_files import write_whole
 
     write_whole({os.fspath(path): model_bytes(kind, document, tensors)})
@@ -95,7 +127,39 @@ def _safetensors(arrays: dict[str, np.ndarray], metadata: dict[str, str]) -> byt
 
 
 def read_model(path: PathName, kind: str) -> tuple[Document, dict[str, np.ndarray]]:
-    """Read the document and the tensors of a model file of this kind, or raise ModelFileError."""
+    """Read a model file.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    kind : str
+        What it should hold.
+
+    Returns
+    -------
+    document : dict
+        Plain values.
+    tensors : dict of arrays
+        The numbers.
+
+    Raises
+    ------
+    ModelFileError
+        If it is no model of this kind that this version can read.
+
+    See Also
+    --------
+    kernelfields.load : Reads a fitted estimator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.formats import read_model, write_model
+    >>> write_model("scores.kfm", "scores", {"unit": "nats"}, {"scores": np.zeros(3)})
+    >>> read_model("scores.kfm", "scores")[0]["unit"]
+    'nats'
+    """
     _, document, tensors = read_model_of(path, (kind,))
     return document, tensors
 

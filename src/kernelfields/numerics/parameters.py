@@ -89,7 +89,31 @@ def check_support(value: object, name: str) -> None:
 
 
 def check_window(window: object, name: str = "window") -> tuple[int, int]:
-    """Return the numbers of neighbours (before, after) that a window of inputs names; ValueError if it is none."""
+    """Return the numbers of neighbours that a window of inputs names.
+
+    Parameters
+    ----------
+    window : odd int or (before, after)
+        The window.
+    name : str, default "window"
+        What messages call it.
+
+    Returns
+    -------
+    tuple of int
+        The numbers of positions before and after.
+
+    Raises
+    ------
+    ValueError
+        If it is no window.
+
+    Examples
+    --------
+    >>> from kernelfields.features import check_window
+    >>> check_window(5)
+    (2, 2)
+    """
     expected = f"{name} must be an odd positive whole number or a pair (before, after)"
     if is_whole(window):
         if window < 1 or window % 2 == 0:

@@ -69,7 +69,18 @@ class Parametrized:
         return list(parameter_defaults(cls))
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
-        """Return the parameters by name; with ``deep`` also those of parameters that have some, as outer__inner."""
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Whether those of parameters that have some are returned too, as ``outer__inner``.
+
+        Returns
+        -------
+        dict
+            The parameters.
+        """
         parameters: dict[str, object] = {}
         for name in self._get_param_names():
             value = getattr(self, name)
@@ -80,7 +91,18 @@ class Parametrized:
         return parameters
 
     def set_params(self, **parameters: object) -> Self:
-        """Set parameters, nested ones as outer__inner, and return the object."""
+        """Set parameters, nested ones as ``outer__inner``.
+
+        Parameters
+        ----------
+        **parameters : dict
+            The values by name.
+
+        Returns
+        -------
+        self
+            The object itself.
+        """
         nested: defaultdict[str, dict[str, object]] = defaultdict(dict)
         for full, value in parameters.items():
             name, separator, inner = full.partition("__")
@@ -166,7 +188,7 @@ class Registry(Generic[T]):
         shorthands: Mapping[str, Mapping[str, object]] | None = None,
         renamed: Mapping[str, str] | None = None,
     ) -> Callable[[_Class], _Class]:
-        """Return a decorator that registers a class.
+        """Return a decorator that registers a class under a name.
 
         Parameters
         ----------
@@ -176,6 +198,24 @@ class Registry(Generic[T]):
             More names that users may give, with the parameters that they stand for.
         renamed : dict, optional
             Names of parameters in older model files, with those of today.
+
+        Returns
+        -------
+        callable
+            The decorator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.kernels import Kernel, register, resolve_kernel
+        >>> @register("minimum")
+        ... class Minimum(Kernel):
+        ...     def _block(self, X, Z):
+        ...         return np.minimum(X, (X if Z is None else Z).T)
+        ...     def _diagonal(self, X):
+        ...         return X[:, 0]
+        >>> resolve_kernel("minimum")
+        Minimum()
         """
 
         def enter(registered: _Class) -> _Class:

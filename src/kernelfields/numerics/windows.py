@@ -19,7 +19,31 @@ STATISTICS = "statistics"
 
 
 def window_view(inputs: Rows, offsets: np.ndarray, window: object) -> Rows:
-    """Join every row with its neighbours; a window of one position returns ``inputs`` itself."""
+    """Join every row with its neighbours.
+
+    Parameters
+    ----------
+    inputs : array or CSR matrix (N, d)
+        The rows of all sequences, end to end.
+    offsets : array (S + 1,)
+        Where each sequence begins.
+    window : odd int or (before, after)
+        The positions that are joined.
+
+    Returns
+    -------
+    array or CSR matrix (N, d * window)
+        The joined rows, with zeros beyond the ends; ``inputs`` itself for one position.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.features import window_view
+    >>> window_view(np.array([[1.0], [2.0], [3.0]]), np.array([0, 3]), (1, 0))
+    array([[0., 1.],
+           [1., 2.],
+           [2., 3.]])
+    """
     before, after = check_window(window)
     if before == after == 0:
         return inputs

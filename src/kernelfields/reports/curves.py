@@ -53,12 +53,35 @@ class Calibrated(Protocol):
 
 
 def plot_convergence(fit: Any, ax: AxesOrNone = None) -> Picture:
-    """Plot the fit of an estimator, or its ``solution_``: value, lower bound and relative gap against passes.
+    """Plot a fit: value, lower bound and relative gap against passes over the data.
 
-    Upper panel: the value and the best lower bound on the minimum so far; for every solver, the minimum lies in
-    the band between them. Lower panel: the relative gap in decades, with the gap that ends the fit. One Axes passed as
-    ``ax`` takes the upper panel alone, two take both. The upper axis is logarithmic once the bound is positive;
-    bounds far below the last one are cut off, and those that are still minus infinity are not drawn.
+    Upper panel: the value and the best lower bound on the minimum so far; for every solver, the minimum is in the band
+    between them. Lower panel: the relative gap in decades, with the gap that ends the fit. The upper axis is
+    logarithmic once the bound is positive; bounds far below the last one are cut off, and those that are still minus
+    infinity are not drawn.
+
+    Parameters
+    ----------
+    fit : fitted estimator or Solution
+        The fit.
+    ax : Axes or pair of Axes, optional
+        One takes the upper panel alone, two take both; by default a new figure.
+
+    Returns
+    -------
+    Picture
+        The drawing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1).fit(X, y)
+    >>> from kernelfields.reports import plot_convergence
+    >>> picture = plot_convergence(crf)
+    >>> picture.savefig("convergence.png")
     """
     solution: Solution = getattr(fit, "solution_", fit)
     history = [iteration for iteration in solution.history if math.isfinite(iteration.value)]
@@ -128,12 +151,35 @@ def _draw_gaps(panel: Axes, history: Sequence[Iteration], tol: float | None) -> 
 def plot_reliability(calibration: object, ax: AxesOrNone = None) -> Picture:
     """Plot the share of right labels against the predicted probability.
 
-        expected calibration error = sum_bins (n_bin / N) abs(accuracy - confidence)
+    A mark for each bin of confidence stands at its mean confidence and its accuracy, with its interval if there is one.
+    On the diagonal the probabilities are calibrated; below it the field is overconfident. Above the diagram, in
+    ``picture.axes[0].child_axes[-1]``: the number of positions of each bin, which is the weight of its mark in the
+    expected calibration error.
 
-    A mark for each bin of confidence stands at its mean confidence and its accuracy, with its interval where there
-    is one. On the diagonal the probabilities are calibrated; below it the field is overconfident.
-    Above the diagram, in ``picture.axes[0].child_axes[-1]``: the number of positions of each bin, which is the weight
-    of its mark. ``calibration`` is an evaluation, or that part of it.
+    Parameters
+    ----------
+    calibration : Evaluation or Calibration
+        An evaluation, or that part of it.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Picture
+        The drawing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1).fit(X, y)
+    >>> from kernelfields.evaluation import evaluate
+    >>> from kernelfields.reports import plot_reliability
+    >>> picture = plot_reliability(evaluate(crf, X, y, random_state=0))
+    >>> len(picture.axes)
+    1
     """
     calibration = getattr(calibration, "calibration", calibration)
     if not isinstance(calibration, Calibrated):

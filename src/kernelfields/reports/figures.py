@@ -93,7 +93,21 @@ _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Picture:
-    """The Axes of a drawing, and a description in words."""
+    """A drawing: matplotlib's Axes, and a description in words.
+
+    Parameters
+    ----------
+    axes : tuple of Axes
+        The Axes.
+    description : str
+        What it shows, for readers who do not see it.
+
+    Examples
+    --------
+    >>> from kernelfields.reports import plot_heat_map
+    >>> picture = plot_heat_map([[1.0]], ["a"], ["a"])
+    >>> picture.savefig("map.svg")
+    """
 
     axes: tuple[Axes, ...]
     description: str
@@ -106,11 +120,25 @@ class Picture:
         return whole
 
     def savefig(self, target: object, **options: object) -> None:
-        """Write the figure as matplotlib does: PNG, PDF, SVG by the ending of the name, ``dpi`` and so on."""
+        """Write the figure as matplotlib does: PNG, PDF, SVG by the ending of the name.
+
+        Parameters
+        ----------
+        target : str, path or file
+            Where to write.
+        **options : dict
+            Options of matplotlib's ``savefig``, such as ``dpi``.
+        """
         self.figure.savefig(target, **options)  # type: ignore[arg-type]
 
     def markup(self) -> Markup:
-        """Return the figure as SVG for a page, which has the style for it."""
+        """Return the figure as SVG for a page, which has the style for it.
+
+        Returns
+        -------
+        Markup
+            The SVG.
+        """
         import matplotlib.style
 
         written = io.StringIO()

@@ -52,9 +52,37 @@ _BETWEEN_COMPONENTS = 1.5
 
 @dataclass(frozen=True, eq=False)
 class LabelledGraph(LabelledSequence):
-    """Labels of the nodes of one graph, its edges by type, and the positions of the nodes if they are known.
+    """The labels of the nodes of one graph; print it, or show it in a notebook.
 
-    ``tokens`` are the names of the nodes.
+    Parameters
+    ----------
+    labels : list
+        The labels of the nodes.
+    marginals : array (T, L)
+        The marginal probabilities.
+    classes : list
+        The L labels of their columns.
+    tokens : list, optional
+        The names of the nodes.
+    truth : list, optional
+        The true labels.
+    caption : str, default ""
+        What it is called.
+    segments : list, optional
+        Not used by graphs.
+    edges : dict, optional
+        The edges by type.
+    positions : array (T, 2), optional
+        Where the nodes are drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import GraphCRF
+    >>> graph = {"x": np.array([[0.0], [0.1], [1.0]]), "edges": [[0, 1], [1, 2]]}
+    >>> crf = GraphCRF("rbf", prior_variance=1.0, scale=False, neighbours=False).fit([graph], [["a", "a", "b"]])
+    >>> crf.show(graph).labels
+    ('a', 'a', 'b')
     """
 
     edges: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -75,7 +103,13 @@ class LabelledGraph(LabelledSequence):
             object.__setattr__(self, "positions", places)
 
     def markup(self) -> Markup:
-        """Return the graph as a figure for a page, which has the style for it."""
+        """Return the graph as a figure for a page, which has the style for it.
+
+        Returns
+        -------
+        Markup
+            The HTML.
+        """
         palette, notes = Palette(self.marginals, self.classes, self.labels), []
         shape = self.grid_shape() if self.positions is None else None
         if shape is None and self.positions is None and len(self) > _MOST_DRAWN:
@@ -93,13 +127,25 @@ class LabelledGraph(LabelledSequence):
         return self._figure(self._drawn_graph(palette, places), palette, notes)
 
     def to_dict(self) -> PlainValues:
-        """Return all nodes and edges as plain values that JSON can hold."""
+        """Return all nodes and edges as plain values that JSON can hold.
+
+        Returns
+        -------
+        dict
+            The values.
+        """
         values = super().to_dict()
         edges = {name: members.tolist() for name, members in self.edges.items()}
         return {"caption": values["caption"], "nodes": values["positions"], "edges": edges}
 
     def grid_shape(self) -> tuple[int, int] | None:
-        """Return rows and columns if the edges are those of a grid of nodes, numbered row by row; else None."""
+        """Return rows and columns if the edges are those of a grid of nodes, numbered row by row.
+
+        Returns
+        -------
+        tuple of int, or None
+            The shape.
+        """
         pairs = [np.sort(members, axis=1) for members in self.edges.values() if members.shape[1] == 2]
         if len(pairs) < len(self.edges) or not pairs:
             return None

@@ -52,10 +52,40 @@ def plot_heat_map(
     largest: float | None = None,
     form: str = ".2f",
 ) -> Picture:
-    """Plot a non-negative (r, c) matrix.
+    """Plot a matrix of numbers that are not negative.
 
-    ``largest`` is the value of full colour (default: the largest entry); give two maps the same one to compare
-    them. Entries that round to zero are left blank, so that the pattern shows.
+    Entries that round to zero are left blank, so that the pattern shows.
+
+    Parameters
+    ----------
+    matrix : array (r, c)
+        The numbers.
+    row_labels : list
+        The names of rows.
+    column_labels : list
+        The names of columns.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+    row_name : str, default ""
+        What rows are.
+    column_name : str, default ""
+        What columns are.
+    largest : float, optional
+        The value of full colour, by default the largest entry; give two maps the same one to compare them.
+    form : str, default ".2f"
+        The format of entries.
+
+    Returns
+    -------
+    Picture
+        The drawing.
+
+    Examples
+    --------
+    >>> from kernelfields.reports import plot_heat_map
+    >>> picture = plot_heat_map([[0.9, 0.1], [0.0, 1.0]], ["a", "b"], ["a", "b"], row_name="true")
+    >>> len(picture.axes)
+    1
     """
     entries = np.asarray(matrix, dtype=float)
     _check_labels(entries, row_labels, column_labels)
@@ -76,10 +106,40 @@ def plot_transitions(
     *,
     most: int = MOST_LABELS,
 ) -> Picture:
-    """Plot the transition scores of a fitted estimator, or scores (L, L) of labels, from row to column.
+    """Plot transition scores, from row to column.
 
-    Each sign has its colour. Forbidden steps are crossed out; NaN, a step without a weight of its own, is shown as
-    a dot. Of more than ``most`` labels those with the strongest scores are shown, and the axis is labelled so.
+    Each sign has its colour. Forbidden steps are crossed out; NaN, a step without a weight of its own, is shown as a
+    dot.
+
+    Parameters
+    ----------
+    scores : fitted estimator or array (L, L)
+        The scores.
+    labels : list, optional
+        The labels, for an array.
+    forbidden : array (L, L), optional
+        Which steps are forbidden, for an array.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+    most : int, default 50
+        Of more labels those with the strongest scores are shown, and the axis is labelled so.
+
+    Returns
+    -------
+    Picture
+        The drawing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1).fit(X, y)
+    >>> from kernelfields.reports import plot_transitions
+    >>> picture = plot_transitions(crf)
+    >>> len(picture.axes)
+    1
     """
     if hasattr(scores, "summary"):
         model = scores.summary()

@@ -89,11 +89,43 @@ class SetSummary:
 
 @dataclass(frozen=True, eq=False)
 class ModelSummary(Shown):
-    """What is known of a fitted model without its training data.
+    """What a fitted model is, without its training data; ``summary()`` of an estimator returns it.
 
-    ``choices`` are lines about parameters that were left to the data: what was chosen, then all that was tried.
-    ``parameters`` are those that differ from their defaults, in words; ``transitions`` (L, L) are scores that do
-    not depend on inputs, None if there are none, and ``forbidden`` (L, L) what constraints rule out.
+    Parameters
+    ----------
+    name : str
+        The name of the estimator.
+    labels : list
+        The labels.
+    n_features : int
+        The number of columns of inputs.
+    sets : list
+        The clique sets.
+    solution : Solution
+        How the fit ended.
+    certificates : list of Certificate, default ()
+        How near it is to the best fit there is.
+    choices : list of str, default ()
+        What was chosen for parameters that were left to the data, then all that was tried.
+    parameters : dict, optional
+        The parameters that differ from their defaults, in words.
+    transitions : array (L, L), optional
+        Scores of neighbouring labels that do not depend on inputs.
+    forbidden : array (L, L), optional
+        What constraints rule out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1).fit(X, y)
+    >>> summary = crf.summary()
+    >>> summary.labels
+    ('rain', 'sun')
+    >>> print(summary)  # doctest: +ELLIPSIS
+    ChainCRF...
     """
 
     name: str
@@ -159,7 +191,13 @@ class ModelSummary(Shown):
         return ", ".join([counted(len(self.labels), "label"), counted(self.n_features, "feature"), *near])
 
     def folded(self) -> str:
-        """Return HTML of the line, which unfolds into the summary, for a notebook."""
+        """Return HTML of the line, which unfolds into the summary, for a notebook.
+
+        Returns
+        -------
+        str
+            The HTML.
+        """
         return notebook([render("folded.html", line=self.line, summary=self.markup())])
 
     @property
@@ -189,13 +227,30 @@ class ModelSummary(Shown):
         return Table(("parameter", "value"), list(self.parameters.items()), words=(0, 1))
 
     def transition_picture(self, most: int = MOST_LABELS) -> Picture | None:
-        """Return the heat map of the transitions, None if there are none."""
+        """Return the heat map of the transitions.
+
+        Parameters
+        ----------
+        most : int, default 50
+            The most labels that are shown.
+
+        Returns
+        -------
+        Picture or None
+            The picture; None if there are no transitions.
+        """
         if self.transitions is None:
             return None
         return plot_transitions(self.transitions, self.labels, self.forbidden, most=most)
 
     def parts(self) -> list[Table]:
-        """Return the table of clique sets."""
+        """Return the table of clique sets.
+
+        Returns
+        -------
+        list of Table
+            What is printed.
+        """
         return [self.set_table]
 
     def __str__(self) -> str:
@@ -210,11 +265,23 @@ class ModelSummary(Shown):
         )
 
     def markup(self) -> Markup:
-        """Return the summary as a notebook shows it, for a page."""
+        """Return the summary as a notebook shows it, for a page.
+
+        Returns
+        -------
+        Markup
+            The HTML.
+        """
         return render("summary.html", model=self, picture=self.transition_picture(_LABELS_OF_SMALL_MAP))
 
     def to_dict(self) -> PlainValues:
-        """Return plain values that JSON can hold."""
+        """Return plain values that JSON can hold.
+
+        Returns
+        -------
+        dict
+            The values.
+        """
         fit = ("solver", "iterations", "passes", "seconds", "reason", "converged")
         certificate = ("scope", "value", "lower_bound", "relative_gap", "exact")
         return {
@@ -293,10 +360,32 @@ class SetWeights(Result):
 
 @dataclass(frozen=True, eq=False)
 class WeightsTable(Shown):
-    """The weights of a field: lists per clique set, transitions (L, L) from row to column, scores per label.
+    """The weights of a fitted field; ``weights()`` of an estimator returns it.
 
-    ``scores`` maps the name of a clique set without inputs, such as the start of a sequence, to (L,) numbers, and
-    ``tables`` that of a type of edges to (L, L) scores, first node in the row and second in the column.
+    Parameters
+    ----------
+    labels : tuple
+        The labels.
+    sets : tuple, default ()
+        The largest weights of each clique set.
+    transitions : array (L, L), optional
+        Scores from the label in the row to that in the column.
+    forbidden : array (L, L), optional
+        What constraints rule out.
+    scores : dict, optional
+        Scores (L,) by the name of a clique set without inputs, such as the start of a sequence.
+    tables : dict, optional
+        Scores (L, L) by the name of a type of edges.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+    >>> rows = [row for row in crf.weights().to_rows() if row["feature"] == "word:sings"]
+    >>> row = max(rows, key=lambda row: row["weight"])
+    >>> row["feature"], row["label"]
+    ('word:sings', 'VERB')
     """
 
     labels: tuple[object, ...]
@@ -317,7 +406,13 @@ class WeightsTable(Shown):
                 raise ValueError(f"scores of {name!r} have shape {values.shape}, but there are {n_labels} labels")
 
     def parts(self) -> Iterator[str | Table | list[Table]]:
-        """Yield notes and lists of the clique sets, labels side by side, transitions and scores per label."""
+        """Yield notes and lists of the clique sets, labels side by side, transitions and scores per label.
+
+        Yields
+        ------
+        str and Table
+            What is printed.
+        """
         several = sum(bool(clique_set.lists) for clique_set in self.sets) > 1
         for clique_set in self.sets:
             if clique_set.note:
@@ -343,8 +438,11 @@ class WeightsTable(Shown):
     def to_rows(self) -> list[PlainValues]:
         """Return one dict per weight, for ``csv.DictWriter`` or ``pandas.DataFrame``.
 
-        Keys: set, previous, label, feature, weight. Transitions and scores per label have no feature: None.
-        Forbidden transitions are left out.
+        Returns
+        -------
+        list of dict
+            Set, previous, label, feature and weight. Transitions and scores per label have no feature: None. Forbidden
+            transitions are left out.
         """
         weights = [
             (clique_set.name, entry) for clique_set in self.sets for listed in clique_set.lists for entry in listed.rows
@@ -460,12 +558,35 @@ class _ShadedTokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation(Shown):
-    """The explanations of all positions of one sequence."""
+    """Why positions of a sequence have their label and not another; ``explain()`` of an estimator returns it.
+
+    Parameters
+    ----------
+    positions : tuple
+        The label, the next best one and the terms of the difference of their scores, for each position.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1).fit(X, y)
+    >>> first = crf.explain(X[0]).positions[0]
+    >>> first.label, first.other
+    ('sun', 'rain')
+    """
 
     positions: tuple[PositionExplanation, ...]
 
     def parts(self) -> Iterator[Part | list[Table]]:
-        """Yield tokens shaded by their differences, and the terms of each position."""
+        """Yield tokens shaded by their differences, and the terms of each position.
+
+        Yields
+        ------
+        Markup and Table
+            What is printed.
+        """
         largest = largest_magnitude(term.amount for position in self.positions for term in position.contributions)
         yield _MEANING
         yield _ShadedTokens(self.positions)
@@ -474,7 +595,10 @@ class Explanation(Shown):
     def to_rows(self) -> list[PlainValues]:
         """Return one dict per contribution, for ``csv.DictWriter`` or ``pandas.DataFrame``.
 
-        Keys: position, token, label, other, kind, set, name, amount, value. Parts of contributions are left out.
+        Returns
+        -------
+        list of dict
+            Position, token, label, other, kind, set, name, amount and value. Parts of contributions are left out.
         """
         place, term = ("position", "token", "label", "other"), ("kind", "clique_set", "name", "amount", "value")
         return [

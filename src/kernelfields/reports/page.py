@@ -26,10 +26,31 @@ Part: TypeAlias = str | HasMarkup
 
 
 class Shown(Result):
-    """The base of what is shown: ``str()`` for a terminal, HTML for notebooks and pages, plain values and rows."""
+    """What is shown: text for a terminal, HTML for notebooks and pages, plain values and rows; the base class.
+
+    See Also
+    --------
+    report_page : Joins several into a page.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1).fit(X, y)
+    >>> crf.weights().to_rows()[0]["set"]
+    'transitions'
+    """
 
     def parts(self) -> Iterable[Part | list[Table]]:
-        """Yield what is shown, in order; tables in a list stand side by side in HTML."""
+        """Yield what is shown, in order; tables in a list stand side by side in HTML.
+
+        Yields
+        ------
+        str, Table and Picture
+            The parts.
+        """
         raise NotImplementedError
 
     def __init_subclass__(cls) -> None:
@@ -45,7 +66,13 @@ class Shown(Result):
         return "\n\n".join(filter(None, texts))
 
     def markup(self) -> Markup:
-        """Return the display for a page, which has the style for it."""
+        """Return the display for a page, which has the style for it.
+
+        Returns
+        -------
+        Markup
+            The HTML.
+        """
         groups = [
             [part.markup() for part in group] if isinstance(group, list) else markup_of(group) for group in self.parts()
         ]
@@ -55,7 +82,13 @@ class Shown(Result):
         return notebook([self.markup()])
 
     def to_rows(self) -> list[PlainValues]:
-        """Return one dict for each row of the tables, for ``pandas.DataFrame`` or ``csv.DictWriter``."""
+        """Return one dict for each row of the tables, for ``pandas.DataFrame`` or ``csv.DictWriter``.
+
+        Returns
+        -------
+        list of dict
+            The rows.
+        """
         tables = [part for part in self.parts() if isinstance(part, Table)]
         return [row for table in tables for row in table.to_rows()]
 

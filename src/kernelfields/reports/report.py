@@ -59,17 +59,43 @@ def report_page(
     sections: Mapping[str, Part] | None = None,
     footer: str = "",
 ) -> str:
-    """Return the report as a whole HTML document. Write it as UTF-8.
+    """Return a report as a whole HTML document; write it as UTF-8.
 
     Parameters
     ----------
-    title, lead : heading and first paragraph; without a lead, the page begins with the main figures
-    model : what ``summary()`` of a fitted estimator returns
-    evaluation : what ``kernelfields.evaluate`` returns
-    weights : what ``weights()`` of a fitted estimator returns
-    sequences : what ``show()`` of a fitted estimator returns, or strips of pictures as Markup
-    sections : heading -> a Table, such as that of a search, what a ``plot_...`` of this package returns, or Markup
-    footer : last line, such as the command that made the page
+    title : str
+        The heading.
+    lead : str, default ""
+        The first paragraph; without one, the page begins with the main figures.
+    model : ModelSummary, optional
+        What ``summary()`` of a fitted estimator returns.
+    evaluation : Evaluation, optional
+        What ``kernelfields.evaluate`` returns.
+    weights : WeightsTable, optional
+        What ``weights()`` of a fitted estimator returns.
+    sequences : list of LabelledSequence or Markup, default ()
+        What ``show()`` of a fitted estimator returns, or strips of pictures.
+    sections : dict, optional
+        By heading a Table, such as that of a search, what a ``plot_...`` function returns, or Markup.
+    footer : str, default ""
+        The last line, such as the command that made the page.
+
+    Returns
+    -------
+    str
+        The document.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.reports import report_page
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1).fit(X, y)
+    >>> page = report_page("Weather", model=crf.summary())
+    >>> "Weather" in page
+    True
     """
     if evaluation is not None and not isinstance(evaluation, Evaluated):
         raise ValueError(f"evaluation must be what kernelfields.evaluate returns, got {evaluation!r:.60}")

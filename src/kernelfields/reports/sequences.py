@@ -70,7 +70,36 @@ _ON_BANDS = "#14181d"
 
 @dataclass(frozen=True, eq=False)
 class LabelledSequence(Shown):
-    """Labels of one sequence, the marginal probabilities of all labels, and if known its words and true labels."""
+    """The labels of one sequence with the probabilities of all labels; print it, or show it in a notebook.
+
+    Parameters
+    ----------
+    labels : list
+        The labels.
+    marginals : array (T, L)
+        The marginal probabilities.
+    classes : list
+        The L labels of their columns.
+    tokens : list, optional
+        The words.
+    truth : list, optional
+        The true labels.
+    caption : str, default ""
+        What it is called.
+    segments : list, optional
+        (begin, end, label, probability) of each segment.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1).fit(X, y)
+    >>> shown = crf.show(X[0])
+    >>> [(row["label"], row["position"]) for row in shown.to_rows()][:2]
+    [('sun', 0), ('sun', 1)]
+    """
 
     labels: Sequence[object]
     marginals: np.ndarray
@@ -117,16 +146,44 @@ class LabelledSequence(Shown):
         return np.array([label != true for label, true in zip(self.labels, truth, strict=True)], dtype=bool)
 
     def word(self, position: int) -> str:
-        """Return the token of a position, or its number."""
+        """Return the token of a position, or its number.
+
+        Parameters
+        ----------
+        position : int
+            The position.
+
+        Returns
+        -------
+        str
+            The token.
+        """
         return str(position) if self.tokens is None else str(self.tokens[position])
 
     def begins_entity(self, label: object) -> bool:
-        """Whether a label begins an entity by how labels are written: two of them are two entities, not one run."""
+        """Return whether a label begins an entity by how labels are written: two of them are two entities, not one run.
+
+        Parameters
+        ----------
+        label : object
+            The label.
+
+        Returns
+        -------
+        bool
+            The answer.
+        """
         named = [str(other) for other in self.classes]
         return str(label).startswith(("B-", "S-", "U-")) and any(each.startswith(("I-", "E-", "L-")) for each in named)
 
     def parts(self) -> Iterable[Table]:
-        """Yield a line for every word, or for every run of positions whose label, and true label, are the same."""
+        """Yield a line for every word, or for every run of positions whose label, and true label, are the same.
+
+        Yields
+        ------
+        Table
+            The lines.
+        """
         truth = self.labels if self.truth is None else self.truth
         pairs = list(zip(self.labels, truth, strict=True))
         begun = [self.begins_entity(label) or self.begins_entity(true) for label, true in pairs]
@@ -140,7 +197,13 @@ class LabelledSequence(Shown):
         yield Table((), rows, self.caption, words=(0, 1, 3), gap=2, longest=_LONGEST_WORD, note=remainder)
 
     def markup(self) -> Markup:
-        """Return the sequence as a figure of words, or a time line, for a page, which has the style for it."""
+        """Return the sequence as a figure of words, or a time line, for a page.
+
+        Returns
+        -------
+        Markup
+            The HTML.
+        """
         if self.tokens is None and len(self):
             palette = Palette(self.marginals, self.classes, self.labels)
             picture, notes = _timeline(self, palette)
@@ -180,7 +243,10 @@ class LabelledSequence(Shown):
     def to_rows(self) -> list[PlainValues]:
         """Return one dict for each position, for ``csv.DictWriter`` or ``pandas.DataFrame``.
 
-        Keys: position, token, label, probability, truth. A token or a truth that is not known is None.
+        Returns
+        -------
+        list of dict
+            Position, token, label, probability and truth; None for a token or a truth that is not known.
         """
         absent = [None] * len(self)
         columns = (
@@ -194,7 +260,13 @@ class LabelledSequence(Shown):
         return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
     def to_dict(self) -> PlainValues:
-        """Return all positions as plain values that JSON can hold."""
+        """Return all positions as plain values that JSON can hold.
+
+        Returns
+        -------
+        dict
+            The values.
+        """
         positions = []
         for row in self.to_rows():
             marginals = self.marginals[row.pop("position")].tolist()
@@ -202,7 +274,18 @@ class LabelledSequence(Shown):
         return {"caption": self.caption, "positions": positions}
 
     def hover(self, position: int) -> str:
-        """Return the title of a word: the most probable labels, and the true one if it is another."""
+        """Return the title of a word: the most probable labels, and the true one if it is another.
+
+        Parameters
+        ----------
+        position : int
+            The position.
+
+        Returns
+        -------
+        str
+            The title.
+        """
         row = self.marginals[position]
         order = [i for i in np.argsort(-row, kind="stable")[:_LISTED] if row[i] >= _SMALLEST_LISTED]
         lines = [f"{position}: {self.word(position)}", *(f"{self.classes[i]} {row[i]:.3f}" for i in order)]
@@ -248,11 +331,40 @@ def plot_sequence(
     tokens: Sequence | None = None,
     ax: AxesOrNone = None,
 ) -> Picture:
-    """Plot a sequence x as a fitted estimator labels it, or the result of ``show()``: the stacked marginals.
+    """Plot a sequence as a fitted estimator labels it: the stacked marginals.
 
-    ``y`` and ``tokens`` are its true labels and words, as in ``show``.
-    The predicted labels stand above the stacks, wrong ones with a cross and the true label. Only labels that
-    are probable somewhere have a colour of their own in the legend; the others share grey.
+    The predicted labels stand above the stacks, wrong ones with a cross and the true label. Only labels that are
+    probable somewhere have a colour of their own in the legend; the others share grey.
+
+    Parameters
+    ----------
+    sequence : LabelledSequence or fitted estimator
+        The result of ``show()``, or an estimator.
+    x : sequence, optional
+        The sequence, for an estimator.
+    y : list, optional
+        Its true labels.
+    tokens : list, optional
+        Its words.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Picture
+        The drawing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1).fit(X, y)
+    >>> from kernelfields.reports import plot_sequence
+    >>> picture = plot_sequence(crf, X[0], y[0])
+    >>> len(picture.axes)
+    1
     """
     if x is not None and hasattr(sequence, "show"):
         sequence = sequence.show(x, y, tokens=tokens)

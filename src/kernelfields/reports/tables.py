@@ -41,7 +41,13 @@ class Result:
     """The base of results: dataclasses of numbers, arrays and other results."""
 
     def to_dict(self) -> PlainValues:
-        """Return plain values for JSON, by the names of the fields."""
+        """Return plain values for JSON, by the names of the fields.
+
+        Returns
+        -------
+        dict
+            The values.
+        """
         return {part.name: json_value(getattr(self, part.name)) for part in fields(self)}  # type: ignore[arg-type]
 
 
@@ -49,7 +55,22 @@ class Result:
 class Estimate(Result):
     """A number and the ends of its interval.
 
-    The ends are None where no interval was computed, and NaN where the data do not determine one.
+    Parameters
+    ----------
+    value : float
+        The number.
+    low : float, optional
+        The lower end; None if no interval was computed, NaN if the data do not determine one.
+    high : float, optional
+        The upper end.
+
+    Examples
+    --------
+    >>> from kernelfields.reports import Estimate
+    >>> print(Estimate(0.9133, 0.89, 0.93))
+    0.913 [0.890, 0.930]
+    >>> f"{Estimate(0.9133):.1f}"
+    '0.9'
     """
 
     value: float
@@ -96,13 +117,40 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Table(Result):
-    """Column heads, rows of as many cells, and which columns hold words; the others hold numbers.
+    """A table that prints as text and shows as HTML.
 
-    ``formats`` maps heads to format specifications, such as ".3f", for cells that are no strings; None is an empty
-    cell. Columns whose heads are in ``optional`` are not shown where all their cells are empty. ``note`` is a line
-    below the table. In text, columns are ``gap`` characters apart, numbers take at least ``least`` characters, words
-    are cut to ``longest``, and columns that exceed ``width`` form further bands; HTML shows
-    everything.
+    Parameters
+    ----------
+    columns : list
+        The heads; empty for a list.
+    rows : list of list
+        The cells of each row.
+    caption : str, default ""
+        The caption.
+    words : collection of int, default (0,)
+        Which columns hold words, aligned left; the others hold numbers.
+    formats : dict, optional
+        Format specifications such as ".3f" by head, for cells that are no strings.
+    note : str, default ""
+        A line below the table.
+    gap : int, default 3
+        The number of characters between columns of text.
+    least : int, default 0
+        The least number of characters of a number.
+    longest : int, optional
+        The most characters of a word.
+    width : int, optional
+        The most characters of a line; columns beyond it form further bands.
+    optional : collection of str, default ()
+        Heads of columns that are not shown if all their cells are empty.
+
+    Examples
+    --------
+    >>> from kernelfields.reports import Table
+    >>> print(Table(["kernel", "accuracy"], [("linear", 0.8123), ("rbf", 0.9311)], formats={"accuracy": ".2f"}))
+    kernel   accuracy
+    linear       0.81
+    rbf          0.93
     """
 
     columns: Sequence[object]
@@ -162,11 +210,23 @@ class Table(Result):
         ]
 
     def shown_rows(self) -> list[list[object]]:
-        """Return the cells of all rows as they are shown, without gaps."""
+        """Return the cells of all rows as they are shown, without gaps.
+
+        Returns
+        -------
+        list of list
+            The cells.
+        """
         return [self._cells(row) for row in self._rows if row.cells]
 
     def text(self) -> str:
-        """Return lines with aligned columns, cut into bands of columns where ``width`` characters are too few."""
+        """Return lines with aligned columns, cut into bands of columns if ``width`` characters are too few.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         if (shown := self._shown()) is not self:
             return shown.text()
         rows = self._rows
@@ -208,7 +268,13 @@ class Table(Result):
             yield (" " * row.indent + line).rstrip()
 
     def markup(self) -> Markup:
-        """Return a table element inside one that scrolls where the window is too narrow."""
+        """Return a table element, inside one that scrolls in a narrow window.
+
+        Returns
+        -------
+        Markup
+            The HTML.
+        """
         if (shown := self._shown()) is not self:
             return shown.markup()
         rows = self._rows
@@ -220,11 +286,23 @@ class Table(Result):
         return render("table.html", table=self, rows=written)
 
     def to_dict(self) -> PlainValues:
-        """Return the caption and the rows as plain values that JSON can hold."""
+        """Return the caption and the rows as plain values that JSON can hold.
+
+        Returns
+        -------
+        dict
+            The values.
+        """
         return {"caption": self.caption, "rows": json_value(self.to_rows())}
 
     def to_rows(self) -> list[PlainValues]:
-        """Return one dict for each row, by the heads; an Estimate has its ends in entries of their own."""
+        """Return one dict for each row, by the heads; an Estimate has its ends in entries of their own.
+
+        Returns
+        -------
+        list of dict
+            The rows.
+        """
         return [
             {
                 name: value

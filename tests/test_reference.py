@@ -1,0 +1,24 @@
+"""The examples in the docstrings of the package run, and print what they say."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src"
+MODULES = sorted(
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    for path in (PACKAGE / "kernelfields").rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", MODULES)
+def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+    result = doctest.testmod(importlib.import_module(module), optionflags=options)
+    assert result.attempted
+    assert not result.failed
