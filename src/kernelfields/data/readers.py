@@ -60,7 +60,7 @@ from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
 from kernelfields.data.time_stamps import warn_of_time_stamps
 from kernelfields.inputs.scale import FEW_COLUMNS, Processes, ScaleRule
 from kernelfields.inputs.step import Layout
-from kernelfields.inputs.steps import ColumnSteps
+from kernelfields.inputs.steps import ColumnSteps, OwnColumns
 from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.user_warnings import warn_user
@@ -128,7 +128,7 @@ class InputReader:
     #: What is done to the columns; nothing for plain arrays.
     steps: ColumnSteps = field(default_factory=ColumnSteps)
     #: Places of columns that kernels read as they come, which no step changes.
-    own_columns: Sequence[int] = ()
+    own: OwnColumns = field(default_factory=OwnColumns)
     #: What makes inputs of what users pass, such as features of words; None where these are taken as they come.
     features: Transformer | None = None
     #: How many columns, the last ones, are categories that are there or not, beside columns of numbers.
@@ -292,6 +292,7 @@ class InputReader:
 
     def _learn_kind(self, inputs: Matrix) -> None:
         """Learn the width of inputs and whether they are sparse; warn of columns that look like time stamps."""
+        self.own.check(inputs.shape[1], self.nouns.part)
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
         if self.warns and (self.encoder is not None or self.columns is not None):
             warn_of_time_stamps(inputs, self.names, named=self.encoder is not None)
@@ -380,8 +381,10 @@ class InputReader:
 
     def _kept(self, table: str | None) -> np.ndarray:
         """Return the places of columns of a table that are not scaled: own ones of kernels, and categories."""
+        if table is not None:
+            return np.array([own for own in self.own.factors if own < self.tied_columns(table).count], dtype=np.int64)
         last = np.arange(self.n_columns - self.categories, self.n_columns)
-        return np.append(self.steps.columns(self.own_columns, self.n_features), last)
+        return np.append(self.steps.columns(self.own.rows, self.n_features), last)
 
     def tied_columns(self, group: str | None = None) -> TiedColumns:
         """Return the columns that ties move: those of inputs, or of a type of factors."""
@@ -507,21 +510,17 @@ class GraphReader(InputReader):
     """Width and kind of the inputs of nodes, and of each type of factors, learnt by ``learn``.
 
     ``factors`` are readers by name of the type. ``node_types`` are the names of the types of nodes, None where nodes
-    had none. ``own_of_factors`` are the columns of factors that kernels read as they come.
+    had none.
     """
 
     factors: dict[str, FactorReader] = field(default_factory=dict)
     node_types: tuple[str, ...] | None = None
-    own_of_factors: Sequence[int] = ()
 
     packs, nouns = Graphs, GRAPHS
 
     def columns_of(self, group: str | None) -> list[str] | None:
         """Return the names of the columns of nodes, under None, or of a type of factors."""
         return self.columns if group is None else self.factors[group].columns
-
-    def _kept(self, table: str | None) -> np.ndarray:
-        return super()._kept(table) if table is None else np.array(self.own_of_factors, dtype=np.int64)
 
     def tied_columns(self, group: str | None = None) -> TiedColumns:
         """Return the columns that ties move: those of nodes, or of a type of factors."""

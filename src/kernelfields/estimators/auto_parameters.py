@@ -189,12 +189,12 @@ def windows_open(estimator: Estimator, training: FitState) -> bool:
 
 def with_neighbours(estimator: Estimator, training: FitState) -> FitState:
     """Return the state of a fit to graphs whose nodes have the columns of neighbours."""
-    return _joined(estimator, training, Neighbours(own=training.reader.own_columns))
+    return _joined(estimator, training, Neighbours(own=training.reader.own.rows))
 
 
 def with_windows(estimator: Estimator, training: FitState) -> FitState:
     """Return the state of a fit to sequences with statistics of windows."""
-    own, categories = training.reader.own_columns, training.reader.categories
+    own, categories = training.reader.own.rows, training.reader.categories
     return _joined(estimator, training, WindowStatistics(own=own, categories=categories), always=True)
 
 

@@ -23,7 +23,7 @@ from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.rare_labels import above_thresholds, judged_labels, rare_thresholds
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.inputs.steps import steps_asked, values_that_ask
+from kernelfields.inputs.steps import values_that_ask
 from kernelfields.numerics.parameters import (
     attribute,
     check_penalty,
@@ -110,7 +110,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         if apart and part_of is not None:
             apart = part_of[0].numbers
         features = features_for(self.features, X)
-        return self._reads(features=features, steps=steps_asked(self.get_params(deep=False)), apart=apart)
+        return replace(super()._reader_for(X), features=features, apart=apart)
 
     def behind(self, transformer: Any) -> Self:
         field = super().behind(transformer)
@@ -144,7 +144,8 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         given = self.get_params(deep=False)
         free = all(is_auto(given.get(name, "auto")) for name in ("support", "l1"))
         alone = check_window(self._seen_around) == (0, 0)
-        few = free and alone and self.ties is None and self.allowed is None
+        # Kernels name columns of their own by place, and categories would change places.
+        few = free and alone and self.ties is None and self.allowed is None and not reader.own.rows
         if reader.apart or (reader.encoder is not None and few):
             return reader.with_categories(data, among)
         return reader.in_own_kind(data, among)

@@ -24,7 +24,6 @@ from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec, check_method, family_of
-from kernelfields.inputs.steps import steps_asked
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.numerics.parameters import (
     attribute,
@@ -131,7 +130,8 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
             resolve_ties(self.ties).refuse(why)
         if part_of is not None:
             # The types of nodes and edges are those of all graphs, whichever the part holds.
-            reader, classes = replace(part_of[0], steps=self._reader_for(X).steps), part_of[1]
+            asked, classes = self._reader_for(X), part_of[1]
+            reader = replace(part_of[0], steps=asked.steps, own=asked.own)
             graphs = reader.read(X, y, sample_weight, classes)
         else:
             if y is None:
@@ -141,9 +141,6 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
             graphs, classes = reader.learn(X, y, sample_weight, classes=declared)
         check_labels(graphs, self._family_spec(classes, graphs), classes)
         return reader, graphs, classes
-
-    def _reader_for(self, X: object) -> GraphReader:
-        return GraphReader(steps=steps_asked(self.get_params(deep=False)))
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
         return self._reader.read(X, y, sample_weight, self.classes_)

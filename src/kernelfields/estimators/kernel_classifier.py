@@ -136,7 +136,7 @@ class KernelClassifier(TableField[Graphs]):
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
     ) -> tuple[TableReader, Graphs, np.ndarray]:
-        reader = TableReader()
+        reader = self._reader_for(X)
         known = self._declared_classes if part_of is None else part_of[1]
         if tells_partly(y) or (y is not None and known is not None and part_of is None):
             data, classes = partly_labelled(reader.learn_rows(self, X)[0], y, sample_weight, known)

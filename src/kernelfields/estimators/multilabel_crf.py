@@ -145,7 +145,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
     ) -> tuple[TableReader, LabelledInstances, np.ndarray]:
-        reader = TableReader()
+        reader = self._reader_for(X)
         inputs, _ = reader.learn_rows(self, X)
         labels, partial, columns = read_indicator(y, inputs.shape[0])
         weights = check_sample_weight(sample_weight, len(labels), INSTANCES)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,22 @@ from kernelfields.inputs.window_statistics import WindowStatistics
 KINDS: tuple[type[InputStep], ...] = (WindowStatistics, Neighbours, Scale)
 #: A table of rows: of a type of factors, or of positions or nodes.
 Name: TypeAlias = str | None
+
+
+class OwnColumns(NamedTuple):
+    """Places of columns that kernels read as they come: of positions, nodes or table rows, and of factors."""
+
+    rows: tuple[int, ...] = ()
+    factors: tuple[int, ...] = ()
+
+    def check(self, n_columns: int, part: str) -> None:
+        """Raise ValueError if rows lack a column."""
+        for column in self.rows:
+            if not 0 <= column < n_columns:
+                raise ValueError(
+                    f"own_columns of a kernel names column {column}, and X has {n_columns} features per {part}: name "
+                    f"columns of one {part}, from 0 to {n_columns - 1}"
+                )
 
 
 @dataclass(frozen=True, eq=False)

@@ -202,6 +202,14 @@ class Kernel(Parametrized):
         return False
 
     @property
+    def own_columns(self) -> tuple[int, ...]:
+        """Columns of one position or row that the kernel reads as they come, such as time stamps; those of its parts.
+
+        No scale changes their values, and no statistics are made of them.
+        """
+        return tuple(sorted({column for part in self._parts for column in part.own_columns}))
+
+    @property
     def kind(self) -> str:
         """The name under which the class is registered; TypeError if it is not."""
         return KERNELS.name_of(self)
@@ -656,6 +664,12 @@ class Columns(Kernel):
             The features, None if the inner kernel has none.
         """
         return self.kernel.feature_map(self._seen(X))
+
+    @property
+    def own_columns(self) -> tuple[int, ...]:
+        """Columns that the inner kernel reads as they come; categories are never changed."""
+        begin = self.begin if isinstance(self.begin, int) else 0
+        return () if self.begin == CATEGORIES else tuple(begin + column for column in self.kernel.own_columns)
 
     def _seen(self, X: object) -> Rows:
         if isinstance(self.begin, str):

@@ -1,0 +1,30 @@
+"""Columns that kernels read as they come, such as time stamps: what the parameters of an estimator say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kernelfields.data.cliques import CliqueSet, GraphFactors
+from kernelfields.inputs.steps import OwnColumns
+from kernelfields.kernels.kernel import Kernel
+
+
+def own_columns(parameters: Mapping[str, object]) -> OwnColumns:
+    """Return the places of columns that some kernel among the parameters reads as they come."""
+    kernels = list(_kernels(parameters, of_factors=False))
+    found = [
+        sorted({column for kernel, own in kernels if own == of_factors for column in kernel.own_columns})
+        for of_factors in (False, True)
+    ]
+    return OwnColumns(*map(tuple, found))
+
+
+def _kernels(value: object, of_factors: bool) -> Iterator[tuple[Kernel, bool]]:
+    """Yield the kernels in a value, and whether they see the features of factors."""
+    if isinstance(value, Kernel):
+        yield value, of_factors
+    elif isinstance(value, CliqueSet):
+        yield from _kernels(value.kernel, isinstance(value, GraphFactors))
+    elif isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _kernels(each, of_factors)
