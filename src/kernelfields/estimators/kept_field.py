@@ -28,7 +28,6 @@ from kernelfields.data.readers import InputReader
 from kernelfields.data.ties import LabelSymmetry, resolve_ties
 from kernelfields.engines.choice import resolve_engine
 from kernelfields.estimators.going_on import described_features, noted_parameters
-from kernelfields.estimators.own_columns import own_columns
 from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
 from kernelfields.inputs.scale import Scale
 from kernelfields.inputs.steps import steps_asked
@@ -173,6 +172,8 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _reader_for(self, X: object) -> Reader:
         """Return a reader that is to learn the kind of X."""
+        from kernelfields.estimators.own_columns import own_columns
+
         parameters = self.get_params(deep=False)
         own = own_columns(parameters)
         return self._reads(own=own, steps=steps_asked(parameters, own.rows))  # type: ignore[return-value]  # class variables cannot be generic
