@@ -5,4 +5,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def compiled_chains(monkeypatch):
-    monkeypatch.setattr("kernelfields.inference.chain.family._SHORT_STEPS", 0)
+    monkeypatch.setattr("kernelfields.inference.chain.recursions._SHORT_STEPS", 0)

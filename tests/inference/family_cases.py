@@ -36,6 +36,7 @@ from kernelfields.inference import (
     family_of,
     plan_inference,
 )
+from kernelfields.inference.chain.recursions import SHORT
 from kernelfields.inference.ring import Rings
 from tests.oracles.families import Cliques, Enumeration, SegmentEnumeration
 from tests.samples import offsets_of, on_a_grid
@@ -568,10 +569,10 @@ CASES = {
         lambda items: ChainFamily(items.offsets, items.n_labels, tied=False, base=items.base), chains(tied=False)
     ),
     "chains in NumPy": Case(
-        lambda items: ChainFamily(items.offsets, items.n_labels, base=items.base, in_numpy=True), chains(tied=True)
+        lambda items: ChainFamily(items.offsets, items.n_labels, base=items.base, forms=SHORT), chains(tied=True)
     ),
     "chains in NumPy, a table each": Case(
-        lambda items: ChainFamily(items.offsets, items.n_labels, tied=False, base=items.base, in_numpy=True),
+        lambda items: ChainFamily(items.offsets, items.n_labels, tied=False, base=items.base, forms=SHORT),
         chains(tied=False),
     ),
     "chains in blocks": Case(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields.inference import EDGE, ChainFamily, InfeasibleSequence, Potentials
+from kernelfields.inference.chain.recursions import LONG, SHORT
 from tests.samples import chain_potentials
 
 
@@ -22,7 +23,7 @@ def test_members_are_those_of_compiled_passes(spread, forbidden, tied):
         node, edge, offsets = chain_potentials(random, 1 + seed % 5, spread, forbidden, tied)
         potentials = Potentials(node, {EDGE: edge})
         weights = random.uniform(0, 3, size=len(offsets) - 1)
-        ours, theirs = (ChainFamily(offsets, node.shape[1], tied=tied, in_numpy=in_numpy) for in_numpy in (True, False))
+        ours, theirs = (ChainFamily(offsets, node.shape[1], tied=tied, forms=forms) for forms in (SHORT, LONG))
         try:
             expected, infeasible = theirs.at(potentials, weights), None
         except InfeasibleSequence as error:

@@ -28,13 +28,13 @@ from scipy.special import entr
 
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.chain import plain, step_passes
+from kernelfields.inference.chain.dense import Layout
 from kernelfields.inference.chain.lists import ListedSums, best_in_lists, infer_lists, likeliest, worth_lists
+from kernelfields.inference.chain.recursions import chosen, suitable
 from kernelfields.inference.chain.scored_steps import StepTable
-from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.family import EDGE, Group, LabelFamily, Member, Observed, Potentials, RankedLabellings
 from kernelfields.inference.graphs import GraphPotentials
-from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, ScaledPasses, exponentials
+from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, exponentials
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 # Potentials of positions that are inferred at once where nothing is kept; fewer, down to the second number, if threads
 # would have nothing to do.
 _BLOCK_VALUES, _FEWEST_VALUES = 2**15, 2**13
-# Chains of at most so many steps, and positions times pairs of labels, are inferred in NumPy: marginals of a chain of
-# 12 positions take 1.4 instead of 1.3 ms, and a process that meets nothing longer loads no compiler, in 0.5 to 3 s.
-_SHORT_STEPS, _SHORT_WORK = 24, 2**15
 # Probabilities of steps, and positions, whose entropies are computed and summed at once.
 _ENTROPY_VALUES, _SUMMED_AT_ONCE = 2**16, 2**12
 
@@ -56,44 +53,16 @@ class ChainMember(Member):
     family: ChainFamily
 
     def __init__(self, family: ChainFamily, potentials: Potentials, weights: np.ndarray | None, workers: Workers):
-        super().__init__(family, potentials, np.empty(family.n_items), weights)
-        self._workers, self._runs = workers, workers.runs(family.offsets, family.n_labels)
         node, edge = potentials.node, potentials.edge
         transfer, shift = exponentials(edge)
         if len(edge) == len(node):
             transfer[family.offsets[:-1]] = 0.0  # nothing steps into a start, whatever stands there, NaN included
-        if family.in_numpy:
-            troubled = self._step_by_step(transfer, shift)
-        else:
-            self._passes = ScaledPasses(transfer, shift, *(np.zeros(node.shape) for _ in range(3)))
-            troubled = self._forward_backward()
+        sums = chosen("sum", family.forms)
+        self._passes, log_partition, troubled = sums(family.layout, potentials, transfer, shift, workers)
+        super().__init__(family, potentials, log_partition, weights)
+        self._workers = workers
         #: Sequences whose probabilities leave the range of doubles.
         self._rescued = self._rescue(np.flatnonzero(troubled)) if troubled.any() else None
-
-    def _step_by_step(self, transfer: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """Fill the scaled passes in NumPy; return which sequences doubles do not hold, (S,)."""
-        order, node = self.family.step_order, self.potentials.node[self.family.step_order.permutation]
-        with np.errstate(all="ignore"):  # what doubles do not hold is NaN
-            given = order.in_order(transfer), order.in_order(shift)
-            passes, terms, low = step_passes.forward_backward(step_passes.NUMPY, node, *given, order)
-            if low.any():
-                edge = order.in_order(self.potentials.edge)
-                terms[step_passes.underflown(step_passes.NUMPY, node, edge, passes.alpha, order)] = np.nan
-        self.log_partition[order.sequences] = order.sums(terms)
-        self._passes = ScaledPasses(transfer, shift, *(array[order.inverse] for array in passes[2:]))
-        return np.isnan(self.log_partition)
-
-    def _forward_backward(self) -> np.ndarray:
-        """Fill the scaled passes; return which sequences doubles do not hold, (S,)."""
-        from kernelfields.inference.chain.scaled_compiled import forward_backward
-
-        node, offsets = self.potentials.node, self.family.offsets
-        # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
-        has_forbidden = not (np.isfinite(self.potentials.edge.sum()) and np.isfinite(node.sum()))
-        troubled = np.zeros(self.family.n_items, dtype=np.bool_)
-        shared = offsets, node, has_forbidden, self._passes, self.log_partition, troubled
-        self._workers.each(lambda first, last: forward_backward(first, last, *shared, _work_space(node)), self._runs)
-        return troubled
 
     def _rescue(self, sequences: np.ndarray) -> RescuedItems:
         """Infer some sequences in logarithms and blank their scaled quantities."""
@@ -168,7 +137,8 @@ class ChainMember(Member):
         if d_edge.shape != transfer.shape:
             raise ValueError(f"edge direction has shape {d_edge.shape}, expected {transfer.shape}")
         moved = transfer * d_edge
-        past, ahead, d_marginals = self._score_expectations(d_node, moved)
+        tangents = chosen("tangent", self.family.forms)
+        past, ahead, d_marginals = tangents(self.family.layout, passes, d_node, moved, self._workers)
         gamma = passes.marginals * passes.inverse_predicted
         if self._tied:
             gamma = self._weighted_rows(gamma)
@@ -189,24 +159,6 @@ class ChainMember(Member):
             node[self._rescued.rows], more = self._rescued.responses(d_node, [d_edge])
             self._rescued.add([edge], more)
         return Potentials(node, {EDGE: edge})
-
-    def _score_expectations(self, d_node: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if self.family.in_numpy:
-            order = self.family.step_order
-            passes = ScaledPasses(*map(order.in_order, self._passes))
-            given = order.in_order(d_node), order.in_order(moved), passes, order, order.ends, order.ranks
-            with np.errstate(all="ignore"):  # labels of probability zero have no expectation
-                found = step_passes.score_expectations(step_passes.NUMPY, *given)
-            past, ahead, d_marginals = (array[order.inverse] for array in found)
-            return past, ahead, d_marginals
-        from kernelfields.inference.chain.scaled_compiled import score_expectations
-
-        filled = np.empty_like(d_node), np.empty_like(d_node), np.empty_like(d_node)
-        shared = self.family.offsets, d_node, moved, self._passes, *filled
-        self._workers.each(
-            lambda first, last: score_expectations(first, last, *shared, _work_space(d_node)), self._runs
-        )
-        return filled
 
     def entropy(self) -> np.ndarray:
         """Return the entropy of each sequence, (S,): of its first label, and of each label given the one before."""
@@ -231,23 +183,12 @@ class ChainMember(Member):
 
     def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
         """Draw labellings, (n_samples, N): the last label of a sequence first, then each given the one after it."""
-        from kernelfields.inference.chain.decoding import draw_backward
-
         # One uniform per label, drawn before the work is shared out: threads cannot change the result.
         uniforms = random.random((n_samples, self.family.n_positions))
-        labels = np.zeros(uniforms.shape, dtype=np.int64)
-        self._workers.each(
-            lambda first, last: draw_backward(first, last, self.family.offsets, self._passes, uniforms, labels),
-            self._runs,
-        )
+        labels = chosen("draw", self.family.forms)(self.family.layout, self._passes, uniforms, self._workers)
         if self._rescued is not None:
             labels[:, self._rescued.rows] = self._rescued.draw(n_samples, random, self._workers)
         return labels
-
-
-def _work_space(node: np.ndarray) -> np.ndarray:
-    """Return an array that one run of the scaled passes may write to, (4, L)."""
-    return np.empty((4, node.shape[1]))
 
 
 class BlockwiseMember(Member):
@@ -314,8 +255,8 @@ class BlockwiseMember(Member):
 class ChainFamily(LabelFamily):
     """Labellings of chains whose neighbours meet; ``tied``: one table of transitions serves all positions.
 
-    Beyond ``at_once`` positions (None: enough to be fast), inference that keeps nothing runs block by block. Chains are
-    inferred ``in_numpy`` or by compiled passes (None: the former for a few short ones).
+    Beyond ``at_once`` positions (None: enough to be fast), inference that keeps nothing runs block by block. ``forms``
+    are those of recursions.py (None: those that suit the chains).
     """
 
     method = "chain"
@@ -328,17 +269,16 @@ class ChainFamily(LabelFamily):
         tied: bool = True,
         base: BaseMeasure | None = None,
         at_once: int | None = None,
-        in_numpy: bool | None = None,
+        forms: Sequence[str] | None = None,
     ):
         super().__init__(offsets, n_labels, (), base)
         edge = Group(EDGE, (n_labels, n_labels), self.n_positions, self.position_items, tied)
         self.groups = (*self.groups, edge)
         self.tied = tied
         self._at_once = at_once
-        is_short = (
-            self.n_positions * n_labels**2 <= _SHORT_WORK and np.diff(self.offsets).max(initial=0) <= _SHORT_STEPS
-        )
-        self.in_numpy = bool(is_short) if in_numpy is None else in_numpy
+        #: The forms of recursions by which these chains are inferred, the best one first.
+        self.forms = suitable(self.offsets, n_labels) if forms is None else tuple(forms)
+        self.layout = Layout(self.offsets)
         self._known_blocks: tuple[int, list[tuple[int, int, ChainFamily]]] | None = None
 
     def clique_members(self, group: str) -> np.ndarray:
@@ -388,17 +328,8 @@ class ChainFamily(LabelFamily):
     def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> Member:
         return ChainMember(self, potentials, weights, workers)
 
-    @cached_property
-    def step_order(self) -> StepOrder:
-        """Positions by step, of chains inferred in NumPy."""
-        return StepOrder(self.offsets)
-
     def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        if self.in_numpy:
-            return plain.best_labels(plain.Chains(potentials.node, potentials.edge, self.offsets))
-        from kernelfields.inference.chain.decoding import viterbi
-
-        return viterbi(potentials.node, potentials.edge, self.offsets, workers)
+        return chosen("max", self.forms)(self.layout, potentials, workers)
 
     def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
         from kernelfields.inference.junction.family import JunctionFamily
@@ -432,7 +363,7 @@ class ChainFamily(LabelFamily):
         offsets = self.offsets[first : last + 1] - self.offsets[first]
         base = self._base_of(first, last)
         return ChainFamily(
-            offsets, self.n_labels, tied=self.tied, base=base, at_once=int(offsets[-1]), in_numpy=self.in_numpy
+            offsets, self.n_labels, tied=self.tied, base=base, at_once=int(offsets[-1]), forms=self.forms
         )
 
 

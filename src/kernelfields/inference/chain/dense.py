@@ -1,0 +1,121 @@
+"""Recursions of chains with tables of all labels, as families call them: many chains at a time, or compiled.
+
+Functions of one ring (recursions.py) take and return the same arrays, in the layout of packing.py. Loops are in
+step_passes.py, plain.py, scaled_compiled.py and decoding.py; compiled ones are loaded when they are first called.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from kernelfields.inference.chain import plain, step_passes
+from kernelfields.inference.chain.step_passes import StepOrder
+from kernelfields.inference.family import Potentials
+from kernelfields.inference.packing import ScaledPasses
+from kernelfields.numerics.threads import Workers
+
+
+class Layout:
+    """Where packed chains begin and end, ``offsets`` (S + 1,), and their positions step by step."""
+
+    def __init__(self, offsets: np.ndarray):
+        self.offsets = offsets
+
+    @cached_property
+    def order(self) -> StepOrder:
+        """Positions by step."""
+        return StepOrder(self.offsets)
+
+
+def sums_by_steps(
+    layout: Layout, potentials: Potentials, transfer: np.ndarray, shift: np.ndarray, workers: Workers
+) -> tuple[ScaledPasses, np.ndarray, np.ndarray]:
+    """Return scaled passes, log partition functions (S,), and which sequences doubles do not hold, (S,)."""
+    order = layout.order
+    node, log_partition = potentials.node[order.permutation], np.empty(order.n_sequences)
+    with np.errstate(all="ignore"):  # what doubles do not hold is NaN
+        given = order.in_order(transfer), order.in_order(shift)
+        passes, terms, low = step_passes.forward_backward(step_passes.NUMPY, node, *given, order)
+        if low.any():
+            edge = order.in_order(potentials.edge)
+            terms[step_passes.underflown(step_passes.NUMPY, node, edge, passes.alpha, order)] = np.nan
+    log_partition[order.sequences] = order.sums(terms)
+    packed = ScaledPasses(transfer, shift, *(array[order.inverse] for array in passes[2:]))
+    return packed, log_partition, np.isnan(log_partition)
+
+
+def compiled_sums(
+    layout: Layout, potentials: Potentials, transfer: np.ndarray, shift: np.ndarray, workers: Workers
+) -> tuple[ScaledPasses, np.ndarray, np.ndarray]:
+    """Return scaled passes, log partition functions (S,), and which sequences doubles do not hold, (S,)."""
+    from kernelfields.inference.chain.scaled_compiled import forward_backward
+
+    node, n_sequences = potentials.node, len(layout.offsets) - 1
+    passes = ScaledPasses(transfer, shift, *(np.zeros(node.shape) for _ in range(3)))
+    # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
+    has_forbidden = not (np.isfinite(potentials.edge.sum()) and np.isfinite(node.sum()))
+    log_partition, troubled = np.empty(n_sequences), np.zeros(n_sequences, dtype=np.bool_)
+    shared = layout.offsets, node, has_forbidden, passes, log_partition, troubled
+    workers.each(
+        lambda first, last: forward_backward(first, last, *shared, _work_space(node)),
+        workers.runs(layout.offsets, node.shape[1]),
+    )
+    return passes, log_partition, troubled
+
+
+def tangents_by_steps(
+    layout: Layout, passes: ScaledPasses, d_node: np.ndarray, moved: np.ndarray, workers: Workers
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return expected scores of a direction before and after each label, and how marginals move, each (N, L)."""
+    order = layout.order
+    ordered = ScaledPasses(*map(order.in_order, passes))
+    given = order.in_order(d_node), order.in_order(moved), ordered, order, order.ends, order.ranks
+    with np.errstate(all="ignore"):  # labels of probability zero have no expectation
+        past, ahead, d_marginals = step_passes.score_expectations(step_passes.NUMPY, *given)
+    return past[order.inverse], ahead[order.inverse], d_marginals[order.inverse]
+
+
+def compiled_tangents(
+    layout: Layout, passes: ScaledPasses, d_node: np.ndarray, moved: np.ndarray, workers: Workers
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return expected scores of a direction before and after each label, and how marginals move, each (N, L)."""
+    from kernelfields.inference.chain.scaled_compiled import score_expectations
+
+    filled = np.empty_like(d_node), np.empty_like(d_node), np.empty_like(d_node)
+    shared = layout.offsets, d_node, moved, passes, *filled
+    workers.each(
+        lambda first, last: score_expectations(first, last, *shared, _work_space(d_node)),
+        workers.runs(layout.offsets, d_node.shape[1]),
+    )
+    return filled
+
+
+def best_in_logarithms(layout: Layout, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best labelling (N,) and its score for each sequence, (S,)."""
+    return plain.best_labels(plain.Chains(potentials.node, potentials.edge, layout.offsets))
+
+
+def compiled_best(layout: Layout, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best labelling (N,) and its score for each sequence, (S,)."""
+    from kernelfields.inference.chain.decoding import viterbi
+
+    return viterbi(potentials.node, potentials.edge, layout.offsets, workers)
+
+
+def compiled_draws(layout: Layout, passes: ScaledPasses, uniforms: np.ndarray, workers: Workers) -> np.ndarray:
+    """Return labellings that uniform numbers (n, N) decide, (n, N): the last label of a sequence first."""
+    from kernelfields.inference.chain.decoding import draw_backward
+
+    labels = np.zeros(uniforms.shape, dtype=np.int64)
+    workers.each(
+        lambda first, last: draw_backward(first, last, layout.offsets, passes, uniforms, labels),
+        workers.runs(layout.offsets, passes.alpha.shape[1]),
+    )
+    return labels
+
+
+def _work_space(node: np.ndarray) -> np.ndarray:
+    """Return an array that one run of the scaled passes may write to, (4, L)."""
+    return np.empty((4, node.shape[1]))
