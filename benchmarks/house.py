@@ -34,7 +34,7 @@ WORDS = ("evidence", "allowed", "l1", "ties", "on_host")
 #: Features: what a condition on one says, and the files that are its own room.
 BRANCHES = {
     "partial labels": (
-        r"\b(partial\w*|certain|informative|complete|completed(?! - before)|completion|is_partial)\b",
+        r"\b(partial\w*|certain|informative|(?<!support\.)complete|completed(?! - before)|completion|is_partial)\b",
         r"data/partial_labels|data/given_labels|models/partial|likelihoods/|models/expectations|^formats/annot",
     ),
     "auto": (

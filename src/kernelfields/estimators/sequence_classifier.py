@@ -20,7 +20,7 @@ import copy
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, singledispatch
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -34,8 +34,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chunks import check_sequence
 from kernelfields.data.cliques import EdgeCliques, NodeCliques, StartCliques
+from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows, given_labels
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.partial_labels import SoftTargets, certain, log_weights, share_right, tells_partly
+from kernelfields.data.partial_labels import SoftTargets, share_right, tells_partly
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import (
     SAMPLES,
@@ -206,7 +207,8 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         There is nothing to choose by unless sequences of numbers have known classes, two or more of each.
         """
         numbers = not is_feature_sequences(X) and not any(map(scipy.sparse.issparse, X))
-        if not numbers or read.weights is not None or np.bincount(read.numbers).min() < 2:
+        classes = read.given.decided
+        if not numbers or classes is None or np.bincount(classes).min() < 2:
             return []
         kernels = ["rbf", "laplacian"] if is_auto(self.kernel) else [self.kernel]
         variances = _VARIANCES if is_auto(self.prior_variance) else [self.prior_variance]
@@ -251,9 +253,9 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
             summaries, field = SequenceSummaries(as_sequences=True), self._chain(X, n_classes, 1)
             # Numbers of different kinds, level beside slope, are brought to one scale.
             field.scale = True if is_auto(self.scale) else self.scale
-            possible = _possible_states(read._replace(lengths=[1] * len(read.lengths)), 1)
+            possible = _possible_states(read.given, [1] * len(read.lengths), 1)
             return field.fit(summaries.fit_transform(X), possible, weights).behind(summaries)
-        field, possible = self._chain(X, n_classes, n_states), _possible_states(read, n_states)
+        field, possible = self._chain(X, n_classes, n_states), _possible_states(read.given, read.lengths, n_states)
         in_turn = [np.arange(length) * n_states // length for length in read.lengths]
         states = [
             number * n_states + own if known else other
@@ -296,17 +298,14 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         """Return the data as the chain over states reads them, all positions in the first state of their class."""
         read, features = _read_classes(X, y), features_for(self.features, X)
         X, n_states = X if features is None else features.fit_transform(X, y), max(1, self._usual_states)
-        states: list = _possible_states(read, n_states)
-        if read.weights is None:
-            first = read.numbers * n_states
-            states = [np.full(length, number) for number, length in zip(first, read.lengths, strict=True)]
+        states = _first_states(read.given, read.lengths, n_states)
         chain = self._chain(X, len(read.classes), n_states)
         return chain.fit_state(X, states, sample_weight, progress, every_item=every_item)
 
     def item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
         """Return the number of the class of each sequence, in an array of its own; an empty one if it is not known."""
         numbers, weights, _ = read_labels(list(y), None, None, SAMPLES)
-        known = np.ones(len(numbers), bool) if weights is None else certain(weights)
+        known = given_labels(numbers, weights).certain()
         return [np.array([number])[: int(sure)] for number, sure in zip(numbers, known, strict=True)]
 
     @property
@@ -465,30 +464,55 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
 
 
 class _Classes(NamedTuple):
-    """The sorted classes, the number of that of every sequence, whether it is known, and the lengths of sequences.
-
-    ``weights`` are log-weights of the classes of each sequence, None where all are known.
-    """
+    """The sorted classes, what is given of that of every sequence, and the lengths of sequences."""
 
     classes: np.ndarray
-    numbers: np.ndarray
-    known: np.ndarray
+    given: KnownLabels | PartialRows
     lengths: list[int]
-    weights: np.ndarray | None
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The number of the class of every sequence, the likeliest one where it is not known."""
+        return self.given.numbers
+
+    @property
+    def known(self) -> np.ndarray:
+        """Whether the class of a sequence is known."""
+        return self.given.certain()
 
     def of(self, chosen: np.ndarray) -> _Classes:
         """Return what is known of some sequences, whose classes are known."""
         lengths = [self.lengths[index] for index in chosen]
-        return self._replace(numbers=self.numbers[chosen], known=self.known[chosen], lengths=lengths)
+        return self._replace(given=KnownLabels(self.numbers[chosen]), lengths=lengths)
 
 
-def _possible_states(read: _Classes, n_states: int) -> list[list]:
+@singledispatch
+def _possible_states(given: GivenLabels, lengths: Sequence[int], n_states: int) -> list[list]:
     """Return what is known of the states of each sequence: the class decides them from the first position on."""
-    if read.weights is None:
-        return _states_of(read.numbers * n_states, read.lengths, n_states)
-    shares = np.exp(np.repeat(read.weights, n_states, axis=1))
+    raise TypeError(f"no states of {type(given).__name__}")
+
+
+@_possible_states.register
+def _of_known(given: KnownLabels, lengths: Sequence[int], n_states: int) -> list[list]:
+    return _states_of(given.numbers * n_states, lengths, n_states)
+
+
+@_possible_states.register
+def _of_weighed(given: PartialRows, lengths: Sequence[int], n_states: int) -> list[list]:
+    shares = np.exp(np.repeat(given.weights, n_states, axis=1))
     firsts = [{state: float(own) for state, own in enumerate(row) if own > 0} for row in shares]
-    return [[first, *[None] * (length - 1)] for first, length in zip(firsts, read.lengths, strict=True)]
+    return [[first, *[None] * (length - 1)] for first, length in zip(firsts, lengths, strict=True)]
+
+
+@singledispatch
+def _first_states(given: GivenLabels, lengths: Sequence[int], n_states: int) -> list:
+    """Return the first state of its class at all positions of each sequence; what is possible where one is unknown."""
+    return _possible_states(given, lengths, n_states)
+
+
+@_first_states.register
+def _of_known_class(given: KnownLabels, lengths: Sequence[int], n_states: int) -> list:
+    return [np.full(length, number * n_states) for number, length in zip(given.numbers, lengths, strict=True)]
 
 
 def _states_of(first: np.ndarray, lengths: Sequence[int], n_states: int) -> list[list[set[int]]]:
@@ -517,22 +541,21 @@ def _read_classes(X: Any, y: Any) -> _Classes:
         raise ValueError(f"X has {len(X)} sequences and y {count}: each sequence needs one class")
     if any(is_sequence(label) for label in y):
         raise ValueError("y has lists of labels: one class for each sequence is needed; ChainCRF labels each position")
-    weights: np.ndarray | None = None
     if tells_partly(y):
-        numbers, partial, classes = read_labels(list(y), None, None, SAMPLES)
-        weights = None if partial is None else log_weights(partial)
+        numbers, weights, classes = read_labels(list(y), None, None, SAMPLES)
+        given = given_labels(numbers, weights)
     else:
         targets = labels_as_array(y)
         check_classification_targets(targets)
         classes, numbers = np.unique(targets, return_inverse=True)
+        given = KnownLabels(numbers)
     if len(classes) < 2:
         raise ValueError(f"y holds the one class {classes.tolist()[0]!r}: a classifier needs sequences of at least 2")
     warn_of_minus_one(classes)
     lengths = _lengths(X)
     if 0 in lengths:
         raise ValueError(f"sequence {lengths.index(0)} of X is empty: remove it from X and y")
-    known = np.ones(len(numbers), dtype=bool) if weights is None else certain(weights)
-    return _Classes(classes, numbers, known, lengths, weights)
+    return _Classes(classes, given, lengths)
 
 
 def _lengths(X: Any) -> list[int]:

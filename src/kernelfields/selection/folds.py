@@ -70,8 +70,8 @@ class Part(NamedTuple):
 class Items:
     """Labelled items of a search by their numbers; ``training`` is how the estimator has read all of them.
 
-    ``labels`` of each item are whole numbers, those that are known where labels are ``partly`` known; ``lengths`` are
-    its positions. Messages call an item ``noun``, its positions ``part``.
+    ``labels`` of each item are whole numbers, those that are known where some are not, as ``given`` says; ``lengths``
+    are its positions. Messages call an item ``noun``, its positions ``part``.
     """
 
     def __init__(self, estimator: Searched, training: FitState, X: Any, y: Any, sample_weight: object):
@@ -84,7 +84,7 @@ class Items:
         self.labels = estimator.item_labels(training, y)
         self.n_items = len(self.labels)
         self.lengths = np.ones(self.n_items, dtype=np.int64) if self.tables else training.data.lengths
-        self.partly = not training.data.given.complete
+        self.given = training.data.given
         self.learnt: Learnt = training.reader, training.classes
         self._weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self._estimator = estimator

@@ -66,9 +66,11 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, i
             f"is approximate: use scoring={instead!r}, or an exact method if there is time for it"
         )
     counted = ["log_likelihood"] if isinstance(items.y, SoftTargets) else ["log_likelihood", "accuracy"]
-    if items.partly and scoring not in counted:
+    if scoring not in counted:
         names = " or ".join(map(repr, counted))
-        raise ValueError(f"scoring={scoring!r} needs every label, and labels are partly known here: use {names}")
+        items.given.check_complete(
+            f"scoring={scoring!r} needs every label, and labels are partly known here: use {names}"
+        )
     if scoring in known:
         scheme = _entity_scheme(estimator, training.classes) if scoring == "entity_f1" else ""
         return scoring, known[scoring]
