@@ -1,23 +1,11 @@
 from kernelfields.annotators.annotated_crf import AnnotatedCRF as AnnotatedCRF
 from kernelfields.data.cliques import (
     EdgeCliques as EdgeCliques,
-)
-from kernelfields.data.cliques import (
     EndCliques as EndCliques,
-)
-from kernelfields.data.cliques import (
     GraphFactors as GraphFactors,
-)
-from kernelfields.data.cliques import (
     LabelNgrams as LabelNgrams,
-)
-from kernelfields.data.cliques import (
     NodeCliques as NodeCliques,
-)
-from kernelfields.data.cliques import (
     SkipCliques as SkipCliques,
-)
-from kernelfields.data.cliques import (
     StartCliques as StartCliques,
 )
 from kernelfields.data.constraints import Constraints as Constraints
@@ -38,14 +26,12 @@ from kernelfields.features.out_of_fold import OutOfFold as OutOfFold
 from kernelfields.features.sequencewise import Sequencewise as Sequencewise
 from kernelfields.features.text import TextFeatures as TextFeatures
 from kernelfields.features.window_features import WindowFeatures as WindowFeatures
-from kernelfields.files import load as load
-from kernelfields.files import save as save
+from kernelfields.files import load as load, save as save
 from kernelfields.labelling.label_errors import find_label_errors as find_label_errors
 from kernelfields.labelling.ranking import rank_for_labelling as rank_for_labelling
 from kernelfields.models.partial import PartialLabels as PartialLabels
 from kernelfields.models.wrapped_field import field_of as field_of
-from kernelfields.selection.field_search_cv import ChainCRFCV as ChainCRFCV
-from kernelfields.selection.field_search_cv import FieldSearchCV as FieldSearchCV
+from kernelfields.selection.field_search_cv import ChainCRFCV as ChainCRFCV, FieldSearchCV as FieldSearchCV
 from kernelfields.uncertainty.conformal_field import ConformalField as ConformalField
 
 __version__: str

@@ -8,7 +8,7 @@ from sklearn.metrics import mutual_info_score
 
 from kernelfields import MultiLabelCRF
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.inference.choice import plan_labels
+from kernelfields.inference.graph_families import plan_labels
 from kernelfields.models.label_graph import label_edges, mutual_information, spanning_tree
 from tests.samples import labelled_instances
 

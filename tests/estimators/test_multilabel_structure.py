@@ -7,7 +7,7 @@ import pytest
 
 from kernelfields import MultiLabelCRF
 from kernelfields.estimators import StructureSearch
-from kernelfields.inference.choice import labels_fit
+from kernelfields.inference.graph_families import labels_fit
 
 
 def dependent(seed=0, n_instances=400):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from small_graphs import random_graphs
 
-from kernelfields.inference.junction.elimination import eliminate, later_neighbours, min_degree_order
+from kernelfields.inference.junction.elimination import later_neighbours, min_degree_order
+from kernelfields.inference.junction.elimination_compiled import eliminate
 from kernelfields.inference.junction.plan import plan_junction
 
 

@@ -23,7 +23,9 @@ from kernelfields.estimators.inspecting.explanations import Compared, input_name
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.inference.checks import check_labels
-from kernelfields.inference.choice import FamilySpec, check_method, family_of
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.graph_families import graph_family
+from kernelfields.inference.graph_plans import check_method
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.numerics.parameters import (
     attribute,
@@ -199,7 +201,7 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         return self.cliques is not None
 
     def approximate_method(self, training: FitState[Graphs, GraphReader]) -> str | None:
-        family = family_of(training.data, (), training.spec)
+        family = graph_family(training.data, (), training.spec)
         return None if family.exact else family.method
 
     def _set_views(self) -> None:

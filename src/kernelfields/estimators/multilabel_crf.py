@@ -27,7 +27,9 @@ from kernelfields.estimators.kernel_classifier import TableField
 from kernelfields.estimators.questions import Tokens
 from kernelfields.estimators.rare_labels import half_largest_f1
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.choice import METHODS, FamilySpec, check_method, plan_labels, refuse_approximate
+from kernelfields.inference.choice import FamilySpec, refuse_approximate
+from kernelfields.inference.graph_families import plan_labels
+from kernelfields.inference.graph_plans import METHODS, check_method
 from kernelfields.models.build import NamedCliques, split_sum
 from kernelfields.models.field import Field
 from kernelfields.models.instance_terms import Edge, InstanceTerms, named_cliques, pair_names

@@ -11,14 +11,14 @@ from functools import singledispatch
 
 import numpy as np
 
-from kernelfields.data.chains import Chains
+from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows, TargetRows
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.reading import SEQUENCES, ItemNames, locate
 from kernelfields.data.segments import SegmentedChains
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.choice import Data, FamilySpec, family_of
+from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import EDGE
 from kernelfields.inference.segments.family import check_possible
 from kernelfields.numerics.wording import counted
@@ -39,7 +39,7 @@ def _dead_places(rows: np.ndarray, offsets: np.ndarray) -> str:
     return _places(SEQUENCES.place(offsets, row) for row in rows[rows >= 0].tolist())
 
 
-def check_labels(data: Data, spec: FamilySpec, classes: np.ndarray) -> None:
+def check_labels(data: Packed, spec: FamilySpec, classes: np.ndarray) -> None:
     """Raise ValueError at the first label of data that is forbidden where it stands."""
     if spec.kind == "segments":
         assert isinstance(data, SegmentedChains)
@@ -51,7 +51,7 @@ def check_labels(data: Data, spec: FamilySpec, classes: np.ndarray) -> None:
         _check_chain_labels(data.given, data, spec, classes)
 
 
-def check_lengths(data: Data, spec: FamilySpec) -> None:
+def check_lengths(data: Packed, spec: FamilySpec) -> None:
     """Raise ValueError at the first sequence whose length, or whose allowed labels, leave it no labelling.
 
     Whatever is known of its labels: that may contradict them, and then has a probability of zero.
@@ -81,7 +81,7 @@ def _check_rings(rings: Chains, spec: FamilySpec) -> None:
         )
 
 
-def contradicted(data: Data, spec: FamilySpec, log_weights: np.ndarray) -> np.ndarray:
+def contradicted(data: Packed, spec: FamilySpec, log_weights: np.ndarray) -> np.ndarray:
     """Return a mask of the items of which log-weights (N, L) leave no labelling, (S,)."""
     return family_of(data, (), spec).given(log_weights).impossible()
 

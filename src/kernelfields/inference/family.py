@@ -598,3 +598,8 @@ def warn_of_inference(reports: Iterable[str]) -> None:
     """Issue what approximate inference reported of its answer as warnings."""
     for report in reports:
         warn_user(report, ConvergenceWarning)
+
+
+def all_tied(placed: Sequence[Placed], group: str | None) -> bool:
+    """Whether no clique set of a group sees inputs."""
+    return all(term.tied_everywhere for term in placed if term.group == group)

@@ -23,7 +23,8 @@ import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.inference.choice import FamilySpec, labels_fit
+from kernelfields.inference.choice import FamilySpec
+from kernelfields.inference.graph_families import labels_fit
 from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.structure import StructurePath, StructureSearch, learn_structure, log_likelihood
 from kernelfields.numerics.parameters import is_whole

@@ -1,2 +1,1 @@
-from kernelfields.selection.field_search_cv import ChainCRFCV as ChainCRFCV
-from kernelfields.selection.field_search_cv import FieldSearchCV as FieldSearchCV
+from kernelfields.selection.field_search_cv import ChainCRFCV as ChainCRFCV, FieldSearchCV as FieldSearchCV

@@ -1,4 +1,3 @@
-from kernelfields.serving.chain_model import ChainModel as ChainModel
-from kernelfields.serving.chain_model import load_chain as load_chain
+from kernelfields.serving.chain_model import ChainModel as ChainModel, load_chain as load_chain
 from kernelfields.serving.inputs import ServingError as ServingError
 from kernelfields.serving.onnx_export import to_onnx as to_onnx

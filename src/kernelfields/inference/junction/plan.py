@@ -25,9 +25,8 @@ from kernelfields.inference.junction.elimination import (
     LARGEST_CLIQUE,
     TooWide,
     amount,
-    eliminate,
+    cliques_of,
     improve_order,
-    later_neighbours,
 )
 from kernelfields.inference.packing import grouped
 
@@ -91,11 +90,11 @@ def plan_junction(
     search = order is None
     order = np.arange(offsets[-1]) if order is None else order
     widest = max([NARROW, *(each.shape[1] for each in members if len(each))]) if search else LARGEST_CLIQUE
-    starts, higher, parents, largest = eliminate(offsets, *later_neighbours(order, members), widest)
+    starts, higher, parents, largest = cliques_of(order, offsets, members, widest)
     wide = np.flatnonzero(largest > widest)
     if wide.size and search:
         improve_order(order, wide, offsets, members, n_labels, memory)
-        starts, higher, parents, largest = eliminate(offsets, *later_neighbours(order, members), LARGEST_CLIQUE)
+        starts, higher, parents, largest = cliques_of(order, offsets, members, LARGEST_CLIQUE)
     entries = np.add.reduceat(float(n_labels) ** (np.diff(starts) + 1), offsets[:-1])
     needed = 8.0 * (2 * entries + 4 * entries / n_labels + 2 * float(n_labels) ** largest)
     graph = int(np.argmax(np.where(largest > LARGEST_CLIQUE, np.inf, needed)))

@@ -13,16 +13,27 @@ Fails: ValueError naming the sequence that cannot be cut into segments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.data.segments import DURATION, Segmentation, begins_of, bounds_of
+from kernelfields.data.segments import DURATION, Segmentation, SegmentedChains, begins_of, bounds_of
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import EDGE, Group, LabelFamily, Member, Observed, Potentials, RankedLabellings
+from kernelfields.inference.choice import FamilySpec, builds
+from kernelfields.inference.family import (
+    EDGE,
+    Group,
+    LabelFamily,
+    Member,
+    Observed,
+    Placed,
+    Potentials,
+    RankedLabellings,
+    all_tied,
+)
 from kernelfields.numerics.threads import Workers
 
 
@@ -403,3 +414,11 @@ class SegmentFamily(LabelFamily):
         """Return the family of sequences first..last-1."""
         offsets, base = self.offsets[first : last + 1] - self.offsets[first], self._base_of(first, last)
         return SegmentFamily(offsets, self.n_labels, self.max_duration, tied=self.tied, base=base)
+
+
+@builds("segments")
+def _segment_family(
+    chains: SegmentedChains, placed: Sequence[Placed], spec: FamilySpec, **options: object
+) -> SegmentFamily:
+    tied, base = all_tied(placed, EDGE), spec.base_measure(chains)
+    return SegmentFamily(chains.offsets, spec.n_labels, spec.max_duration, tied=tied, base=base)

@@ -1,0 +1,122 @@
+"""Kinds of families on graphs: graphs as they are given, and several yes-or-no labels of an instance.
+
+Labels of instances are a small graph each, all of one structure, and may have a table of all labellings (table.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from kernelfields.data.graphs import Graphs
+from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.inference.choice import FamilySpec, builds
+from kernelfields.inference.family import EDGE, LabelFamily, Placed, all_tied
+from kernelfields.inference.graph_plans import Method, named_plan, plan_inference
+from kernelfields.inference.graphs import GraphFamily
+from kernelfields.inference.junction.family import TooWide
+from kernelfields.inference.junction.plan import plan_junction, usual_table_memory
+from kernelfields.inference.table import TableFamily
+
+# Labels up to which a table of all labellings beats any junction tree.
+_SMALL_TABLE = 14
+# With tables of pairs that depend on the inputs, one for each instance, tables of labellings are, too.
+_MOST_LABELS = {True: 20, False: 16}
+# Tables of one instance that a search for the graph of labels allows: those of about 9 labels at once.
+_SEARCHED_BYTES = 2.0**17
+
+
+@builds("graph")
+def graph_family(
+    graphs: Graphs, placed: Sequence[Placed], spec: FamilySpec, *, planned: GraphFamily | None = None, **options: object
+) -> LabelFamily:
+    """Return the family of graphs whose factors are scored by some clique sets."""
+    names = [factors.name for factors in graphs.factors]
+    unknown = sorted({term.group for term in placed if term.group is not None} - set(names))
+    if unknown:
+        raise ValueError(
+            f"the field scores factors named {unknown[0]!r}, and the graphs have none of that name: they have "
+            f"{', '.join(map(repr, names)) or 'no factors at all'}"
+        )
+    if planned is None:
+        members = [factors.members for factors in graphs.factors]
+        planned = plan_inference(graphs.offsets, members, spec.n_labels, spec.method)
+    if not spec.constrained:
+        return named_plan(planned, graphs, placed)
+    assert spec.masks is not None
+    pairs = [factors.name for factors in graphs.factors if factors.labels_per_clique == 2]
+    if spec.masks.start.any() or spec.masks.end.any() or (spec.masks.edge.any() and EDGE not in pairs):
+        raise ValueError(
+            f"constraints on graphs forbid labels, and pairs at the two ends of factors named {EDGE!r}: graphs have no "
+            f"first and no last label, and these have pairs named {', '.join(map(repr, pairs)) or 'none'}"
+        )
+    return named_plan(planned, graphs, placed, spec.base_measure(graphs))
+
+
+@builds("instances")
+def _instance_family(
+    instances: LabelledInstances, placed: Sequence[Placed], spec: FamilySpec, **options: object
+) -> LabelFamily:
+    names = list(dict.fromkeys(term.group for term in placed if term.group is not None))
+    graphs = instances.with_pairs({name: spec.pairs[name] for name in names})
+    tied = [name for name in names if all_tied(placed, name)]
+    members = [factors.members for factors in graphs.factors]
+    plan = plan_labels(graphs.offsets, members, spec.method, tied=len(tied) == len(names))
+    return plan.named(names, tied)
+
+
+def plan_labels(offsets: np.ndarray, members: Sequence[np.ndarray], method: Method, *, tied: bool) -> GraphFamily:
+    """Return how instances with K yes-or-no labels are inferred: by a named method, or by the one "auto" chooses.
+
+    "auto": "tree" for forests; else "table", a table of all labellings, for few labels; else "junction" where the
+    graph is narrow enough, "table" where it still fits, and "trw", which is approximate.
+    """
+    n_names = int(offsets[1])
+    if isinstance(method, str) and method == "table":
+        return TableFamily(offsets, members, 2)
+    if not (isinstance(method, str) and method == "auto") or len(members) == 0:
+        return plan_inference(offsets, members, 2, method)
+    if not _has_circle(offsets, members):
+        return plan_inference(offsets, members, 2, "tree")
+    if n_names <= _SMALL_TABLE:
+        return TableFamily(offsets, members, 2)
+    chosen = plan_inference(offsets, members, 2, "auto")
+    # A table of all labellings is two halves of K / 2 labels, multiplied by fast matrix products.
+    narrow = chosen.exact and chosen.plan.width < n_names // 2  # type: ignore[attr-defined]
+    return chosen if narrow or n_names > _MOST_LABELS[tied] else TableFamily(offsets, members, 2)
+
+
+def labels_fit(
+    n_names: int,
+    edges: Sequence[tuple[int, int]],
+    method: Method,
+    *,
+    n_instances: int,
+    tied: bool,
+    each: float = _SEARCHED_BYTES,
+) -> bool:
+    """Whether labels that meet along some edges are inferred without approximation, as a search for edges needs.
+
+    Junction trees may have tables of ``each`` bytes for an instance: a search makes many fits. Methods that are
+    approximate, or are no name, take any edges.
+    """
+    members = [np.array([edge]) for edge in edges]
+    if method == "tree":
+        return not _has_circle(np.array([0, n_names]), members)
+    if method not in ("auto", "junction") or (method == "auto" and n_names <= _MOST_LABELS[tied]):
+        return True
+    try:
+        plan_junction(np.array([0, n_names]), members, 2, min(each, usual_table_memory() / n_instances))
+    except TooWide:
+        return False
+    return True
+
+
+def _has_circle(offsets: np.ndarray, members: Sequence[np.ndarray]) -> bool:
+    """Whether the edges of one instance, the same for all, hold a circle."""
+    ends = np.array([pairs[0] for pairs in members]).reshape(-1, 2)
+    shape = int(offsets[1]), int(offsets[1])
+    return len(ends) > shape[0] - connected_components(coo_array((np.ones(len(ends)), ends.T), shape), False)[0]
