@@ -15,7 +15,7 @@ import sys
 from numpydoc.validate import validate
 
 #: Packages whose public names are explained in full; names at the top are those of these packages, too.
-COMPLETE = ("basis", "evaluation", "families", "features", "formats", "kernels", "reports")
+COMPLETE = ("basis", "evaluation", "families", "features", "formats", "kernels", "reports", "solvers")
 _NOT_ASKED = {"ES01", "SA01"}
 
 

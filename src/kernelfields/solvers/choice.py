@@ -98,7 +98,32 @@ class FitOptions:
 def resolve_solver(
     solver: object, posterior: LogPosterior, tol: float, random: np.random.Generator | None = None
 ) -> DirectionRule:
-    """Return the rule for a name; "auto" chooses by size and tolerance, ``random`` is for those that draw."""
+    """Return the rule that a name stands for.
+
+    "auto" chooses by the size of the field and the tolerance.
+
+    Parameters
+    ----------
+    solver : str or DirectionRule
+        "auto", "lbfgs", "newton-cg", "newton", "block-jacobi", "subspace" or "sgd+lbfgs"; or a rule.
+    posterior : LogPosterior
+        The objective.
+    tol : float
+        The relative gap that ends the fit.
+    random : Generator, optional
+        For rules that draw.
+
+    Returns
+    -------
+    DirectionRule
+        The rule.
+
+    Examples
+    --------
+    >>> from kernelfields.solvers import SOLVERS
+    >>> sorted(SOLVERS)
+    ['block-jacobi', 'lbfgs', 'newton', 'newton-cg', 'sgd+lbfgs', 'subspace']
+    """
     if isinstance(solver, str) and solver == "auto":
         solver = choose(posterior)
     if not posterior.penalty.smooth:

@@ -89,25 +89,76 @@ _NEARBY = 1.0
 
 
 class StochasticStart:
-    """Where stochastic ascent of the dual from zero ends; with l1, at the relative gap ``close``, about."""
+    """A start of :class:`LBFGS` where stochastic ascent of the dual from zero ends.
+
+    Parameters
+    ----------
+    random_state : int, Generator or None, default 0
+        The seed of the order of sequences.
+    close : float, default 0.0
+        With l1, the relative gap at which it ends, about.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.solvers import LBFGS, StochasticStart
+    >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+    >>> solver = LBFGS(start=StochasticStart(random_state=0))
+    >>> crf = ChainCRF("linear", prior_variance=1.0, solver=solver).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+    >>> crf.predict([[{"word": "Bob"}]])[0]
+    ['NAME']
+    """
 
     def __init__(self, random_state: int | np.random.Generator | None = 0, close: float = 0.0):
         self.random_state, self.close = random_state, close
 
     def point(self, posterior: LogPosterior) -> np.ndarray:
-        """Return the coefficients after the ascent; zero if the field has none or it is no help."""
+        """Return the coefficients after the ascent; zero if the field has none or it is no help.
+
+        Parameters
+        ----------
+        posterior : LogPosterior
+            The objective.
+
+        Returns
+        -------
+        array
+            The coefficients.
+        """
         start = posterior.dual_start(np.random.default_rng(self.random_state), self.close)
         return np.zeros(posterior.size) if start is None else start
 
 
 class LBFGS(DirectionRule):
-    """Two-loop recursion over the last ``memory`` steps, fewer where they would take too much memory.
+    """Limited-memory BFGS: the two-loop recursion over the last steps.
 
-    None leaves their number to the engine: where vectors cost little, more of them save passes.
+    The name begins with "sgd+" once the start was of use: some fields have no stochastic start, and some fits begin
+    elsewhere.
 
-    ``start``, a :class:`StochasticStart`, is where to begin; None means zero. The
-    name begins with "sgd+" once it was of use: some fields have no stochastic start, and some fits begin elsewhere.
-    ``pairs`` are steps of a fit to a share of the same data, to go on with.
+    Parameters
+    ----------
+    memory : int, optional
+        How many steps are remembered, fewer if they would take too much memory; by default the engine says: if vectors
+        cost little, more of them save passes.
+    start : StochasticStart, optional
+        Where to begin; zero by default.
+    pairs : object, optional
+        Steps of a fit to a share of the same data, to go on with.
+
+    See Also
+    --------
+    NewtonCG : Takes fewer and dearer iterations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> from kernelfields.solvers import LBFGS
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1, solver=LBFGS(memory=10)).fit(X, y)
+    >>> crf.solution_.converged
+    True
     """
 
     name = "lbfgs"
@@ -126,7 +177,13 @@ class LBFGS(DirectionRule):
         self._metric = np.empty(0)
 
     def prepare(self, posterior: LogPosterior) -> None:
-        """Forget earlier steps."""
+        """Forget earlier steps.
+
+        Parameters
+        ----------
+        posterior : LogPosterior
+            The objective.
+        """
         posterior.prefer_fused_passes()
         self.name = type(self).name
         # Where every trial costs a pass, a second one must be worth it.
@@ -146,19 +203,49 @@ class LBFGS(DirectionRule):
         return self._pairs
 
     def first_point(self, posterior: LogPosterior) -> np.ndarray:
-        """Return where to start unless the caller gives a start."""
+        """Return where to start unless the caller gives a start.
+
+        Parameters
+        ----------
+        posterior : LogPosterior
+            The objective.
+
+        Returns
+        -------
+        array
+            The coefficients.
+        """
         start = super().first_point(posterior) if self.start is None else self.start.point(posterior)
         if np.any(start):
             self.name = f"sgd+{type(self).name}"
         return start
 
     def begin(self, point: Point) -> None:
-        """Measure the coordinates by the curvature at the point the fit starts from, unless that is zero."""
+        """Measure the coordinates by the curvature at the point the fit starts from, unless that is zero.
+
+        Parameters
+        ----------
+        point : Point
+            The present coefficients.
+        """
         if np.any(point.theta):
             self._metric = point.posterior.metric_at(point)
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
-        """Return minus the quasi-Newton inverse Hessian times the gradient."""
+        """Return minus the quasi-Newton inverse Hessian times the gradient.
+
+        Parameters
+        ----------
+        point : Point
+            The present coefficients.
+        relative_gap : float
+            How near they are to the minimum.
+
+        Returns
+        -------
+        Direction
+            The direction.
+        """
         return self._within_reach(point, self.quasi_newton(-point.gradient))
 
     def _within_reach(self, point: Point, direction: np.ndarray) -> Direction:
@@ -171,11 +258,32 @@ class LBFGS(DirectionRule):
         return Direction(direction)
 
     def quasi_newton(self, vector: np.ndarray, free: np.ndarray | None = None) -> np.ndarray:
-        """Return the quasi-Newton inverse Hessian times a vector, that of the ``free`` coordinates if some are not."""
+        """Return the quasi-Newton inverse Hessian times a vector.
+
+        Parameters
+        ----------
+        vector : array
+            The vector.
+        free : array, optional
+            Which coordinates it is the inverse Hessian of; all by default.
+
+        Returns
+        -------
+        array
+            The product.
+        """
         return vector / self._metric if self._pairs is None else self._pairs.inverse_product(vector, free)
 
     def learn(self, before: Point, after: Point) -> None:
-        """Keep the step and the change of gradient."""
+        """Keep the step and the change of gradient.
+
+        Parameters
+        ----------
+        before : Point
+            Where it began.
+        after : Point
+            Where it ended.
+        """
         s, y = after.theta - before.theta, after.gradient - before.gradient
         sy = dot(s, y)
         if is_curved(s, y, sy):

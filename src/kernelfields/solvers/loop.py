@@ -45,7 +45,44 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Iteration(Bounded):
-    """One line of a fit's history."""
+    """One line of a fit's history: what callbacks are given, and ``solution_.history`` holds.
+
+    Parameters
+    ----------
+    iteration : int
+        The number of the iteration.
+    passes : float
+        Passes over the data so far.
+    seconds : float
+        Time so far.
+    value : float
+        The objective.
+    lower_bound : float
+        The best lower bound of its minimum so far.
+    gradient_norm : float
+        The norm of the gradient.
+    step : float
+        The length of the step.
+    coefficient_norm : float, default 0.0
+        The norm of the coefficients.
+    tol : float, optional
+        The relative gap that ends the fit.
+    bounded : bool, default True
+        Whether the gap is one to the minimum; of an objective that is not convex, it measures how flat that is here.
+    working_gap : float, optional
+        The relative gap among the coefficients of a working set, or of a basis that grows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> seen = []
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1, callbacks=[seen.append]).fit(X, y)
+    >>> seen[-1].value <= seen[0].value
+    True
+    """
 
     iteration: int
     passes: float
@@ -66,7 +103,45 @@ class Iteration(Bounded):
 
 @dataclass
 class Solution(Bounded):
-    """Coefficients, how good they are, and how they were found."""
+    """Where a fit ended: coefficients, how good they are, and how they were found; ``solution_`` of an estimator.
+
+    Parameters
+    ----------
+    theta : array
+        All coefficients.
+    solver : str
+        The solver.
+    value : float
+        The objective.
+    lower_bound : float
+        A lower bound of its minimum (Lemma 9).
+    gradient_norm : float
+        The norm of the gradient.
+    iterations : int
+        Iterations.
+    passes : float
+        Passes over the data.
+    seconds : float
+        Time.
+    reason : str
+        Why the solver stopped: "gap", "settled", "stationary", "max_iter", "precision" or "interrupted".
+    history : list of Iteration, optional
+        All iterations.
+    gap_parts : dict, optional
+        What each clique set adds to the gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1).fit(X, y)
+    >>> crf.solution_.converged
+    True
+    >>> crf.solution_.lower_bound <= crf.solution_.value
+    True
+    """
 
     theta: np.ndarray = field(repr=False)
     solver: str
@@ -166,7 +241,27 @@ def _next_trial(low: _End, high: _End | None, earlier: _End) -> float:
 
 
 class DirectionRule:
-    """What makes one solver differ from another: derive from it, and write ``direction``."""
+    """What makes one solver differ from another: the direction of a step; the base class of all solvers.
+
+    Derive from it, and write ``direction``. The loop, the line search, the lower bound and the end are shared
+    (:func:`minimize`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> from kernelfields.objective.posterior import Direction
+    >>> from kernelfields.solvers import DirectionRule
+    >>> class SteepestDescent(DirectionRule):
+    ...     name = "steepest descent"
+    ...     def direction(self, point, relative_gap):
+    ...         return Direction(-point.gradient)
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1, solver=SteepestDescent()).fit(X, y)
+    >>> crf.solution_.solver
+    'steepest descent'
+    """
 
     name: str
     #: Whether directions come from dense factorisations: BLAS then spreads them over threads.
@@ -175,27 +270,86 @@ class DirectionRule:
     slope_reduction = SLOPE_REDUCTION
 
     def prepare(self, posterior: LogPosterior) -> None:
-        """Check that the problem fits, before any work."""
+        """Check that the problem fits, before any work.
+
+        Parameters
+        ----------
+        posterior : LogPosterior
+            The objective.
+        """
 
     def first_point(self, posterior: LogPosterior) -> np.ndarray:
-        """Return where to start, unless the caller says where."""
+        """Return where to start, unless the caller says where.
+
+        Parameters
+        ----------
+        posterior : LogPosterior
+            The objective.
+
+        Returns
+        -------
+        array
+            The coefficients.
+        """
         return np.zeros(posterior.size)
 
     def begin(self, point: Point) -> None:
-        """Take note of the point that the fit starts from."""
+        """Note the point that the fit starts from.
+
+        Parameters
+        ----------
+        point : Point
+            The present coefficients.
+        """
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
-        """Return a descent direction at a point."""
+        """Return a descent direction at a point.
+
+        Parameters
+        ----------
+        point : Point
+            The present coefficients.
+        relative_gap : float
+            How near they are to the minimum.
+
+        Returns
+        -------
+        Direction
+            The direction.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define direction(point, relative_gap)")
 
     def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
-        """Make one step by a line search; the point is None when no step improves the value any more."""
+        """Make one step by a line search.
+
+        Parameters
+        ----------
+        point : Point
+            The present coefficients.
+        direction : Direction
+            A descent direction.
+
+        Returns
+        -------
+        point : Point or None
+            The new point; None if no step improves the value any more.
+        step : float
+            The length of the step.
+        """
         line = point.posterior.along(point, direction)
         step = search(line, point.value, min(1.0, line.reach), self.slope_reduction)
         return (None, 0.0) if step is None else (line.point(step), step)
 
     def learn(self, before: Point, after: Point) -> None:
-        """Take note of an accepted step."""
+        """Note an accepted step.
+
+        Parameters
+        ----------
+        before : Point
+            Where it began.
+        after : Point
+            Where it ended.
+        """
 
 
 #: Called after each iteration; returning True stops the fit.
@@ -248,11 +402,59 @@ def minimize(
     keep: Keeper | None = None,
     bound: LowerBound | MixedBound | StationaryBound | None = None,
 ) -> Solution:
-    """Minimise the negative log-posterior until the relative duality gap is below ``tol``, or the gap below ``enough``.
+    """Minimise the negative log-posterior until the relative duality gap is below ``tol``.
 
-    An interrupt (Ctrl-C) ends the loop like any other reason: the last accepted point is returned. The value
-    never increases from step to step, so the last point is the best one, unless a ``monitor`` prefers another.
-    ``bound`` is a bound of this objective to go on with.
+    An interrupt (Ctrl-C) ends the loop like any other reason: the last accepted point is returned. The value never
+    increases from step to step.
+
+    Parameters
+    ----------
+    posterior : LogPosterior
+        The objective.
+    rule : DirectionRule
+        The solver.
+    start : array, optional
+        The coefficients to start from; those of the rule by default.
+    tol : float, default 1e-3
+        The relative gap that ends the fit.
+    enough : float, default 0.0
+        A gap in nats that ends it, too.
+    max_iter : int, default 1000
+        The most iterations.
+    watch : callable, optional
+        Called with each Iteration; returning True stops the fit.
+    monitor : Monitor, optional
+        Sees every point, and says which one was best by a measure of its own.
+    keep : callable, optional
+        Called after each iteration with a function that returns the Solution as an interrupt there would leave it.
+    bound : LowerBound, optional
+        A bound of this objective to go on with.
+
+    Returns
+    -------
+    Solution
+        The last point, which is the best one, unless a ``monitor`` prefers another.
+
+    See Also
+    --------
+    resolve_solver : Makes a rule of a name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> from kernelfields.objective.posterior import LogPosterior
+    >>> from kernelfields.solvers import NewtonCG, minimize
+    >>> objectives = []
+    >>> class Noting(NewtonCG):
+    ...     def prepare(self, posterior):
+    ...         objectives.append(posterior)
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1, solver=Noting()).fit(X, y)
+    >>> solution = minimize(objectives[0], NewtonCG(), tol=1e-8)
+    >>> solution.relative_gap < 1e-8
+    True
     """
     begin = time.perf_counter()
     passes_before = posterior.passes

@@ -50,7 +50,28 @@ class HessianRule(DirectionRule):
 
 
 class Newton(HessianRule):
-    """Newton's method with the Hessian spelled out; matrices take ``max_bytes`` at most."""
+    """Newton's method with the Hessian as a matrix, for small fields.
+
+    Parameters
+    ----------
+    max_bytes : int, default 4 * 2**30
+        The most bytes of the Hessian.
+
+    See Also
+    --------
+    NewtonCG : Needs products with the Hessian alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> from kernelfields.solvers import Newton
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1, solver=Newton()).fit(X, y)
+    >>> crf.solution_.iterations < 10
+    True
+    """
 
     name = "newton"
     factors_matrices = True
@@ -59,12 +80,31 @@ class Newton(HessianRule):
         self.max_bytes = max_bytes
 
     def prepare(self, posterior: LogPosterior) -> None:
-        """Check that the Hessian fits in memory."""
+        """Check that the Hessian fits in memory.
+
+        Parameters
+        ----------
+        posterior : LogPosterior
+            The objective.
+        """
         advice = "use solver='newton-cg' or 'lbfgs', or a smaller rank"
         check_memory(self.name, "the Hessian", posterior.size, advice, self.max_bytes)
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
-        """Return the exact Newton direction."""
+        """Return the exact Newton direction.
+
+        Parameters
+        ----------
+        point : Point
+            The present coefficients.
+        relative_gap : float
+            How near they are to the minimum.
+
+        Returns
+        -------
+        Direction
+            The direction.
+        """
         return Direction(-_solved(lambda: full_hessian(point), point.gradient))
 
 
@@ -170,7 +210,28 @@ def newton_direction(
 
 
 class NewtonCG(HessianRule):
-    """Inexact Newton with exact Hessian products."""
+    """Inexact Newton: directions by conjugate gradients on exact Hessian products.
+
+    Parameters
+    ----------
+    max_steps : int, default 250
+        The most steps of conjugate gradients in an iteration.
+
+    See Also
+    --------
+    LBFGS : Takes more and cheaper iterations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> from kernelfields.solvers import NewtonCG
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, window=1, solver=NewtonCG()).fit(X, y)
+    >>> crf.solution_.solver
+    'newton-cg'
+    """
 
     name = "newton-cg"
 
@@ -178,7 +239,20 @@ class NewtonCG(HessianRule):
         self.max_steps = max_steps
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
-        """Return an inexact Newton direction; early systems are solved loosely."""
+        """Return an inexact Newton direction; early systems are solved loosely.
+
+        Parameters
+        ----------
+        point : Point
+            The present coefficients.
+        relative_gap : float
+            How near they are to the minimum.
+
+        Returns
+        -------
+        Direction
+            The direction.
+        """
         tolerance = min(0.3, max(0.02, np.sqrt(relative_gap)))
         return newton_direction(point, tolerance, self.max_steps)[0]
 

@@ -24,17 +24,66 @@ _MEMORY_AFTER_START = 50
 
 
 class OrthantLBFGS(LBFGS):
-    """L-BFGS on the coefficients that are not zero, steepest descent on the others, one orthant at a time."""
+    """L-BFGS for an l1 penalty, one orthant at a time.
+
+    Coefficients that are not zero take quasi-Newton steps, the others steepest descent. Fields with ``l1`` use it by
+    themselves.
+
+    Parameters
+    ----------
+    memory : int, optional
+        How many steps are remembered.
+    start : StochasticStart, optional
+        Where to begin; zero by default.
+    pairs : object, optional
+        Steps to go on with.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+    >>> crf = ChainCRF("linear", prior_variance=1.0, l1=0.1).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+    >>> crf.solution_.solver
+    'owl-qn'
+    """
 
     name = "owl-qn"
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
-        """Return the quasi-Newton direction of coefficients that are not zero, the steepest one of the others."""
+        """Return the quasi-Newton direction of coefficients that are not zero, the steepest one of the others.
+
+        Parameters
+        ----------
+        point : Point
+            The present coefficients.
+        relative_gap : float
+            How near they are to the minimum.
+
+        Returns
+        -------
+        Direction
+            The direction.
+        """
         free = (point.theta != 0.0) | (point.posterior.penalty.threshold == 0.0)
         return self._within_reach(point, self.quasi_newton(-point.steepest, free))
 
     def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
-        """Make one projected step; the point is None when none improves the value at this precision."""
+        """Make one projected step.
+
+        Parameters
+        ----------
+        point : Point
+            The present coefficients.
+        direction : Direction
+            A descent direction.
+
+        Returns
+        -------
+        point : Point or None
+            The new point; None if no step improves the value at this precision.
+        step : float
+            The length of the step.
+        """
         posterior = point.posterior
         steepest = point.steepest
         orthant = np.sign(np.where(point.theta == 0.0, -steepest, point.theta))
