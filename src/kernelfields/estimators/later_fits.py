@@ -178,8 +178,9 @@ class NextBatch(GoesOn):
         refuse_collections(X, y)
         return estimator._learn_again(X, y, sample_weight, further=True)
 
-    def scaling(self, estimator: Any, reader: Any, data: Any) -> None:
-        """Leave columns on the scale of the first batch, which has warned of it."""
+    def scaling(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
+        """Return no steps: columns are on the scale of the first batch, which has warned of it."""
+        return ColumnSteps()
 
     def chosen(self, estimator: Any, problem: FitState) -> Any:
         """Return a copy in which "auto" stands for what the first batch has chosen, decisions too."""
