@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import (
     ChainCRF,
@@ -14,6 +15,7 @@ from kernelfields import (
     MultiLabelCRF,
 )
 from kernelfields.basis.subspace import LATER_INPUT
+from kernelfields.engines.choice import Partitions
 from kernelfields.kernels import RBF
 from kernelfields.models.callbacks import Checkpoint
 from kernelfields.models.continuation import Continuation, with_pivots
@@ -216,6 +218,55 @@ def test_expectations_are_refused():
     settings = PartialLabels(classes=[0, 1, 2], expectations=[LabelShares({0: 0.5})])
     with pytest.raises(ValueError, match="partial_fit takes labels only"):
         clone(FIELD).set_params(partial_labels=settings, solver="lbfgs").partial_fit(X[:5], y[:5])
+
+
+# ---- every batch is a fit: checked, solved and kept as any other
+
+
+def test_parameters_are_checked_in_later_batches(first):
+    crf = copied(first)
+    with pytest.raises(ValueError, match="max_iter must be"):
+        crf.set_params(max_iter=0).partial_fit(X[20:], y[20:])
+    settings = PartialLabels(classes=[0, 1, 2], expectations=[LabelShares({0: 0.5})])
+    with pytest.raises(ValueError, match="partial_fit takes labels only"):
+        crf.set_params(max_iter=10, partial_labels=settings, solver="lbfgs").partial_fit(X[20:], y[20:])
+    assert np.array_equal(crf.coef_["node"], first.coef_["node"])
+
+
+def test_small_batches_of_a_classifier_are_solved_as_exactly_as_its_first():
+    rows, labels = labelled_instances(60)
+    classifier = KernelClassifier(RBF(0.5), rank=40, prior_variance=1.0, random_state=0)
+    gaps = [
+        classifier.partial_fit(rows[part], labels[part, 0]).solution_.relative_gap
+        for part in (slice(0, 30), slice(30, 60))
+    ]
+    assert max(gaps) < 1e-10
+
+
+def test_an_interrupted_batch_keeps_its_best_estimate_and_can_go_on(first):
+    def interrupt(iteration):
+        if iteration.iteration == 1:
+            raise KeyboardInterrupt
+
+    crf = copied(first).set_params(callbacks=[interrupt], solver="lbfgs")
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        crf.partial_fit(X[20:30], y[20:30])
+    assert crf.solution_.reason == "interrupted"
+    assert crf.set_params(callbacks=None).partial_fit(X[30:], y[30:]).solution_.converged
+
+
+def test_the_checkpoint_of_a_first_batch_has_the_labels_that_are_named_and_goes_on(tmp_path):
+    crf = clone(FIELD).set_params(callbacks=[Checkpoint(tmp_path / "model")]).partial_fit(X[:20], y[:20], classes=[7])
+    loaded = ChainCRF.load(tmp_path / "model")
+    assert loaded.classes_.tolist() == [0, 1, 2, 7]
+    loaded.partial_fit(X[20:], y[20:])
+    assert np.allclose(loaded.coef_["node"], crf.partial_fit(X[20:], y[20:]).coef_["node"], atol=1e-8)
+
+
+def test_batches_of_other_processes_are_refused_in_a_line(first):
+    for crf in (clone(FIELD), copied(first)):
+        with pytest.raises(ValueError, match=r"partial_fit reads batches of this process.*X.compute\(\)"):
+            crf.set_params(engine="threads").partial_fit(Partitions([0], [X]), Partitions([0], [y]))
 
 
 def test_iterators_are_read_once():

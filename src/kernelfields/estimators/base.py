@@ -23,7 +23,6 @@ from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.given_labels import given_labels, stated_labels
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import random_generator
-from kernelfields.engines.choice import is_collection
 from kernelfields.estimators.answers import AnsweringField
 from kernelfields.estimators.going_on import decides_as_fitted, described_parameters
 from kernelfields.estimators.questions import Data, Reader
@@ -63,10 +62,13 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     ) -> tuple[Reader, Data, np.ndarray]:
         """Return reader, labelled data and sorted classes; ``part_of`` are reader and classes of data around these."""
 
-    def _learn_again(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
+    def _learn_again(
+        self, X: object, y: object, sample_weight: object, *, further: bool = False
+    ) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does for a fit that goes on: data as the present reader reads them.
 
-        Labels are to be what the present parameters allow.
+        Labels are to be what the present parameters allow. A dictionary of labels learns from ``further`` data beside
+        those that it has seen.
         """
         model, classes = copy.copy(self), self._fitted_labels
         model.field_ = replace(self.field_, spec=self._spec_of_all(classes))
@@ -126,7 +128,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         from kernelfields.models.fit import fit_field, warn_of_fit
 
         self.check_parameters()
-        steps = [beginning, *self._steps_of_callbacks(), *steps]
+        # The beginning is innermost: the others see the field that it makes of what the solver finds.
+        steps = [*self._steps_of_callbacks(), *steps, beginning]
         for step in steps:
             step.check(self)
         settled = beginning.settled(self)
@@ -142,13 +145,13 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                 progress.fitting()
                 for step in training.steps:
                     step.before(self, training)
-                training.cliques = chosen.clique_sets(training)
+                training.cliques = beginning.cliques(chosen, training)
                 sample = training.place(training.data, training.cliques)
                 designs, start = beginning.terms(chosen, training, sample)
                 options = self._final_options(training, designs)
                 fitted = fit_field(designs, sample, options, start=start, steps=training.steps)
             self.set_fitted(training, fitted)
-        for step in training.steps:
+        for step in reversed(training.steps):
             step.after(self)
         warn_of_fit(fitted, self.relative_tolerance)
         warn_of_inference(fitted.warnings)
@@ -190,11 +193,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         from kernelfields.estimators.fit_state import FitState, among, changed
 
         beginning = FROM_NOTHING if beginning is None else beginning
-
-        if is_collection(X) or is_collection(y):
-            reader, data, classes = self._learn_collection(X, y, sample_weight)
-        else:
-            reader, data, classes = beginning.read(self, X, y, sample_weight)
+        reader, data, classes = beginning.read(self, X, y, sample_weight)
         kind_open = is_auto(self.kernel) or (data.lie_with is not None and reader.apart)
         if kind_open and not self._names_cliques():
             data = changed(data, lambda own: beginning.in_kind(self, reader, own, among(data)))

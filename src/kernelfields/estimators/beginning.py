@@ -4,6 +4,7 @@
     X, y       ->  read                 reader, data and classes
     data       ->  in_kind, scaling     dense or sparse, and the scale that columns could have
     problem    ->  chosen               parameters that were left to the data have values
+               ->  cliques              what the field is made of
     sample     ->  terms                terms on the sample, and coefficients to start from
 
 A fit from nothing learns all of these. One that goes on (going_on.py) knows them.
@@ -15,9 +16,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kernelfields.engines.choice import is_collection
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.auto_parameters import warn_of_uneven_columns, with_chosen_parameters
 from kernelfields.estimators.fit_state import FitState
+from kernelfields.models.build import NamedCliques
 from kernelfields.models.placed import FitStep
 from kernelfields.objective.designs.design import Design
 
@@ -34,6 +37,8 @@ class Beginning(FitStep):
 
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return reader, labelled data and sorted classes."""
+        if is_collection(X) or is_collection(y):
+            return estimator._learn_collection(X, y, sample_weight)
         return estimator._learn(X, y, sample_weight)
 
     def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
@@ -48,6 +53,10 @@ class Beginning(FitStep):
     def chosen(self, estimator: Any, problem: FitState) -> Any:
         """Return a copy of the estimator with values for what was left to the data."""
         return with_chosen_parameters(estimator, problem)
+
+    def cliques(self, estimator: Any, problem: FitState) -> NamedCliques:
+        """Return the named clique sets of the field."""
+        return estimator.clique_sets(problem)
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""

@@ -222,17 +222,15 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         check_labels(data, self.field_.spec, self.classes_)
         return data
 
-    def _learn_again(self, X: object, y: object, sample_weight: object) -> tuple[InputReader, Chains, np.ndarray]:
+    def _learn_again(
+        self, X: object, y: object, sample_weight: object, *, further: bool = False
+    ) -> tuple[InputReader, Chains, np.ndarray]:
         X, y, classes = readable_again(X), self.training_labels(readable_again(y), warn=True), self.classes_
-        reader = self._reader.with_rule(self.allowed, X, self._position_labels(y), classes, sample_weight)
+        reader = self._reader.with_rule(
+            self.allowed, X, self._position_labels(y), classes, sample_weight, further=further
+        )
         reading = self._reading(reader, classes, self._spec_of_all(classes))
         return reader, reading._read_fitted(X, y, sample_weight), classes
-
-    def _read_batch(self, X: object, y: object, sample_weight: object) -> Chains:
-        y = self.training_labels(y, warn=True)
-        labels = self._position_labels(y)
-        self._reader = self._reader.with_rule(self.allowed, X, labels, self.classes_, sample_weight, further=True)
-        return super()._read_batch(X, y, sample_weight)
 
     def _read_beside(self, training: ChainTraining, X: object, y: object) -> Chains:
         reading = self._reading(training.reader, training.classes, training.spec)
@@ -421,14 +419,6 @@ class ChainCRF(SequenceField):
 
             check_labels(chains, spec, classes)
         return reader, chains, classes
-
-    def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
-        from kernelfields.models.build import name_cliques
-
-        for name, clique in name_cliques(self._described_cliques()):
-            if not np.isfinite(clique.prior_variance):
-                raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {name!r} is infinite")
-        super()._fit_first_batch(X, y, sample_weight)
 
     def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
         from kernelfields.inference.choice import FamilySpec

@@ -11,26 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.chains import drop_weightless
 from kernelfields.data.label_dictionary import readable_again
 from kernelfields.data.partial_labels import share_right
-from kernelfields.data.reading import random_generator
-from kernelfields.data.ties import resolve_ties
 from kernelfields.estimators.base import FieldEstimator
-from kernelfields.estimators.going_on import refuse_changes
 from kernelfields.estimators.kept_field import EngineLike
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.requested import requested_steps
-from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
     check_callbacks,
     declares_parameters,
     parameter,
 )
-from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
-    from kernelfields.engines.engine import PackedData
     from kernelfields.estimators.beginning import Beginning
     from kernelfields.models.partial import PartialLabels
     from kernelfields.models.placed import FitStep
@@ -120,22 +113,12 @@ class LabelledField(FieldEstimator[Data, Reader]):
         An error leaves the estimator as it was. A Checkpoint among the callbacks is written after each batch, the
         curvature included.
         """
-        changed, steps = copy.copy(self), self._steps_of_callbacks()
+        from kernelfields.estimators.later_fits import FirstBatch, NextBatch
+
         X, y = readable_again(X), readable_again(y)
-        for step in steps:
-            step.check(self)
-        if not self.__sklearn_is_fitted__():
-            changed._fit_first_batch(X, y, sample_weight)
-            if classes is not None:
-                changed._admit(changed._all_classes(y, classes))
-        else:
-            self._check_continues()
-            changed._admit(self._all_classes(y, classes))
-            changed._fit_next_batch(X, y, sample_weight)
+        batch = NextBatch if self.__sklearn_is_fitted__() else FirstBatch
+        changed = copy.copy(self)._fit(X, y, sample_weight, beginning=batch(y, classes))
         self.__dict__.update(changed.__dict__)
-        self.laplace_ = None
-        for step in steps:
-            step.after(self)
         return self
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
@@ -143,31 +126,6 @@ class LabelledField(FieldEstimator[Data, Reader]):
         from kernelfields.models.continuation import all_classes
 
         return all_classes(self.classes_, self._position_labels(self.training_labels(y)), classes)
-
-    def _fit_first_batch(self, X: object, y: object, sample_weight: object) -> None:
-        from kernelfields.estimators.later_fits import FirstBatch
-        from kernelfields.models.continuation import Continuation
-
-        self.check_parameters()
-        self.refuse_expectations("partial_fit", "fit all sequences at once")
-        why = "partial_fit keeps the curvature of labels that share no weights: leave out ties"
-        resolve_ties(self.ties).refuse(why)
-        for name, given in self.get_params().items():
-            if name.endswith("prior_variance") and np.inf in (given if isinstance(given, list | tuple) else [given]):
-                raise ValueError(f"partial_fit needs a Gaussian prior: {name} is infinite")
-        self._fit(X, y, sample_weight, beginning=FirstBatch())
-        known = Continuation.begin(self.field_.terms)
-        data = drop_weightless(self._read_fitted(X, y, sample_weight))
-        _refuse_unknown(data)
-        self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
-
-    def _check_continues(self) -> None:
-        if self.continuation_ is None:
-            raise ValueError(
-                "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
-                "clone(estimator), instead of fit"
-            )
-        refuse_changes(self, batch=True)
 
     def _admit(self, classes: np.ndarray) -> None:
         """Let the field have these classes, the old ones among them: all that depends on labels follows here."""
@@ -187,46 +145,3 @@ class LabelledField(FieldEstimator[Data, Reader]):
         self.continuation_ = replace(self.continuation_, precisions=precisions)
         self.solution_ = replace(self.solution_, theta=np.concatenate([term.known.ravel() for term in grown]))
         self._set_views()
-
-    def _read_batch(self, X: object, y: object, sample_weight: object) -> Data:
-        """Return the data of one more batch, as the field reads those of a fit."""
-        return self._read_fitted(X, y, sample_weight)
-
-    @runs_on_workers
-    def _fit_next_batch(self, X: object, y: object, sample_weight: object) -> None:
-        from kernelfields.inference.family import warn_of_inference
-        from kernelfields.models.continuation import fit_continued, with_pivots
-        from kernelfields.models.field import Field
-        from kernelfields.models.fit import FittedBy, warn_of_solution
-        from kernelfields.objective.bounds import Certificate
-
-        data = drop_weightless(self._read_batch(X, y, sample_weight))
-        _refuse_unknown(data)
-        terms = with_pivots(self.field_.terms, data)
-        assert self.continuation_ is not None, "a batch was fitted before"
-        known, spec = self.continuation_.grown(terms), self._field().spec
-        settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
-        sample = self._engine(data).place(data, spec, settings)
-        random = random_generator(self.random_state)
-        with self._progress() as progress:
-            options = self._fit_options(data, progress, random)
-            terms, solution, datafit = fit_continued(terms, known, sample, options)
-        self.field_, self.solution_ = Field(terms, spec), solution
-        # Graphs of a batch, and more labels, may be inferred in another way than those before.
-        self.inference_ = FittedBy.of(datafit.family)
-        # The bound holds for this batch after the posterior before it; of the rest of the RKHS nothing is known.
-        span = Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts)
-        rkhs = Certificate("rkhs", solution.value, 0.0, False, solution.gap_parts)
-        self._certificates = (span, rkhs) if datafit.family.exact else None
-        self.continuation_ = known.learn(self.field_, data, Workers(self.n_jobs))
-        if self._fitted_items is not None:
-            self._fitted_items = self._fitted_items.with_items(data)
-        self._set_views()
-        warn_of_solution(solution, self.relative_tolerance)
-        warn_of_inference(datafit.warnings)
-
-
-def _refuse_unknown(data: PackedData) -> None:
-    data.given.check_learnable(
-        "partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones"
-    )

@@ -1,7 +1,8 @@
 """Fits that follow another one: from its coefficients, or by one more batch.
 
     GoesOn        the reader, basis, coefficients and choices of the fit before, on other data (warm_start)
-    FirstBatch    a fit from nothing which further batches can go on from
+    FirstBatch    a fit from nothing which further batches can go on from (partial_fit)
+    NextBatch     one more batch: the same, about the posterior of those before (models/continuation.py)
 
 What parameters may have changed since the fit before is listed in going_on.py.
 """
@@ -9,44 +10,25 @@ What parameters may have changed since the fit before is listed in going_on.py.
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kernelfields.engines.engine import Sample
+from kernelfields.data.ties import resolve_ties
+from kernelfields.engines.choice import is_collection
+from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.estimators.auto_parameters import warn_of_uneven_columns, with_learnt_decisions
 from kernelfields.estimators.beginning import Beginning, Start
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.going_on import changes_of_cliques, refuse_changes
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.models.build import continued_designs
-from kernelfields.models.continuation import check_continues
+from kernelfields.models.build import NamedCliques, continued_designs
+from kernelfields.models.continuation import Continuation, PosteriorPrior, check_continues, with_pivots
+from kernelfields.models.placed import FittedField, Placed, Solve
 from kernelfields.numerics.parameters import is_auto
-
-
-class FirstBatch(Beginning):
-    """A fit from nothing which batches go on from: its terms have a curvature that is small enough to keep."""
-
-    def kernels(self, names: list[str]) -> list[str]:
-        """Return the kernels without explicit features."""
-        left = [name for name in names if not resolve_kernel(name).has_feature_map]
-        if not left:
-            raise ValueError(
-                f"kernel='auto' is {names[0]!r} for such inputs, and partial_fit does not keep the curvature of its "
-                "explicit features: use a kernel without, such as 'rbf', or fit all sequences at once"
-            )
-        return left
-
-    def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
-        """Return data dense or sparse; categories in columns of their own would have explicit features."""
-        return reader.in_own_kind(data, others)
-
-    def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
-        """Return the terms of the field, all of them with pivots or constant."""
-        designs, start = super().terms(estimator, problem, sample)
-        check_continues([design.term for design in designs])
-        return designs, start
+from kernelfields.numerics.threads import Workers
 
 
 class GoesOn(Beginning):
@@ -71,6 +53,8 @@ class GoesOn(Beginning):
 
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return data as the reader of the fit reads them."""
+        if is_collection(X) or is_collection(y):
+            return estimator._learn_collection(X, y, sample_weight)
         return estimator._learn_again(X, y, sample_weight)
 
     def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
@@ -83,6 +67,13 @@ class GoesOn(Beginning):
         return ColumnSteps()
 
     def chosen(self, estimator: Any, problem: FitState) -> Any:
+        """Return a copy in which "auto" stands for what the fit has chosen; what decides labels may be learnt anew."""
+        chosen = self.with_choices(estimator, problem)
+        if not estimator._has_learnt_to_decide:
+            problem.choices = with_learnt_decisions(chosen, problem)
+        return chosen
+
+    def with_choices(self, estimator: Any, problem: FitState) -> Any:
         """Return a copy in which "auto" stands for what the fit has chosen."""
         chosen, given = copy.copy(estimator), estimator.get_params(deep=False)
         clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
@@ -90,8 +81,6 @@ class GoesOn(Beginning):
         chosen._set_chosen({name: own[name] for name in estimator._chosen_by_data if is_auto(given[name])})
         problem.choices = estimator.choices_
         problem.categories = estimator.choices_.chosen.get("categories")
-        if not estimator._has_learnt_to_decide:
-            problem.choices = with_learnt_decisions(chosen, problem)
         return chosen
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
@@ -99,3 +88,145 @@ class GoesOn(Beginning):
         terms = estimator.field_.terms
         designs = continued_designs(estimator.term_cliques(problem), terms, sample, self.changes)
         return designs, [term.known for term in terms]
+
+
+class FirstBatch(Beginning):
+    """A fit from nothing which batches go on from: its terms have a curvature that is small enough to keep.
+
+    The field has the labels that y names, and those of ``classes``.
+    """
+
+    def __init__(self, y: object, classes: object):
+        self.y = y
+        self.classes = classes
+
+    def check(self, estimator: Any) -> None:
+        """Raise if the objective is one that batches cannot go on from."""
+        estimator.refuse_expectations("partial_fit", "fit all sequences at once")
+        why = "partial_fit keeps the curvature of labels that share no weights: leave out ties"
+        resolve_ties(estimator.ties).refuse(why)
+        for name, given in estimator.get_params().items():
+            if name.endswith("prior_variance") and np.inf in (given if isinstance(given, list | tuple) else [given]):
+                raise ValueError(f"partial_fit needs a Gaussian prior: {name} is infinite")
+
+    def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
+        """Return reader, labelled data and sorted classes of a batch of this process."""
+        refuse_collections(X, y)
+        return super().read(estimator, X, y, sample_weight)
+
+    def kernels(self, names: list[str]) -> list[str]:
+        """Return the kernels without explicit features."""
+        left = [name for name in names if not resolve_kernel(name).has_feature_map]
+        if not left:
+            raise ValueError(
+                f"kernel='auto' is {names[0]!r} for such inputs, and partial_fit does not keep the curvature of its "
+                "explicit features: use a kernel without, such as 'rbf', or fit all sequences at once"
+            )
+        return left
+
+    def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
+        """Return data dense or sparse; categories in columns of their own would have explicit features."""
+        return reader.in_own_kind(data, others)
+
+    def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
+        """Return the terms of the field, all of them with pivots or constant."""
+        designs, start = super().terms(estimator, problem, sample)
+        check_continues([design.term for design in designs])
+        return designs, start
+
+    def before(self, estimator: Any, problem: FitState) -> None:
+        """Note the data, whose curvature is learnt when they are fitted."""
+        refuse_unknown(problem.data)
+        self.data = problem.data
+
+    def after(self, estimator: Any) -> None:
+        """Keep the curvature of the batch."""
+        known = Continuation.begin(estimator.field_.terms)
+        estimator.continuation_ = known.learn(estimator.field_, self.data, Workers(estimator.n_jobs))
+        if self.classes is not None:
+            estimator._admit(estimator._all_classes(self.y, self.classes))
+
+
+class NextBatch(GoesOn):
+    """A fit to one more batch, with the posterior so far as its prior; see models/continuation.py.
+
+    The field gets the labels that y names, and those of ``classes``.
+    """
+
+    def __init__(self, y: object, classes: object):
+        self.y = y
+        self.classes = classes
+
+    def check(self, estimator: Any) -> None:
+        """Raise unless batches came before, with the present parameters."""
+        if estimator.continuation_ is None:
+            raise ValueError(
+                "partial_fit goes on from batches that it fitted itself, whose curvature it keeps: begin with it, on a "
+                "clone(estimator), instead of fit"
+            )
+        refuse_changes(estimator, batch=True)
+        estimator.refuse_expectations("partial_fit", "fit all sequences at once")
+
+    def settled(self, estimator: Any) -> Any:
+        """Return a copy with the structure of the batches before, and the labels of this one."""
+        settled = super().settled(estimator)
+        settled._admit(estimator._all_classes(self.y, self.classes))
+        return settled
+
+    def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
+        """Return data as the reader of the first batch reads them; it learns what labels words may have."""
+        refuse_collections(X, y)
+        return estimator._learn_again(X, y, sample_weight, further=True)
+
+    def scaling(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
+        """Return no steps: columns are on the scale of the first batch, which has warned of it."""
+        return ColumnSteps()
+
+    def chosen(self, estimator: Any, problem: FitState) -> Any:
+        """Return a copy in which "auto" stands for what the first batch has chosen, decisions too."""
+        return self.with_choices(estimator, problem)
+
+    def before(self, estimator: Any, problem: FitState) -> None:
+        """Note the data, and what is said of those of all batches."""
+        refuse_unknown(problem.data)
+        self.data, problem.repeated = problem.data, estimator._repeated
+        self.noted, self.items = estimator._fitted_with, estimator._fitted_items
+
+    def cliques(self, estimator: Any, problem: FitState) -> NamedCliques:
+        """Return the clique sets of the terms that there are."""
+        return [(term.name, term.clique) for term in estimator.field_.terms]
+
+    def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
+        """Return the terms so far, with pivots among the inputs that they do not reach, about their posterior."""
+        terms = with_pivots(estimator.field_.terms, problem.data)
+        self.known = estimator.continuation_.grown(terms)
+        self.prior = PosteriorPrior.of(terms, self.known)
+        return [sample.design(term) for term in self.prior.moved], list(self.prior.means)
+
+    def around(self, solve: Solve) -> Solve:
+        """Return the solve of the posterior that goes on. An estimate on the way has no curvature to be kept with."""
+
+        def continued(placed: Placed) -> FittedField:
+            objective = self.prior.posterior(placed.posterior.datafit)
+            return self.prior.restored(solve(replace(placed, objective=objective, keep=None)))
+
+        return continued
+
+    def after(self, estimator: Any) -> None:
+        """Add the curvature of the batch, and its items."""
+        estimator.continuation_ = self.known.learn(estimator.field_, self.data, Workers(estimator.n_jobs))
+        estimator._fitted_with = self.noted
+        estimator._fitted_items = None if self.items is None else self.items.with_items(self.data)
+
+
+def refuse_collections(X: object, y: object) -> None:
+    """Raise if a batch lies elsewhere."""
+    if is_collection(X) or is_collection(y):
+        raise ValueError("partial_fit reads batches of this process, and X is a Dask collection: pass X.compute()")
+
+
+def refuse_unknown(data: PackedData) -> None:
+    """Raise if labels are partly known."""
+    data.given.check_learnable(
+        "partial_fit needs labels that are all known, or SoftTargets; fit takes partly known ones"
+    )

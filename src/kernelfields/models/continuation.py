@@ -39,18 +39,18 @@ from kernelfields.basis.subspace import LATER_INPUT, PivotSubspace, Subspace
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.reading import Matrix, is_partial, is_sequence
 from kernelfields.data.whole_numbers import joined_labels, labels_as_array
-from kernelfields.engines.engine import PackedData, Sample
+from kernelfields.engines.engine import PackedData
 from kernelfields.models.field import Field
 from kernelfields.models.label_growth import separates_labellings
 from kernelfields.models.model_file import Document
+from kernelfields.models.placed import FittedField
 from kernelfields.numerics.threads import Workers
+from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
 from kernelfields.objective.penalty import Gauss
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Term
-from kernelfields.solvers.choice import FitOptions
-from kernelfields.solvers.loop import Solution
 
 # The share of k(x, x) that may be left outside of the span before an input becomes a pivot.
 _SHARE_OUTSIDE = 0.05
@@ -124,8 +124,10 @@ class Continuation:
 
 
 def check_continues(terms: Sequence[Term]) -> None:
-    """Raise ValueError if a term has weights whose curvature is not kept."""
+    """Raise ValueError if a term has weights whose curvature is not kept, or no prior to begin with."""
     for term in terms:
+        if not np.isfinite(term.prior_variance):
+            raise ValueError(f"partial_fit needs a Gaussian prior: prior_variance of {term.name!r} is infinite")
         if not term.weighs_all_pairs or term.l1 or not (term.has_pivots or term.tied_everywhere):
             raise ValueError(
                 f"partial_fit keeps the curvature of terms with pivots and of constant ones, and {term.name!r} has "
@@ -192,40 +194,64 @@ def _on_subspace(term: Term, subspace: Subspace) -> Term:
     return replace(term, subspace=subspace, coefficients=np.vstack([term.known, padding])) if len(padding) else term
 
 
-def fit_continued(
-    terms: Sequence[Term], known: Continuation, sample: Sample, options: FitOptions
-) -> tuple[list[Term], Solution, Datafit]:
-    """Return the terms, fitted to the sample with the posterior so far as the prior, how it was solved, and on what."""
-    roots, moved, means = [], [], []
-    for term, precision in zip(terms, known.precisions, strict=True):
-        root = np.sqrt(precision) if precision.ndim == 1 else scipy.linalg.cholesky(precision, lower=True)
-        clique = copy.copy(term.clique)
-        clique.prior_variance = 1.0
-        if term.has_pivots:
-            subspace = replace(term.span, factor=np.tril(np.asarray(term.span.factor) @ root))
-            moved.append(replace(term, clique=clique, subspace=subspace, coefficients=None))
-            means.append(root.T @ term.known)
-        else:
-            factor = np.eye(len(root)) if term.label_factor is None else term.label_factor
-            factor = factor / root if root.ndim == 1 else scipy.linalg.solve_triangular(root, factor.T, lower=True).T
-            moved.append(replace(term, clique=clique, label_factor=factor, coefficients=None))
-            means.append(term.known * root if root.ndim == 1 else term.known @ root)
-        roots.append(root)
-    datafit = sample.datafit([sample.design(term) for term in moved])
-    mean = np.concatenate([own.ravel() for own in means])
-    posterior = LogPosterior(datafit, Gauss(np.ones_like(mean), mean))
-    solution = options.minimize(posterior, mean)
-    fitted = []
-    for term, root, part in zip(terms, roots, posterior.split(solution.theta), strict=True):
-        if root.ndim == 1:
-            solved = part / root
-        else:
-            values = part if term.has_pivots else part.T
-            values = scipy.linalg.solve_triangular(root, values, lower=True, trans="T")
-            solved = values if term.has_pivots else values.T
-        fitted.append(term.fitted(solved))
-    theta = np.concatenate([term.known.ravel() for term in fitted])
-    return fitted, replace(solution, theta=theta), datafit
+@dataclass(frozen=True)
+class PosteriorPrior:
+    """The posterior so far as the prior of a fit, in coordinates in which its precision is one; see the module.
+
+    ``terms`` are those of the field in their own coordinates, ``moved`` the same in these; ``means`` are their
+    coefficients here, one array for each term.
+    """
+
+    terms: Sequence[Term]
+    roots: Sequence[np.ndarray]
+    moved: Sequence[Term]
+    means: Sequence[np.ndarray]
+
+    @classmethod
+    def of(cls, terms: Sequence[Term], known: Continuation) -> PosteriorPrior:
+        """Return the prior of terms that have a precision each."""
+        roots, moved, means = [], [], []
+        for term, precision in zip(terms, known.precisions, strict=True):
+            root = np.sqrt(precision) if precision.ndim == 1 else scipy.linalg.cholesky(precision, lower=True)
+            clique = copy.copy(term.clique)
+            clique.prior_variance = 1.0
+            if term.has_pivots:
+                subspace = replace(term.span, factor=np.tril(np.asarray(term.span.factor) @ root))
+                moved.append(replace(term, clique=clique, subspace=subspace, coefficients=None))
+                means.append(root.T @ term.known)
+            else:
+                factor = np.eye(len(root)) if term.label_factor is None else term.label_factor
+                divided = root.ndim == 1
+                factor = factor / root if divided else scipy.linalg.solve_triangular(root, factor.T, lower=True).T
+                moved.append(replace(term, clique=clique, label_factor=factor, coefficients=None))
+                means.append(term.known * root if divided else term.known @ root)
+            roots.append(root)
+        return cls(terms, roots, moved, means)
+
+    def posterior(self, datafit: Datafit) -> LogPosterior:
+        """Return the objective of a fit of the moved terms."""
+        mean = np.concatenate([own.ravel() for own in self.means])
+        return LogPosterior(datafit, Gauss(np.ones_like(mean), mean))
+
+    def restored(self, fitted: FittedField) -> FittedField:
+        """Return a field that was fitted here in the coordinates of its terms.
+
+        The bound in the span holds for the objective of this fit; of the rest of the RKHS nothing is known.
+        """
+        terms = []
+        for term, root, part in zip(self.terms, self.roots, fitted.coefficients, strict=True):
+            if root.ndim == 1:
+                solved = part / root
+            else:
+                values = part if term.has_pivots else part.T
+                values = scipy.linalg.solve_triangular(root, values, lower=True, trans="T")
+                solved = values if term.has_pivots else values.T
+            terms.append(term.fitted(solved))
+        theta = np.concatenate([term.known.ravel() for term in terms])
+        found = replace(fitted.solution, theta=theta)
+        span = Certificate("span", found.value, found.lower_bound, True, found.gap_parts)
+        rkhs = Certificate("rkhs", found.value, 0.0, False, found.gap_parts)
+        return replace(fitted, terms=terms, solution=found, span=span, rkhs=rkhs, roundings=[])
 
 
 def all_classes(known: np.ndarray, y: Any, classes: ArrayLike | None) -> np.ndarray:
