@@ -32,7 +32,7 @@ from kernelfields import AnnotatedCRF, ChainCRF, TextFeatures
 from kernelfields.annotators.annotations import read_annotations
 from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.evaluation.entities import entity_f1_score, entity_spans
-from kernelfields.models.pilot_fit import in_words
+from kernelfields.models.choices import in_words
 
 Labels = list[str]
 Said = list[dict[str, Labels]]

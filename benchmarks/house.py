@@ -39,7 +39,7 @@ BRANCHES = {
     ),
     "auto": (
         r"\bis_auto\(|\b(kernel|solver|engine|support|l1|scoring|label_graph|dtype)\b.{0,3}[!=]= 'auto'",
-        r"auto_parameters|pilot_fit|pilot_folds|^tuning/|^cli/",
+        r"auto_parameters|estimators/tuning|pilot_fit|pilot_folds|^tuning/|^cli/",
     ),
     "l1": (r"\bl1\b", r"objective/penalty|solvers/orthant|models/working_set|objective/stochastic"),
     "continuation": (

@@ -9,7 +9,7 @@ import pytest
 from command_files import run, write_columns_file
 
 from kernelfields import ChainCRF
-from kernelfields.estimators import auto_parameters, base
+from kernelfields.estimators import base, fit_state
 from kernelfields.models import build
 
 TIGHT = ["--tol", "1e-9", "--max-iter", "500"]
@@ -27,7 +27,7 @@ def interrupted_at(monkeypatch):
     """Let every fit be interrupted at an iteration, as Ctrl-C would."""
 
     def interrupt_at(number):
-        class Interrupting(auto_parameters.NoProgress):
+        class Interrupting(fit_state.NoProgress):
             def __call__(self, iteration):
                 if iteration.iteration == number:
                     raise KeyboardInterrupt

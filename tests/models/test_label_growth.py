@@ -11,9 +11,9 @@ from kernelfields.basis import ConstantSubspace, PivotSubspace
 from kernelfields.data import DurationCliques, GraphFactors, OrderCliques
 from kernelfields.kernels import RBF, Constant
 from kernelfields.models.build import resolved_clique
+from kernelfields.models.choices import Choices
 from kernelfields.models.continuation import Continuation
 from kernelfields.models.label_growth import LabelGrowth, separates_labellings
-from kernelfields.models.pilot_fit import Choices
 from kernelfields.objective.term import Term, label_factor
 
 #: Of labels b, d and e there come a and c.

@@ -12,7 +12,8 @@ from sklearn.metrics import log_loss
 from kernelfields import ChainCRF, EdgeCliques, GraphCRF, KernelClassifier, MultiLabelCRF
 from kernelfields.data import Chains
 from kernelfields.kernels import RBF, Linear
-from kernelfields.models.pilot_fit import MOST_POSITIONS, Choices, Pilot, Stage, Trial
+from kernelfields.models.choices import Choices, Trial
+from kernelfields.models.pilot_fit import MOST_POSITIONS, Pilot, Stage
 from kernelfields.models.pilot_folds import pilot_folds
 from kernelfields.models.position_loss import PositionLoss, position_loss
 

@@ -39,13 +39,13 @@ from kernelfields.data.constraints import guess_scheme
 from kernelfields.data.text_files import check_outputs, check_writable, input_name, write_whole
 from kernelfields.formats import SequenceFile, read_sequences
 from kernelfields.inputs.scale import uneven_spreads
-from kernelfields.models.pilot_fit import in_words
+from kernelfields.models.choices import in_words
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.progress import FitProgress
 
 if TYPE_CHECKING:
     from kernelfields.cli.models import Field
-    from kernelfields.models.pilot_fit import Choices, Trial
+    from kernelfields.models.choices import Choices, Trial
 
 _FINISHED = ("gap", "settled", "stationary", "early")
 

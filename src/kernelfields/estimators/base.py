@@ -4,16 +4,17 @@
 
 A derived class defines a few hooks: how data are read (``_learn``, ``read_data``), the family of its labellings
 (``_family_spec``), its terms (``_designs``, by default those of ``clique_sets``), and the form of its answers
-(``arranged``). Parameters that are left to the data are chosen in auto_parameters.py before the fit.
+(``arranged``). What happens around the solve are steps: parameters that are left to the data are chosen by that in
+tuning.py, which a fit of given settings does not have.
 """
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,10 +29,7 @@ from kernelfields.estimators.going_on import decides_as_fitted, described_parame
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.inputs.steps import ColumnSteps
-from kernelfields.numerics.parameters import (
-    check_callbacks,
-    is_auto,
-)
+from kernelfields.numerics.parameters import check_callbacks, with_usual_values
 from kernelfields.numerics.threads import blas_threads
 
 if TYPE_CHECKING:
@@ -40,8 +38,8 @@ if TYPE_CHECKING:
     from kernelfields.estimators.fit_state import FitState, NoProgress
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.build import NamedCliques
+    from kernelfields.models.choices import Choices, Settings
     from kernelfields.models.field import Field
-    from kernelfields.models.pilot_fit import Choices, Settings
     from kernelfields.models.placed import FitStep, FittedField
     from kernelfields.objective.designs.design import Design
     from kernelfields.objective.group import Group
@@ -52,9 +50,6 @@ if TYPE_CHECKING:
 
 class FieldEstimator(AnsweringField[Data, Reader]):
     """A field that can be fitted; see the module for the hooks of those that derive from it."""
-
-    #: Parameters that may be "auto", which short fits choose values for.
-    _chosen_by_data: ClassVar[tuple[str, ...]] = ("kernel", "prior_variance", "rank")
 
     @abstractmethod
     def _learn(
@@ -123,35 +118,33 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         steps: Sequence[FitStep] = (),
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Fit the field; the frame that every ``fit`` shares. ``steps`` are what happens around the solve."""
+        """Fit the field in ``steps`` around the solve; the frame that every ``fit`` shares."""
         from kernelfields.inference.family import warn_of_inference
         from kernelfields.models.fit import fit_field, warn_of_fit
 
         self.check_parameters()
-        # The beginning is innermost: the others see the field that it makes of what the solver finds.
-        steps = [*self._steps_of_callbacks(), *steps, beginning]
-        for step in steps:
+        steps = [*self._steps_of_callbacks(), *steps]
+        steps = [*beginning.choosing(self, steps, groups), *steps]
+        for step in [beginning, *steps]:
             step.check(self)
         settled = beginning.settled(self)
         with self._progress() as progress:
-            # Steps that complete labels number the items that were given.
-            every_item = any(step.every_item for step in steps)
-            training = settled.fit_state(X, y, sample_weight, progress, beginning, every_item=every_item)
-            training.steps = [*steps, *training.steps]
+            training = settled.fit_state(X, y, sample_weight, progress, beginning, steps=steps)
+            progress.choosing()
             with blas_threads(self.blas_limit(training.data.n_positions)):
-                training.groups = self._checked_groups(groups, training)
-                progress.choosing()
-                chosen = beginning.chosen(settled, training)
-                progress.fitting()
-                for step in training.steps:
+                for step in [beginning, *training.steps]:
                     step.before(self, training)
+                progress.fitting()
+                chosen = training.estimator
                 training.cliques = beginning.cliques(chosen, training)
                 sample = training.place(training.data, training.cliques)
                 designs, start = beginning.terms(chosen, training, sample)
                 options = self._final_options(training, designs)
-                fitted = fit_field(designs, sample, options, start=start, steps=training.steps)
+                # The beginning is innermost: the others see the field that it makes of what the solver finds.
+                around = [*training.steps, beginning]
+                fitted = fit_field(designs, sample, options, start=start, steps=around)
             self.set_fitted(training, fitted)
-        for step in reversed(training.steps):
+        for step in reversed(around):
             step.after(self)
         warn_of_fit(fitted, self.relative_tolerance)
         warn_of_inference(fitted.warnings)
@@ -163,17 +156,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
         return [each.step() for each in check_callbacks(self.callbacks) if isinstance(each, StepCallback)]
 
-    def _checked_groups(self, groups: ArrayLike | None, training: FitState[Data, Reader]) -> np.ndarray | None:
-        """Return the group of each item of the fit as an array; ValueError unless there is one for each given."""
-        if groups is None:
-            return None
-        listed, noun = np.asarray(groups), self.place_headings[0]
-        if training.weighs is None:
-            raise ValueError(f"groups are for {noun}s of this process, and X is a Dask collection: leave them out")
-        if listed.shape != training.weighs.shape:
-            raise ValueError(f"groups must hold one value for each {noun}: {len(training.weighs)}, got {listed.shape}")
-        return listed[training.weighs]
-
     def fit_state(
         self,
         X: object,
@@ -182,35 +164,40 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         progress: FitProgress | NoProgress,
         beginning: Beginning | None = None,
         *,
+        steps: Sequence[FitStep] = (),
         every_item: bool = False,
     ) -> FitState[Data, Reader]:
         """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted.
 
-        Items of weight zero are none: they lend a basis no pivot and a weight no support. ``every_item`` keeps them,
-        for those who number the items.
+        Items of weight zero are none: they lend a basis no pivot and a weight no support. ``every_item``, and a step
+        that completes labels, keep them: whoever numbers the items.
         """
         from kernelfields.estimators.beginning import FROM_NOTHING
-        from kernelfields.estimators.fit_state import FitState, among, changed
+        from kernelfields.estimators.fit_state import FitState, among, changed, rewritten
 
         beginning = FROM_NOTHING if beginning is None else beginning
         reader, data, classes = beginning.read(self, X, y, sample_weight)
-        kind_open = is_auto(self.kernel) or (data.lie_with is not None and reader.apart)
-        if kind_open and not self._names_cliques():
+        if data.lie_with is not None and reader.apart and not self._names_cliques():
             data = changed(data, lambda own: beginning.in_kind(self, reader, own, among(data)))
-        weighs = None if data.lie_with is not None else (data.weights > 0) | every_item
-        if weighs is not None and not every_item:
+        for step in steps:
+            data = step.prepare(self, reader, data)
+        if data.lie_with is None and not (every_item or any(step.every_item for step in steps)):
             data = drop_weightless(data)
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
-        scaling = beginning.scaling(self, reader, data)
+        reader, data = rewritten(reader, data, beginning.scaling(self, reader, data))
         options = self._fit_options(data, progress, random)
-        steps: list[FitStep] = stated_labels(self.partial_labels).steps(data, classes)
-        settings = self._sample_settings()
-        training = FitState(reader, data, classes, spec, engine, options, progress.announce, settings, weighs)
-        training.scaling, training.steps = scaling, steps
-        if self.scale is True:
-            training.scale_columns(True)
-        return training
+        steps = [*steps, *stated_labels(self.partial_labels).steps(data, classes)]
+        settings, fitted = self._sample_settings(), self._with_usual()
+        return FitState(fitted, reader, data, classes, spec, engine, options, progress.announce, settings, steps=steps)
+
+    def _with_usual(self) -> Self:
+        """Return a copy with usual values of what is left to the data, of which nothing has been tried."""
+        from kernelfields.models.choices import Choices
+
+        usual = with_usual_values(self)
+        usual.choices_, usual._repeated = Choices(), None
+        return usual
 
     def _in_own_kind(self, reader: Reader, data: Data, among: Group | None) -> Data:
         """Return data dense or sparse by their numbers, those ``among`` others included, which the kernel follows."""
@@ -297,33 +284,25 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     @property
     def _first_variance(self) -> float:
         """The prior variance of clique sets that have none of their own: that of the kernel, or of its first part."""
-        from kernelfields.models.pilot_fit import FALLBACK
-
-        variances = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
+        variances = self.prior_variance
         return variances[0] if isinstance(variances, list | tuple) else variances
 
-    def _scales(self, data: Data) -> bool:
-        """Whether columns are brought to one scale, always or where they need it."""
-        from kernelfields.kernels.registry import has_no_scale
-
-        return has_no_scale(self.kernel) if is_auto(self.scale) else bool(self.scale)
-
-    def learn_scale(self, reader: Reader, data: Data, *, always: bool = False) -> ColumnSteps:
-        """Return the steps that may bring columns to one scale; none if they are not to, or need none."""
+    def _learn_scale(self, reader: Reader, data: Data, *, always: bool) -> ColumnSteps:
+        """Return the steps that bring columns to one scale; none if they need none, unless ``always``."""
         from kernelfields.estimators.fit_state import among, part_of
 
-        if not self._scales(data):
-            return ColumnSteps()
-        always = always or self.scale is True
         return reader.learn_scale(part_of(data), always=always, ties=self.ties, among=among(data))
 
     def _set_chosen(self, settings: Settings) -> None:
         """Take the values of parameters; what is no parameter, as the scale of the data, is elsewhere."""
-        for name in settings.keys() & set(self._get_param_names()) - {"scale"}:
+        for name in settings.keys() & set(self._get_param_names()):
             setattr(self, name, settings[name])
 
-    def _weight_candidates(self, training: FitState[Data, Reader]) -> list[Settings]:
-        """Return what may be chosen about the weights of features: first what the other choices are made with."""
+    def _weight_candidates(self, training: FitState[Data, Reader], left: Mapping[str, Sequence]) -> list[Settings]:
+        """Return what may be chosen about the weights of features: first what the other choices are made with.
+
+        ``left`` are the parameters that are left to the data, with the values that are tried.
+        """
         return []
 
     def _names_cliques(self) -> bool:
@@ -332,7 +311,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def for_pilot(self) -> Self:
         """Return a copy for short fits on a part of the data."""
-        from kernelfields.models.pilot_fit import PILOT_RANK
+        from kernelfields.models.choices import PILOT_RANK
 
         piloted = copy.copy(self)
         piloted.rank = min(self._most_rank or PILOT_RANK, PILOT_RANK)
@@ -341,7 +320,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _learn_from_pilot(self, training: FitState[Data, Reader], field: Field, held_out: Data) -> Choices:
         """Return what else is chosen by what a field, fitted to a part of the data, predicts for a part held out."""
-        from kernelfields.models.pilot_fit import Choices
+        from kernelfields.models.choices import Choices
 
         return Choices()
 
@@ -358,7 +337,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         except (TypeError, ValueError) as error:
             raise type(error)(f"development set: {error}") from error
         check_labels(data, training.spec, training.classes)
-        self._warn_of_repeated_labels(training.repeated, training.reader, data)
+        self._warn_of_repeated_labels(training.estimator._repeated, training.reader, data)
         return data
 
     def _read_beside(self, training: FitState[Data, Reader], X: object, y: object) -> Data:
@@ -377,8 +356,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
         field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
         self._forget_findings()
-        self.choices_ = training.choices
-        self._repeated = training.repeated
+        self.choices_, self._repeated = training.estimator.choices_, training.estimator._repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
         self._lacks_features = False
         self.note_parameters()

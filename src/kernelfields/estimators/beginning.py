@@ -2,8 +2,8 @@
 
     estimator  ->  settled              what the structure of the data decides is given
     X, y       ->  read                 reader, data and classes
-    data       ->  in_kind, scaling     dense or sparse, and the scale that columns could have
-    problem    ->  chosen               parameters that were left to the data have values
+    data       ->  in_kind, scaling     dense or sparse, and on the scale that is asked for
+    parameters ->  choosing             the step that gives values to what is left to the data
                ->  cliques              what the field is made of
     sample     ->  terms                terms on the sample, and coefficients to start from
 
@@ -12,20 +12,25 @@ A fit from nothing learns all of these. One that goes on (going_on.py) knows the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelfields.engines.choice import is_collection
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.auto_parameters import warn_of_uneven_columns, with_chosen_parameters
 from kernelfields.estimators.fit_state import FitState
+from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.placed import FitStep
+from kernelfields.numerics.parameters import left_open
 from kernelfields.objective.designs.design import Design
 
 #: Terms on a sample, and the coefficients to start from, None for zero.
 Start: TypeAlias = tuple[list[Design], list[np.ndarray] | None]
+# Any of these calls for short fits; what else is left to the data is chosen along with them, or has its usual value.
+_JUDGED = {"kernel", "prior_variance", "scale"}
 
 
 class Beginning(FitStep):
@@ -45,14 +50,17 @@ class Beginning(FitStep):
         """Return data dense or sparse, as suits the kernel if that is left open; ``others`` have further parts."""
         return estimator._in_own_kind(reader, data, others)
 
-    def scaling(self, estimator: Any, reader: Any, data: Any) -> Any:
-        """Return the steps that may bring columns to one scale."""
-        warn_of_uneven_columns(estimator, data)
-        return estimator.learn_scale(reader, data)
+    def scaling(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
+        """Return the steps that bring columns to one scale if that is asked for."""
+        return estimator._learn_scale(reader, data, always=True) if estimator.scale is True else ColumnSteps()
 
-    def chosen(self, estimator: Any, problem: FitState) -> Any:
-        """Return a copy of the estimator with values for what was left to the data."""
-        return with_chosen_parameters(estimator, problem)
+    def choosing(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
+        """Return the steps, before others, that choose what is left to the data; ``groups`` are those of items."""
+        if groups is None and not estimator._learns_in_pilot and _JUDGED.isdisjoint(left_open(estimator)):
+            return []
+        from kernelfields.estimators.tuning import Tuning
+
+        return [Tuning(self, steps, groups)]
 
     def cliques(self, estimator: Any, problem: FitState) -> NamedCliques:
         """Return the named clique sets of the field."""
@@ -60,8 +68,7 @@ class Beginning(FitStep):
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
-        designs = estimator._designs(problem, sample)
-        return designs, problem.start_for(designs)
+        return estimator._designs(problem, sample), None
 
 
 class PartOf(Beginning):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -10,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
+from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.constraints import Constraints, find_scheme, guess_scheme
 from kernelfields.data.label_dictionary import LabelDictionary, check_dictionary, readable_again
 from kernelfields.data.partial_labels import SoftTargets
@@ -31,12 +32,14 @@ from kernelfields.numerics.parameters import (
     check_window,
     declares_parameters,
     is_auto,
+    left_open,
     one_of,
     or_auto,
     or_named,
     or_none,
     parameter,
     variances_or_auto,
+    with_usual_values,
 )
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.windows import STATISTICS
@@ -47,9 +50,9 @@ if TYPE_CHECKING:
     from kernelfields.inference.answers import Answers
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.build import NamedCliques
+    from kernelfields.models.choices import Choices, Settings
     from kernelfields.models.field import Field
     from kernelfields.models.model_file import Document
-    from kernelfields.models.pilot_fit import Choices, Settings
     from kernelfields.models.placed import FittedField
     from kernelfields.models.stream import LabelStream
     from kernelfields.models.structure import StructurePath, StructureSearch
@@ -90,17 +93,22 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
 
     _reads = InputReader
 
-    kernel: KernelLike = parameter("auto", first=True)
+    kernel: KernelLike = parameter("auto", first=True, usual="rbf")
     window: int | tuple[int, int] | str = parameter(
-        "auto", or_named(check_window, ("auto", *values_that_ask("window")), "an odd number or a pair")
+        "auto",
+        or_named(check_window, ("auto", *values_that_ask("window")), "an odd number or a pair"),
+        usual=USUAL["window"],
     )
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
-    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
+    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto, usual=USUAL["prior_variance"])
     constraints: object = parameter(None)
     decode: str = parameter("auto", one_of(*DECODINGS))
     allowed: LabelDictionary | None = parameter(None, or_none(lambda value, name: check_dictionary(value)))
     ties: TiesLike | None = parameter(None)
     features: Any = parameter("auto", check_features)
+
+    #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
+    _variance_of_categories: float | None = attribute(None)
 
     def _reader_for(self, X: object, part_of: tuple[InputReader, np.ndarray] | None = None) -> InputReader:
         """Return the reader of a fit that begins, on data ``part_of`` which others have read."""
@@ -130,19 +138,14 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
 
     def _nodes_and_edges(self, **shared: Any) -> list[CliqueSet]:
         """Return the clique sets of positions and of neighbours; ``shared`` are parameters that both have."""
-        from kernelfields.models.pilot_fit import FALLBACK
-
-        own = FALLBACK if is_auto(self.prior_variance) else self.prior_variance
-        kernel = "rbf" if is_auto(self.kernel) else self.kernel
         return [
-            NodeCliques(kernel, prior_variance=own, **shared),
+            NodeCliques(self.kernel, prior_variance=self.prior_variance, **shared),
             self._edges.filled(prior_variance=self._first_variance, **shared),
         ]
 
     def _in_own_kind(self, reader: InputReader, data: Chains, among: Group | None) -> Chains:
         """Return data dense or sparse by their numbers; of named ones, numbers and categories apart where few."""
-        given = self.get_params(deep=False)
-        free = all(is_auto(given.get(name, "auto")) for name in ("support", "l1"))
+        free = {"support", "l1"} & set(self._get_param_names()) <= set(left_open(self))
         alone = check_window(self._seen_around) == (0, 0)
         # Kernels name columns of their own by place, and categories would change places.
         few = free and alone and self.ties is None and self.allowed is None and not reader.own.rows
@@ -162,14 +165,14 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         nodes, *others = cliques
         if names_kinds(nodes.kernel):
             return [clone(nodes).set_params(kernel=with_places(nodes.kernel, n_numbers)), *others]
-        own = nodes.prior_variance if training.categories is None else training.categories
+        own = nodes.prior_variance if self._variance_of_categories is None else self._variance_of_categories
         kernel = resolve_kernel(nodes.kernel)
         if not isinstance(kernel, Columns):  # that of a field whose fit goes on
             nodes = clone(nodes).set_params(kernel=Columns(kernel, 0, n_numbers))
         linear = NodeCliques(Columns(Linear(), n_numbers), prior_variance=own, name="categories")
         return [nodes, linear, *others] if own else [nodes, *others]
 
-    def _weight_candidates(self, training: ChainTraining) -> list[Settings]:
+    def _weight_candidates(self, training: ChainTraining, left: Mapping[str, Sequence]) -> list[Settings]:
         return [{"categories": variance} for variance in _OF_CATEGORIES] if training.reader.categories else []
 
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
@@ -359,11 +362,10 @@ class ChainCRF(SequenceField):
 
     kind = "ChainCRF"
     _family_kind = "chain"
-    _chosen_by_data = (*SequenceField._chosen_by_data, "support", "l1")
 
     decode: str = parameter("auto", one_of(*DECODINGS, BY_THRESHOLDS))
-    support: str | float = parameter("auto", or_auto(check_support))
-    l1: float | str = parameter("auto", or_auto(check_penalty))
+    support: str | float = parameter("auto", or_auto(check_support), usual=USUAL["support"], tried=("all", "observed"))
+    l1: float | str = parameter("auto", or_auto(check_penalty), usual=USUAL["l1"], tried=(_USUAL_L1, 0.0))
     cliques: Sequence[CliqueSet] | StructureSearch | None = parameter(None)
 
     structure_path_: StructurePath | None = attribute(None)
@@ -396,8 +398,9 @@ class ChainCRF(SequenceField):
 
         if self.cliques is not None and not isinstance(self.cliques, StructureSearch):
             return [self.cliques] if isinstance(self.cliques, CliqueSet) else self.cliques
-        support, l1 = "all" if is_auto(self.support) else self.support, 0.0 if is_auto(self.l1) else self.l1
-        return self._nodes_and_edges(basis=self.basis, rank=self.rank, window=self._seen_around, support=support, l1=l1)
+        usual = with_usual_values(self)
+        names = ("basis", "rank", "support", "l1")
+        return usual._nodes_and_edges(window=usual._seen_around, **{name: getattr(usual, name) for name in names})
 
     def _runs_anywhere(self) -> bool:
         chosen = self.allowed is None and not self._learns_cliques
@@ -463,30 +466,27 @@ class ChainCRF(SequenceField):
         piloted.cliques = None
         return piloted
 
-    def _weight_candidates(self, training: ChainTraining) -> list[Settings]:
+    def _weight_candidates(self, training: ChainTraining, left: Mapping[str, Sequence]) -> list[Settings]:
         from kernelfields.kernels.registry import resolve_kernel
 
         if training.reader.categories:
-            return super()._weight_candidates(training)
+            return super()._weight_candidates(training, left)
         free = self.solver in ("auto", "lbfgs", "sgd+lbfgs")
         if self.ties is not None or not (training.reader.holds_features and training.data.given.complete and free):
             return []
-        explicit = is_auto(self.kernel) or resolve_kernel(self.kernel).has_feature_map
-        if not explicit or training.engine.alone.name != "threads":
+        if not resolve_kernel(self.kernel).has_feature_map or training.engine.alone.name != "threads":
             return []
         # Fits with the weights that were seen are the fastest: the path of variances is theirs.
-        penalties = [_USUAL_L1, 0.0] if is_auto(self.l1) else [None]
-        supports = ["all", "observed"] if is_auto(self.support) else [None]
-        pairs = [{"support": support, "l1": l1} for support in supports for l1 in penalties]
-        open_ones = [{name: value for name, value in pair.items() if value is not None} for pair in pairs]
-        return [open_ones[-1], *open_ones[:-1]] if open_ones != [{}] else []
+        tried = {name: values for name, values in left.items() if name in ("support", "l1")}
+        pairs = [dict(zip(tried, values, strict=True)) for values in itertools.product(*tried.values())]
+        return [pairs[-1], *pairs[:-1]] if tried else []
 
     @property
     def _learns_in_pilot(self) -> bool:
         return self.decode == BY_THRESHOLDS
 
     def _learn_from_pilot(self, training: ChainTraining, field: Field, held_out: Chains) -> Choices:
-        from kernelfields.models.pilot_fit import Choices, Trial
+        from kernelfields.models.choices import Choices, Trial
 
         answers = field.answers(held_out, training.settings.workers, training.engine)
         labels, weights = held_out.required_labels, held_out.position_weights * held_out.given.informative()

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.cliques import CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
+from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.readers import GraphReader
@@ -112,15 +112,15 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
     item_names = GRAPHS
     place_headings = ("graph", "node")
 
-    kernel: KernelLike | Mapping[str, KernelLike] = parameter("auto", first=True)
+    kernel: KernelLike | Mapping[str, KernelLike] = parameter("auto", first=True, usual="rbf")
     edges: EdgesLike | Mapping[str, EdgesLike] | None = parameter(None, _check_edges)
-    prior_variance: float | str = parameter("auto", variance_or_auto)
+    prior_variance: float | str = parameter("auto", variance_or_auto, usual=USUAL["prior_variance"])
     cliques: Sequence[CliqueSet] | None = parameter(None)
     constraints: object = parameter(None)
     inference: object = parameter("auto", lambda value, name: check_method(value))
     decode: str = parameter("auto", one_of(*DECODINGS))
     ties: TiesLike | None = parameter(None)
-    neighbours: bool | str = parameter("auto", one_of("auto", True, False))
+    neighbours: bool | str = parameter("auto", one_of("auto", True, False), usual=False)
 
     edge_scores_: dict[str, np.ndarray] = attribute()
 

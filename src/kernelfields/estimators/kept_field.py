@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -50,17 +51,17 @@ from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
     from kernelfields.basis.selection import Basis
-    from kernelfields.engines.engine import Engine, SampleSettings
+    from kernelfields.engines.engine import Engine, PackedData, SampleSettings
     from kernelfields.estimators.fit_state import NoProgress
     from kernelfields.features.leakage import RepeatedLabels
     from kernelfields.inference.choice import FamilySpec
     from kernelfields.kernels.kernel import Kernel
+    from kernelfields.models.choices import Choices
     from kernelfields.models.continuation import Continuation
     from kernelfields.models.field import Field
     from kernelfields.models.fit import FittedBy
     from kernelfields.models.model_file import Document
     from kernelfields.models.partial import PartialLabels
-    from kernelfields.models.pilot_fit import Choices
     from kernelfields.objective.bounds import Certificate
     from kernelfields.objective.term import Term
     from kernelfields.posterior.evidence.settings import EvidencePath
@@ -78,13 +79,17 @@ TiesLike: TypeAlias = LabelSymmetry | Sequence[LabelSymmetry]
 _SMALL_PRODUCT = 1_000_000
 
 
+# Kernels that are linear where inputs are sparse, by name.
+_LINEAR_NAMES = ("auto", "linear")
+
+
 @declares_parameters
 class FieldParameters(StoredEstimator):
     """The parameters that every field has, and estimators that are made of one."""
 
-    rank: int | str | None = parameter("auto", or_auto(count_or_none))
+    rank: int | str | None = parameter("auto", or_auto(count_or_none), usual=USUAL_RANK)
     basis: BasisLike = parameter("random-cholesky")
-    scale: bool | str = parameter("auto", one_of("auto", True, False))
+    scale: bool | str = parameter("auto", one_of("auto", True, False), usual=False)
     tol: float | str = parameter("auto", or_auto(lambda value, name: check_tolerance(value)))
     max_iter: int = parameter(1000, check_count)
     dtype: object = parameter("auto", lambda value, name: resolve_dtype(value))
@@ -298,9 +303,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _n_values(self, data: Data) -> int:
         """Return about how many values the features of data have, where these may be anywhere."""
-        from kernelfields.estimators.auto_parameters import stays_sparse
-
-        if not self._runs_anywhere() or stays_sparse(self.kernel, data):
+        if not self._runs_anywhere() or _stays_sparse(self.kernel, data):
             return 0
         return data.n_positions * min(self._most_rank or data.n_positions, data.n_positions)
 
@@ -390,6 +393,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
         """Return the estimator that was described; errors of any kind if it is not sound."""
+        from kernelfields.models.choices import Choices
         from kernelfields.models.continuation import Continuation
         from kernelfields.models.documents import (
             check_widths,
@@ -401,7 +405,6 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         from kernelfields.models.field import Field
         from kernelfields.models.fit import FittedBy
         from kernelfields.models.idle_features import may_lose_features, with_idle_features
-        from kernelfields.models.pilot_fit import Choices
         from kernelfields.models.stored_values import record
         from kernelfields.posterior.evidence.settings import EvidencePath
         from kernelfields.posterior.laplace.samples import LaplaceSamples
@@ -475,3 +478,11 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     @classmethod
     def _check_terms(cls, terms: Sequence[Term], reader: Reader, spec: FamilySpec) -> None:
         """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
+
+
+def _stays_sparse(kernel: object, data: PackedData) -> bool:
+    """Whether sparse inputs are the features: threads skip what is not there, in half the time of a device."""
+    from kernelfields.kernels.dot_product import Linear
+
+    linear = kernel in _LINEAR_NAMES if isinstance(kernel, str) else isinstance(kernel, Linear)
+    return linear and issparse(data.inputs)

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from kernelfields.data.chains import weigh_samples
-from kernelfields.data.cliques import GraphNodes
+from kernelfields.data.cliques import USUAL, GraphNodes
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.partial_labels import LabelWeights, tells_partly
 from kernelfields.data.readers import TableReader, read_labels
@@ -66,7 +66,7 @@ class TableField(ClassifierMixin, LabelledField[Data, TableReader]):
 
     _reads = TableReader
 
-    kernel: KernelLike = parameter("auto", first=True)
+    kernel: KernelLike = parameter("auto", first=True, usual="rbf")
 
     @available_if(goes_on_in_batches)
     def partial_fit(
@@ -128,7 +128,7 @@ class KernelClassifier(TableField[Graphs]):
     place_headings = ("sample", "")
 
     bias: bool = parameter(True)
-    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto)
+    prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto, usual=USUAL["prior_variance"])
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
     ties: TiesLike | None = parameter(None)

@@ -9,16 +9,17 @@ What parameters may have changed since the fit before is listed in going_on.py.
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelfields.data.ties import resolve_ties
 from kernelfields.engines.choice import is_collection
 from kernelfields.engines.engine import PackedData, Sample
-from kernelfields.estimators.auto_parameters import warn_of_uneven_columns, with_learnt_decisions
+from kernelfields.estimators.auto_parameters import warn_of_scales
 from kernelfields.estimators.beginning import Beginning, Start
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.going_on import changes_of_cliques, refuse_changes
@@ -26,8 +27,8 @@ from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques, continued_designs
 from kernelfields.models.continuation import Continuation, PosteriorPrior, check_continues, with_pivots
-from kernelfields.models.placed import FittedField, Placed, Solve
-from kernelfields.numerics.parameters import is_auto
+from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
+from kernelfields.numerics.parameters import left_open
 from kernelfields.numerics.threads import Workers
 
 
@@ -63,25 +64,24 @@ class GoesOn(Beginning):
 
     def scaling(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
         """Return no steps: the reader has brought columns to the scale of the basis."""
-        warn_of_uneven_columns(estimator, data)
+        warn_of_scales(estimator, data)
         return ColumnSteps()
 
-    def chosen(self, estimator: Any, problem: FitState) -> Any:
-        """Return a copy in which "auto" stands for what the fit has chosen; what decides labels may be learnt anew."""
-        chosen = self.with_choices(estimator, problem)
-        if not estimator._has_learnt_to_decide:
-            problem.choices = with_learnt_decisions(chosen, problem)
-        return chosen
+    def choosing(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
+        """Return the step that learns what the present way to decide labels needs, if the fit before has not."""
+        if groups is None and estimator._has_learnt_to_decide:
+            return []
+        from kernelfields.estimators.tuning import LearntDecisions
 
-    def with_choices(self, estimator: Any, problem: FitState) -> Any:
-        """Return a copy in which "auto" stands for what the fit has chosen."""
-        chosen, given = copy.copy(estimator), estimator.get_params(deep=False)
+        return [LearntDecisions(self, steps, groups)]
+
+    def before(self, estimator: Any, problem: FitState) -> None:
+        """Let "auto" stand for what the fit has chosen."""
+        chosen, choices = problem.estimator, estimator.choices_
         clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
         own = clique.get_params(deep=False)
-        chosen._set_chosen({name: own[name] for name in estimator._chosen_by_data if is_auto(given[name])})
-        problem.choices = estimator.choices_
-        problem.categories = estimator.choices_.chosen.get("categories")
-        return chosen
+        chosen._set_chosen({name: own[name] for name in left_open(estimator) if name in own})
+        chosen.choices_, chosen._variance_of_categories = choices, choices.chosen.get("categories")
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
         """Return the terms of the fit on the sample, and their coefficients."""
@@ -132,12 +132,13 @@ class FirstBatch(Beginning):
         """Return the terms of the field, all of them with pivots or constant."""
         designs, start = super().terms(estimator, problem, sample)
         check_continues([design.term for design in designs])
+        #: The data, whose curvature is learnt when they are fitted.
+        self.data = problem.data
         return designs, start
 
     def before(self, estimator: Any, problem: FitState) -> None:
-        """Note the data, whose curvature is learnt when they are fitted."""
+        """Raise if labels are partly known."""
         refuse_unknown(problem.data)
-        self.data = problem.data
 
     def after(self, estimator: Any) -> None:
         """Keep the curvature of the batch."""
@@ -182,14 +183,15 @@ class NextBatch(GoesOn):
         """Return no steps: columns are on the scale of the first batch, which has warned of it."""
         return ColumnSteps()
 
-    def chosen(self, estimator: Any, problem: FitState) -> Any:
-        """Return a copy in which "auto" stands for what the first batch has chosen, decisions too."""
-        return self.with_choices(estimator, problem)
+    def choosing(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
+        """Return no step: labels are decided as after the first batch."""
+        return []
 
     def before(self, estimator: Any, problem: FitState) -> None:
-        """Note the data, and what is said of those of all batches."""
+        """Let "auto" stand for what the first batch has chosen, and note what is said of the data of all batches."""
         refuse_unknown(problem.data)
-        self.data, problem.repeated = problem.data, estimator._repeated
+        super().before(estimator, problem)
+        problem.estimator._repeated = estimator._repeated
         self.noted, self.items = estimator._fitted_with, estimator._fitted_items
 
     def cliques(self, estimator: Any, problem: FitState) -> NamedCliques:
@@ -198,6 +200,7 @@ class NextBatch(GoesOn):
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
         """Return the terms so far, with pivots among the inputs that they do not reach, about their posterior."""
+        self.data = problem.data
         terms = with_pivots(estimator.field_.terms, problem.data)
         self.known = estimator.continuation_.grown(terms)
         self.prior = PosteriorPrior.of(terms, self.known)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
-from kernelfields.data.cliques import EdgeCliques
+from kernelfields.data.cliques import USUAL, EdgeCliques
 from kernelfields.data.given_labels import given_labels
 from kernelfields.data.indicators import INSTANCES, read_indicator
 from kernelfields.data.label_cliques import LabelCliques, LabelledInstances, LabelPairs
@@ -31,11 +31,11 @@ from kernelfields.inference.choice import FamilySpec, refuse_approximate
 from kernelfields.inference.graph_families import plan_labels
 from kernelfields.inference.graph_plans import METHODS, check_method
 from kernelfields.models.build import NamedCliques, split_sum
+from kernelfields.models.choices import Choices
 from kernelfields.models.field import Field
 from kernelfields.models.instance_terms import Edge, InstanceTerms, named_cliques, pair_names
 from kernelfields.models.label_graph import label_edges, learn_label_edges, resolve_label_search
 from kernelfields.models.model_file import Document
-from kernelfields.models.pilot_fit import Choices
 from kernelfields.models.placed import FittedField
 from kernelfields.models.stored import Functions
 from kernelfields.models.stored_values import share
@@ -132,7 +132,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
 
     label_graph: str | StructureSearch | Sequence[tuple[object, object]] = parameter("auto")
     edges: EdgeCliques | None = parameter(None, _check_edges)
-    prior_variance: float | str | Sequence[float] = parameter("auto")
+    prior_variance: float | str | Sequence[float] = parameter("auto", usual=USUAL["prior_variance"])
     bias_prior_variance: float | None = parameter(10.0, or_none(check_prior_variance))
     inference: object = parameter("auto", lambda value, name: check_method(value, (*METHODS, "table")))
     decision: str = parameter("auto", one_of("auto", "f1", "hamming", "subset"))
@@ -298,7 +298,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
 
     def set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
         super().set_fitted(training, fitted)
-        self.structure_path_, self.threshold_ = training.structure_path, training.choices.chosen.get("threshold", 0.5)
+        self.structure_path_, self.threshold_ = training.structure_path, self.choices_.chosen.get("threshold", 0.5)
         return self
 
     def _set_views(self) -> None:

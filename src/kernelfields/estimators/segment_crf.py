@@ -39,7 +39,14 @@ from kernelfields.inference.family import EDGE
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.model_file import Document
-from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, or_none, parameter
+from kernelfields.numerics.parameters import (
+    attribute,
+    check_count,
+    declares_parameters,
+    or_none,
+    parameter,
+    with_usual_values,
+)
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
 from kernelfields.reports.inspection import Explanation
@@ -118,9 +125,10 @@ class SegmentCRF(SequenceField):
 
     def _described_cliques(self, max_duration: int) -> list[CliqueSet]:
         """Return the clique sets that the parameters describe."""
-        usual: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "window": self._seen_around}
-        shared = {**usual, "prior_variance": self._first_variance}
-        cliques = self._nodes_and_edges(**usual)
+        field = with_usual_values(self)
+        usual: dict[str, Any] = {"basis": field.basis, "rank": field.rank, "window": field._seen_around}
+        shared = {**usual, "prior_variance": field._first_variance}
+        cliques = field._nodes_and_edges(**usual)
         if self.durations is not None:
             durations = DurationCliques() if isinstance(self.durations, str) else self.durations
             cliques.append(durations.filled(**{**shared, "window": 1}).set_params(max_duration=max_duration))

@@ -61,10 +61,11 @@ from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import Potentials
 from kernelfields.inference.packing import first_largest
 from kernelfields.inference.single import SingleFamily
+from kernelfields.models.choices import Choices, Settings, Trial
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.model_file import Document
 from kernelfields.models.partial import PartialLabels
-from kernelfields.models.pilot_fit import Choices, Settings, Trial
+from kernelfields.models.placed import FitStep
 from kernelfields.models.position_loss import position_loss
 from kernelfields.models.stored import Functions
 from kernelfields.numerics.containers import n_rows_of
@@ -293,14 +294,21 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     # ---- what a search by cross-validation needs, as FieldEstimator has it
 
     def fit_state(
-        self, X: Any, y: Any, sample_weight: object, progress: NoProgress, *, every_item: bool = False
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: object,
+        progress: NoProgress,
+        *,
+        steps: Sequence[FitStep] = (),
+        every_item: bool = False,
     ) -> ChainTraining:
         """Return the data as the chain over states reads them, all positions in the first state of their class."""
         read, features = _read_classes(X, y), features_for(self.features, X)
         X, n_states = X if features is None else features.fit_transform(X, y), max(1, self._usual_states)
         states = _first_states(read.given, read.lengths, n_states)
         chain = self._chain(X, len(read.classes), n_states)
-        return chain.fit_state(X, states, sample_weight, progress, every_item=every_item)
+        return chain.fit_state(X, states, sample_weight, progress, steps=steps, every_item=every_item)
 
     def item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
         """Return the number of the class of each sequence, in an array of its own; an empty one if it is not known."""

@@ -13,9 +13,9 @@ A variance is the size of the functions that the field expects. One that is too 
 one that is too large believes every training label, and the right one differs between problems by factors of thousands.
 So a few thousand positions are drawn and held out in turn (pilot_folds.py), and fits go up the path, each from the
 coefficients of the one before, to a loose tolerance and in a small basis. What all folds predict for the positions held
-out is judged together, by their log-loss (position_loss.py). Candidates that differ by less than ``_TIE`` are alike:
-the first of them, the simplest, is taken. The last fit on all data then has the settings that won. Where there is too
-little to hold out, the estimator has fallbacks, ``FALLBACK`` for the prior variance.
+out is judged together, by their log-loss (position_loss.py). Candidates that differ by less than ``least_gain`` are
+alike: the first of them, the simplest, is taken. The last fit on all data then has the settings that won. Where there
+is too little to hold out, parameters have their usual values, ``FALLBACK`` for the prior variance.
 
 What describes items by more columns needs more of them: facies of wells are predicted worse with windows than without
 after learning from three quarters of ten wells (log-loss 1.33 and 1.25), better after nine (1.16 and 1.17). So the best
@@ -30,18 +30,18 @@ compared on one. Of facies and gestures, the best of 65 candidates on four folds
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
 from kernelfields.engines.engine import PackedData, Sample
+from kernelfields.models.choices import TRIED_RANK, Settings, Trial, in_words, least_gain
 from kernelfields.models.fit import fit_field, predicted_marginals
 from kernelfields.models.placed import FittedField
 from kernelfields.models.position_loss import PositionLoss, position_loss
-from kernelfields.models.stored_values import record
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import Term
@@ -49,14 +49,8 @@ from kernelfields.solvers.choice import FitOptions
 
 #: The variance where it cannot be chosen; candidates are compared first at this one and at a smaller one.
 FALLBACK, SMALL = 1.0, 0.1
-#: The rank of a fit to all data where more does not help.
-MOST_RANK = 500
-#: The rank of pilot fits, how many positions they learn from, and how many where these are features, as of words.
-PILOT_RANK, MOST_POSITIONS, MOST_OF_FEATURES = 300, 5000, 8000
-#: The name of the rank of a pilot fit among its settings: it shows whether more would help, and is never chosen itself.
-TRIED_RANK = "pilot_rank"
-#: What is tried beside candidates and never chosen: the field without edges, and a classifier of single positions.
-EDGES, PEER = "with_edges", "classifier"
+#: How many positions pilot fits learn from, and how many where these are features, as of words.
+MOST_POSITIONS, MOST_OF_FEATURES = 5000, 8000
 #: The name of how many times the prior variance parts of the columns have.
 PARTS = "part_variances"
 #: The kernel that adds up differences of columns.
@@ -68,8 +62,6 @@ _SMALLEST, _LARGEST = 1e-3, 1e5
 _FOLLOWED, _NEAR = 3, 1.1
 # Candidates whose loss is so many times the least at the smaller variance may not be compared at the usual one.
 _LOST = 1.5
-# Other settings have to bring so many nats a position, or this share of the loss if it is less.
-_TIE, _TIE_SHARE = 5e-3, 1e-2
 # What is left out of the weights of a field, or shrunk to zero, has to bring this share.
 _CHANGE = 3e-3
 # The path of a candidate is not followed where its loss is so many times the least, and more by so many nats.
@@ -78,120 +70,8 @@ _HOPELESS, _FAR = 2.0, 0.2
 # its path, by this share of the loss on all folds and by so many nats.
 _BEHIND, _WORSE, _LITTLE = 1.15, 1.1, 0.01
 _TOLERANCE, _MAX_ITER = 1e-2, 100
-# Probabilities whose best temperature is so many times one, or one so many times it, are worth calibrating.
-_FAR_FROM_ONE = 1.5
 # A gap of so many nats a position is fine enough, whatever share of the value it is.
 _NATS_PER_POSITION = 2e-3
-
-#: Values of parameters, by name; those of a pilot fit are of the estimator but for "scale".
-Settings: TypeAlias = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What was tried, and how well it predicted held-out positions: the share of right labels, and the log-loss.
-
-    The loss is that of position_loss.py, and None of what changes no probability; the accuracy is that on the folds
-    that were tried. ``last`` is for the last round, in which each item was held out by itself.
-    """
-
-    settings: dict[str, Any]
-    accuracy: float
-    log_loss: float | None = None
-    temperature: float = 1.0
-    last: bool = False
-
-    def __str__(self) -> str:
-        loss = "" if self.log_loss is None else f"log-loss {self.log_loss:.4f}, "
-        by_itself = ", each item held out by itself" if self.last else ""
-        return f"{loss}accuracy {self.accuracy:.3f}: {in_words(self.settings)}{by_itself}"
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Parameters that were left to the data: what they are in the fit, and all that was tried, the least loss first.
-
-    Trials of a last round stand before the others. ``trials`` is empty where there was too little to hold out, or
-    nothing to choose between.
-    """
-
-    chosen: dict[str, Any] = field(default_factory=dict)
-    trials: tuple[Trial, ...] = ()
-
-    def __post_init__(self) -> None:
-        def order(trial: Trial) -> tuple[bool, float]:
-            return not trial.last, np.inf if trial.log_loss is None else trial.log_loss
-
-        object.__setattr__(self, "trials", tuple(sorted(self.trials, key=order)))
-
-    def __str__(self) -> str:
-        if not self.chosen:
-            return "nothing was left to the data"
-        if not self.trials:
-            return f"chosen by rule: {in_words(self.chosen)}"
-        lines = [f"chosen on held-out data: {in_words(self.chosen)}", *map(str, self.trials)]
-        if any(TRIED_RANK in trial.settings for trial in self.trials):
-            lines.append(
-                f"the other pilot fits have rank {PILOT_RANK}: where twice that predicts no better, {MOST_RANK} is "
-                "enough for all data"
-            )
-        return "\n".join([*lines, *self.advice()])
-
-    def advice(self) -> list[str]:
-        """Return sentences on what the trials show beside the choice: what brings nothing, and what predicts better."""
-        # Peers were tried in the first round alone.
-        judged = [trial for trial in self.trials if trial.log_loss is not None and not trial.last]
-        taken = [own for own in judged if own.settings.items() <= self.chosen.items()]
-        if not taken or taken[0].log_loss is None:
-            return []
-        best, lines = taken[0], []
-        for own in judged:
-            gain = taken[0].log_loss - (own.log_loss or 0.0)
-            if own.settings.get(EDGES, True) is False and gain > -_tie(taken[0].log_loss):
-                lines.append(
-                    f"edges bring nothing here: without them the log-loss is {own.log_loss:.4f}, and KernelClassifier "
-                    "is such a field"
-                )
-            if PEER in own.settings and gain > _tie(taken[0].log_loss):
-                windows = "WindowFeatures(), " if "windows" in own.settings[PEER] else ""
-                lines.append(
-                    f"a {own.settings[PEER]} has the better log-loss here, {own.log_loss:.4f}: try it by itself, or in "
-                    f"a field: make_pipeline({windows}OutOfFold(RandomForestClassifier()), ChainCRF())"
-                )
-        if not 1.0 / _FAR_FROM_ONE <= best.temperature <= _FAR_FROM_ONE:
-            amount = "more certain" if best.temperature > 1.0 else "less certain"
-            lines.append(
-                f"probabilities of items held out are {amount} than they should be, by a temperature of "
-                f"{best.temperature:.2g}: kernelfields.uncertainty.calibrate mends them, by items that the "
-                "fit has not seen"
-            )
-        return lines
-
-    def with_labels(self, places: np.ndarray, n_labels: int) -> Choices:
-        """Return the choices of a field that has more labels; old label i is now ``places[i]``."""
-        if "thresholds" not in self.chosen:
-            return self
-        thresholds = np.ones(n_labels)
-        thresholds[places] = self.chosen["thresholds"]
-        return replace(self, chosen={**self.chosen, "thresholds": thresholds.tolist()})
-
-    def describe(self) -> dict[str, Any]:
-        """Return plain values for a model file."""
-        return asdict(self)
-
-    @classmethod
-    def rebuild(cls, described: Mapping[str, Any] | None) -> Choices:
-        """Return the choices that were described; none for None."""
-        if described is None:
-            return cls()
-        trials = tuple(record(Trial, each, "a trial") for each in described["trials"])
-        return cls(dict(described["chosen"]), trials)
-
-
-def in_words(settings: Settings) -> str:
-    """Return settings as a line of text: "scale False, kernel rbf, prior variance 10"."""
-    words = (f"{value:g}" if isinstance(value, float) else str(value) for value in settings.values())
-    return ", ".join(f"{name.replace('_', ' ')} {word}" for name, word in zip(settings, words, strict=True))
 
 
 @dataclass(eq=False)
@@ -377,7 +257,7 @@ class Pilot:
 
     def gains(self, before: Settings, after: Settings, margin: Callable[[float], float] | None = None) -> bool:
         """Whether other settings bring enough to be worth it, by default more than a tie."""
-        margin = margin or _tie
+        margin = margin or least_gain
         least = self.loss(before)
         return self.loss(after, before) < least - margin(least)
 
@@ -452,11 +332,6 @@ class Pilot:
         changed = ({**settings, **change} for change in changes)
         taken = next((each for each in changed if self.gains(settings, each, lambda loss: _CHANGE * loss)), settings)
         return self.along_variances(taken, (_RATIO,)) if taken.get("l1") else taken
-
-
-def _tie(loss: float) -> float:
-    """Return by how much losses may differ that count as equal."""
-    return min(_TIE, _TIE_SHARE * abs(loss))
 
 
 def _is_behind(tried: _Tried, other: _Tried, ratio: float) -> bool:

@@ -1,7 +1,8 @@
 """What a solve works on, and steps around it.
 
     step.check(estimator)              raise before anything is read
-    step.before(estimator, problem)    data are read, parameters chosen, nothing is placed
+    step.prepare(estimator, reader, data)  data are read as they came, items of weight zero included
+    step.before(estimator, problem)    data are ready, nothing is placed
     solve(placed)                      where the solver ends: fitted terms and certificates (models/fit.py)
     step.around(solve)                 a solve that repeats, precedes or watches another
     step.after(estimator)              the field is fitted
@@ -102,8 +103,12 @@ class FitStep:
         """Return those of some kernels that the step can do with; raise if it can with none."""
         return names
 
+    def prepare(self, estimator: Any, reader: Any, data: Any) -> Any:
+        """Return the data of a fit, which the reader has read, as the fit takes them."""
+        return data
+
     def before(self, estimator: Any, problem: Any) -> None:
-        """Prepare a fit of an estimator to its problem, a FitState."""
+        """Prepare a fit of an estimator to its problem, a FitState, which holds the estimator as it is fitted."""
 
     def around(self, solve: Solve) -> Solve:
         """Return the solve with this step around it."""

@@ -10,10 +10,18 @@ Name, type, default and check of a parameter stand in one line of the class:
 ``declares_parameters`` writes ``__init__``, keyword-only but for the ``first`` ones, which stores values untouched.
 ``check_declared`` runs the checks before a fit. Fails: ValueError or TypeError naming the parameter, its value and what
 is allowed.
+
+A parameter that data choose is declared with what stands for "auto" where nothing is chosen, and, if it is chosen among
+a few values, with these:
+
+    l1: float | str = parameter("auto", or_auto(check_penalty), usual=0.0, tried=(0.1, 0.0))
+
+``left_open`` names those that are "auto" in an estimator, and ``with_usual_values`` returns a copy in which none is.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -165,11 +173,28 @@ def resolve_dtype(dtype: object) -> np.dtype | None:
 #: Raises for a value, called by the name of its parameter.
 Check = Callable[[Any, str], object]
 Class = TypeVar("Class", bound=type)
+Instance = TypeVar("Instance")
 
 
-def parameter(default: object, check: Check | None = None, *, first: bool = False) -> Any:
-    """Declare a parameter of an estimator; ``first`` ones may be passed by position."""
-    return dataclasses.field(default=default, kw_only=not first, metadata={"check": check})
+# The default of a declaration that is no value of a parameter.
+_NEVER_OPEN = object()
+
+
+def parameter(
+    default: object,
+    check: Check | None = None,
+    *,
+    first: bool = False,
+    usual: object = _NEVER_OPEN,
+    tried: Sequence[object] = (),
+) -> Any:
+    """Declare a parameter of an estimator; ``first`` ones may be passed by position.
+
+    ``usual`` stands for "auto" where nothing is chosen by the data, and ``tried`` are the values to choose from.
+    """
+    return dataclasses.field(
+        default=default, kw_only=not first, metadata={"check": check, "usual": usual, "tried": tried}
+    )
 
 
 def attribute(default: Any = dataclasses.MISSING) -> Any:
@@ -197,6 +222,23 @@ def check_declared(instance: object, prefix: str = "") -> None:
         check = declared.metadata.get("check")
         if check is not None:
             check(getattr(instance, declared.name), prefix + declared.name)
+
+
+def left_open(instance: Any) -> dict[str, Sequence[object]]:
+    """Return the parameters of an estimator that are left to the data, by name, with the values that are tried."""
+    return {
+        declared.name: declared.metadata["tried"]
+        for declared in dataclasses.fields(instance)
+        if declared.metadata.get("usual", _NEVER_OPEN) is not _NEVER_OPEN and is_auto(getattr(instance, declared.name))
+    }
+
+
+def with_usual_values(instance: Instance) -> Instance:
+    """Return a copy of an estimator with the usual values of parameters that are left to the data."""
+    copied, usual = copy.copy(instance), {each.name: each.metadata for each in dataclasses.fields(instance)}  # type: ignore[arg-type]
+    for name in left_open(instance):
+        setattr(copied, name, usual[name]["usual"])
+    return copied
 
 
 def one_of(*choices: object) -> Check:

@@ -117,7 +117,11 @@ def list_candidates(
         found: list[Any] = expand_kernel(kernel, inputs)
         # Names leave open what becomes of categories beside numbers.
         named = isinstance(kernel, str) and training.reader.categories
-        return [beside_categories(own, training) for own in found] if named else found
+        return (
+            [beside_categories(own, training.estimator.choices_.chosen.get("categories")) for own in found]
+            if named
+            else found
+        )
 
     candidates: list[Candidate] = []
     for kernel in _distinct([kernel for name in listed for kernel in expand(name)]):

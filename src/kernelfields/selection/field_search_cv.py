@@ -31,9 +31,9 @@ from kernelfields.estimators.auto_parameters import (
     suitable_kernels,
     usual_scale,
     windows_open,
-    with_chosen_parameters,
 )
 from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.beginning import FROM_NOTHING
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.estimators.graph_crf import GraphCRF
@@ -43,8 +43,10 @@ from kernelfields.estimators.questions import Seed
 from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
+from kernelfields.estimators.tuning import Tuning
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.inputs.scale import Scale
+from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.registry import has_no_scale
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stored import Functions, load_one_of
@@ -189,9 +191,10 @@ class FieldSearchCV(WrappedField):
                 f"FrameCRF({type(self).__name__}(...)).fit(table) is the search"
             )
         X, y = (list(values) if isinstance(values, Iterator) else values for values in (X, y))
-        training = estimator.fit_state(X, y, sample_weight, NoProgress(), every_item=True)
+        tuning = Tuning(FROM_NOTHING, ())
+        training = estimator.fit_state(X, y, sample_weight, NoProgress(), steps=[tuning], every_item=True)
         y = estimator.training_labels(y)
-        kernels = self._settle(estimator, training)
+        kernels = self._settle(estimator, training, tuning)
         items = Items(estimator, training, X, y, sample_weight)
         self._score_name, scorer = resolve_scoring(self.scoring, estimator, training, items)
         candidates = list_candidates(
@@ -247,17 +250,18 @@ class FieldSearchCV(WrappedField):
             described.set_params(random_state=int(random.integers(2**31)))
         return described
 
-    def _settle(self, estimator: Searched, training: FitState) -> Kernels | Sequence[Kernels]:
+    def _settle(self, estimator: Searched, training: FitState, tuning: Tuning) -> Kernels | Sequence[Kernels]:
         """Settle what the estimator leaves to the data, once for all candidates; return the kernels to try."""
         given = estimator.kernel if self.kernels is None else self.kernels
         listed = given if isinstance(given, list | tuple) else [given]
         if is_auto(estimator.scale) and not all(map(has_no_scale, listed)):
-            training.scale_columns(False)
+            tuning.scaling = ColumnSteps()
             estimator.scale = False
         if isinstance(estimator, FieldEstimator):
-            self._settle_columns(estimator, training, next(iter(listed), estimator.kernel))
+            self._settle_columns(estimator, training, next(iter(listed), estimator.kernel), tuning)
         else:
-            training.scale_columns(usual_scale(training))
+            fit = tuning.open_fit(estimator, training)
+            fit.take_scale(usual_scale(fit))
         # All folds, and the best field, have the columns that were chosen here.
         for name, value in columns_of_reader(training.reader).items():
             if is_auto(estimator.get_params(deep=False).get(name)):
@@ -267,7 +271,8 @@ class FieldSearchCV(WrappedField):
             suitable: list[Any] = [*suitable_kernels(training.reader, training.reader.steps.holds(Scale))]
             if training.reader.steps.settings.get("window"):
                 own = kernel_of_windows(training.reader)[1]
-                suitable.append(beside_categories(own, training) if training.reader.categories else own)
+                variance = training.estimator.choices_.chosen.get("categories")
+                suitable.append(beside_categories(own, variance) if training.reader.categories else own)
             estimator.kernel = suitable[0]
             kernels = suitable if kernels is None else kernels
         kernels = estimator.kernel if kernels is None else kernels
@@ -279,14 +284,15 @@ class FieldSearchCV(WrappedField):
             estimator.max_duration = training.spec.max_duration
         return kernels
 
-    def _settle_columns(self, estimator: FieldEstimator, training: FitState, kernel: Kernels) -> None:
+    def _settle_columns(self, estimator: FieldEstimator, training: FitState, kernel: Kernels, tuning: Tuning) -> None:
         """Settle which columns there are and their scale, as a fit of the estimator does."""
         pilot: Any = copy.copy(estimator)
         pilot.kernel = estimator.kernel if is_auto(estimator.kernel) else kernel
         pilot.rank, pilot.prior_variance = USUAL_RANK, "auto"
-        further = windows_open(pilot, training) or neighbours_open(pilot, training)
-        if training.scaling or further or training.reader.categories:
-            with_chosen_parameters(pilot, training)
+        fit = tuning.open_fit(pilot, training)
+        if fit.scaling or windows_open(pilot, fit) or neighbours_open(pilot, fit) or training.reader.categories:
+            training.estimator = pilot._with_usual()
+            tuning.before(pilot, training)
 
     def _rungs(
         self, items: Items, splits: list[Split], n_candidates: int, random: np.random.Generator
