@@ -15,7 +15,18 @@ import sys
 from numpydoc.validate import validate
 
 #: Packages whose public names are explained in full; names at the top are those of these packages, too.
-COMPLETE = ("basis", "evaluation", "families", "features", "formats", "kernels", "reports", "solvers")
+COMPLETE = (
+    "basis",
+    "evaluation",
+    "families",
+    "features",
+    "formats",
+    "kernels",
+    "labelling",
+    "reports",
+    "serving",
+    "solvers",
+)
 _NOT_ASKED = {"ES01", "SA01"}
 
 

@@ -20,12 +20,39 @@ from kernelfields.reports.tables import Table
 
 
 def agreement(y: Mapping[str, Sequence[Sequence | None]]) -> Table:
-    """Return a table of the pairs of annotators: labels that both gave, the share that is the same, kappa, F1.
+    """Compare annotators in pairs: the share of equal labels, kappa, and F1 of entities.
 
     Parameters
     ----------
-    y : names of annotators and what each has said of all sequences: a label for each position, None for nothing, as
-        :class:`~kernelfields.AnnotatedCRF` takes them; None for a sequence of which one said nothing
+    y : dict
+        For the name of each annotator a list with the labels of each sequence, as :class:`~kernelfields.AnnotatedCRF`
+        takes them. A label is None if the annotator gave none, and so is a sequence without any.
+
+    Returns
+    -------
+    Table
+        A row for each pair of annotators: ``labels``, the number of positions that both labelled, ``same``, the share
+        of equal labels, ``kappa``, and ``F1`` if labels follow a scheme of entities.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two annotators, or if their sequences differ in number or length.
+
+    See Also
+    --------
+    kernelfields.AnnotatedCRF : Estimates how reliable each annotator is.
+
+    References
+    ----------
+    Cohen (1960), A coefficient of agreement for nominal scales.
+
+    Examples
+    --------
+    >>> from kernelfields.labelling import agreement
+    >>> print(agreement({"kim": [["a", "b", "a"], ["b", "b"]], "lee": [["a", "b", "b"], None]}))
+    annotators   labels    same   kappa
+    kim, lee          3   0.667   0.400
     """
     if len(y) < 2:
         raise ValueError(f"agreement is that of two annotators or more, got {len(y)}")

@@ -63,32 +63,61 @@ def find_label_errors(
     tokens: Tokens | None = None,
     random_state: Seed = 0,
 ) -> LabelErrors:
-    """Return a table of the labels that are most likely wrong, with the labels that would fit.
+    """List the labels that are most likely wrong, with the labels that would fit.
+
+    Each item is judged by a field that was fitted without it.
 
     Parameters
     ----------
-    estimator : estimator of labels, or a Pipeline or search that ends in one
-        It is cloned and fitted for each fold; with ``cv=None`` it is a fitted one.
-    X, y : inputs and the labels to be checked, as ``fit`` takes them
-        Positions whose label is not known are skipped; what is known of the others is used.
+    estimator : estimator, Pipeline or search
+        An estimator of labels, which is cloned and fitted for each fold; with ``cv=None`` a fitted one.
+    X : list of arrays, or any other form that ``fit`` takes
+        The inputs.
+    y : list of arrays, or any other form that ``fit`` takes
+        The labels to check. Positions whose label is not known are skipped; what is known of the others is used.
     cv : int, splitter, list of (train, test) indices or None, default 5
-        Folds of whole sequences, graphs, instances or samples; items with rare labels are spread over them. Of a list
-        of splits, such as a single held-out one, the labels of test items are checked. None has all of them judged by
-        the fitted ``estimator``, which other items were fitted to; labels that it never saw come first.
-    groups : one entry for each item, or None
-        Items of a group are held out together.
-    top : how many findings to list; None for all of a positive score
-    tokens : what to show for each position of each item, such as its word; of single labels, for each item
+        Folds of whole sequences, graphs, instances or samples; items with rare labels are spread over them. With a list
+        of splits, such as a single held-out one, the labels of test items are checked. With None all are judged by the
+        fitted ``estimator``, which other items were fitted to; labels that it never saw come first.
+    groups : sequence, optional
+        An entry for each item; items of one group are held out together.
+    top : int, optional
+        The largest number of findings; by default all with a positive score are listed.
+    tokens : list of lists, optional
+        What to show for each position of each item, such as its word; for single labels an entry for each item.
     random_state : int, Generator, RandomState or None, default 0
-        For folds of a number ``cv``.
+        The seed of the folds if ``cv`` is a number.
 
     Returns
     -------
     LabelErrors
-        Findings by decreasing score, in nats for each label that is changed; of a stretch of labels that only support
-        each other, times the square root of how many. The kind of a finding is "position" (one label), "boundary" (a
-        segment begins or ends elsewhere), "entity" ("segment" where labels follow no scheme: of another type, none, or
-        missing, or a stretch), or the whole sequence. ``position_scores`` and ``item_scores`` are of all.
+        Findings by decreasing score, in nats for each label that is changed; for a stretch of labels that only support
+        each other, times the square root of its length. The kind of a finding is "position" (one label), "boundary" (a
+        segment begins or ends elsewhere), "entity" ("segment" if labels follow no scheme: of another type, none, or
+        missing, or a stretch), or the whole sequence. ``position_scores`` and ``item_scores`` have the scores of all
+        labels and items.
+
+    Raises
+    ------
+    ValueError
+        If no label of y is known, or if ``cv=None`` and the estimator was fitted to these items.
+    NotFittedError
+        If ``cv=None`` and the estimator is not fitted.
+
+    See Also
+    --------
+    rank_for_labelling : Chooses what to label next.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF, find_label_errors
+    >>> words = [["Ann", "saw", "Bob"], ["Bob", "met", "Ann"], ["Tim", "saw", "Ann"], ["Ann", "met", "Tim"]]
+    >>> X = [[{"word": word, "capital": word.istitle()} for word in sentence] for sentence in words]
+    >>> y = [["NAME", "VERB", "NAME"] for _ in words]
+    >>> y[2][2] = "VERB"  # an error
+    >>> errors = find_label_errors(ChainCRF("linear", prior_variance=1.0), X, y, cv=2, tokens=words)
+    >>> [(error.sequence, error.position, error.token, error.proposed) for error in errors.rows]
+    [(2, 2, 'Ann', ('NAME',))]
     """
     if top is not None:
         check_count(top, "top", " or None")

@@ -60,20 +60,50 @@ def rank_for_labelling(
     spread: bool = True,
     tokens: Tokens | None = None,
 ) -> LabellingOrder:
-    """Return a table of the items, or positions, in the order in which to label them.
+    """Rank the items, or positions, whose labels a fitted field doubts most.
 
     Parameters
     ----------
-    estimator : fitted estimator of labels, or a Pipeline or search that ends in one
-    X : inputs that may be labelled, as ``predict`` takes them
-    batch : how many to choose; None ranks all, by their scores alone
-    known : what is known of the labels already, as in ``predict``; positions whose label is known are not ranked
+    estimator : estimator, Pipeline or search
+        A fitted estimator of labels.
+    X : list of arrays, or any other form that ``predict`` takes
+        The inputs that may be labelled.
+    batch : int, optional
+        The number of items or positions to choose; by default all are ranked, by their scores alone.
+    known : list of lists, optional
+        The labels that are known already, as in ``predict``; positions whose label is known are not ranked.
     positions : bool, default False
-        Rank positions inside of items, one by one, instead of items: ``fit`` takes labels of a few of them. Entropies
-        of whole items need exact inference, those of positions do not.
+        Whether to rank positions inside of items, one by one, instead of items: ``fit`` takes labels of a few of them.
+        Entropies of whole items need exact inference, those of positions do not.
     spread : bool, default True
-        Whether a batch is spread by the kernel of the field; False takes the highest scores.
-    tokens : what to show for each position of each item, such as its word; of single labels, for each item
+        Whether a batch is spread by the kernel of the field; without it the highest scores are taken.
+    tokens : list of lists, optional
+        What to show for each position of each item, such as its word; for single labels an entry for each item.
+
+    Returns
+    -------
+    LabellingOrder
+        A table whose ``order`` has the numbers of the items to label, the first one first, or (item, position) pairs;
+        ``scores`` has the entropy per position of each item, in nats, or an array of entropies for each item.
+
+    Raises
+    ------
+    ValueError
+        If ``batch`` is not positive, or if entropies of whole items would need exact inference that the field does not
+        do.
+
+    See Also
+    --------
+    find_label_errors : Lists labels that are likely wrong.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF, rank_for_labelling
+    >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+    >>> new = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Eve"}, {"word": "met"}]]
+    >>> rank_for_labelling(crf, new).order
+    [1, 0]
     """
     if batch is not None:
         check_count(batch, "batch", " or None")

@@ -74,11 +74,42 @@ class Term(NamedTuple):
 
 
 class ChainModel:
-    """A fitted ChainCRF that answers: labels and marginals of new sequences.
+    """A fitted ChainCRF or KernelClassifier that answers with NumPy alone.
 
-    ``transformers`` make features of words; without them, a model of ``kernelfields train`` has those of its template.
-    A model ``of_rows`` is a KernelClassifier: X is a table whose rows have a label each, and answers are arrays with a
-    row for each of them.
+    :func:`load_chain` reads one from a model file. It does not change afterwards, so that any number of threads may use
+    it.
+
+    Parameters
+    ----------
+    document : dict
+        What the model file holds.
+    transformers : sequence of transformers, default ()
+        The steps that make features of words; by default those of the file.
+    of_rows : bool, default False
+        Whether it is a KernelClassifier: X is a table whose rows have a label each, and answers have a row for each.
+
+    Attributes
+    ----------
+    classes_ : array (n_labels,)
+        The labels, sorted.
+    n_features_in_ : int
+        The number of columns or of features.
+    decode : str
+        The value of ``decode`` in the fit.
+
+    See Also
+    --------
+    kernelfields.ChainCRF.load : Reads the same file with all methods of the estimator.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.serving import load_chain
+    >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+    >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tagger.kfm")
+    >>> model = load_chain("tagger.kfm")
+    >>> model.classes_.tolist(), model.n_features_in_
+    (['NAME', 'VERB'], 3)
     """
 
     def __init__(self, document: Document, transformers: Sequence[StoredTransformer] = (), *, of_rows: bool = False):
@@ -113,10 +144,34 @@ class ChainModel:
                 self.tied_edge += term.table.reshape(self.tied_edge.shape)
 
     def predict(self, X: Iterable, decode: str | None = None) -> list[list[str]] | list[np.ndarray] | np.ndarray:
-        """Return the labels of each sequence: a list of strings, or an array of numbers. An array for rows of a table.
+        """Predict the labels of each sequence.
 
-        decode="viterbi": the most probable labelling as a whole; "posterior": the most probable label at each
-        position; None: as ``decode`` was when the model was fitted.
+        Parameters
+        ----------
+        X : iterable of arrays, feature dicts, feature strings or words
+            The sequences, in the form of the fit; a table (n, d) for a KernelClassifier.
+        decode : {"viterbi", "posterior"}, optional
+            Whether to take the most probable labelling as a whole, or the most probable label at each position; by
+            default as in the fit.
+
+        Returns
+        -------
+        list of lists of str, or of arrays (T,)
+            The labels of each sequence, strings in lists and numbers in arrays; an array (n,) for rows of a table.
+
+        Raises
+        ------
+        ValueError
+            If X differs from the data of the fit, or if the constraints leave no labelling.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.serving import load_chain
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tagger.kfm")
+        >>> load_chain("tagger.kfm").predict([[{"word": "Eve"}, {"word": "sings"}]])
+        [['NAME', 'VERB']]
         """
         jointly, sequences = self.decodes_jointly(decode), self._listed(X)
         answers: list[np.ndarray] = []
@@ -131,9 +186,36 @@ class ChainModel:
     def predict_marginals(
         self, X: Iterable, cliques: str | None = None
     ) -> list[np.ndarray] | np.ndarray | tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return p(y_t | x) of each sequence, (T, L); with cliques="edge" also p(y_{t-1}, y_t | x), (T - 1, L, L).
+        """Compute the probability of each label at each position.
 
-        One array (n, L) for the rows of a table.
+        Parameters
+        ----------
+        X : iterable of arrays, feature dicts, feature strings or words
+            The sequences, in the form of the fit; a table (n, d) for a KernelClassifier.
+        cliques : {"edge"}, optional
+            Whether to return the probabilities of neighbouring labels as well.
+
+        Returns
+        -------
+        list of arrays (T, n_labels)
+            The probabilities p(y_t | x) of each sequence, columns in the order of ``classes_``; an array (n, n_labels)
+            for rows of a table. With ``cliques="edge"`` a pair of lists, the second one with p(y_{t-1}, y_t | x), (T -
+            1, n_labels, n_labels).
+
+        Raises
+        ------
+        ValueError
+            If X differs from the data of the fit, or if ``cliques`` is asked of a KernelClassifier.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.serving import load_chain
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tagger.kfm")
+        >>> load_chain("tagger.kfm").predict_marginals([[{"word": "Ann"}, {"word": "sings"}]])[0].round(1)
+        array([[0.8, 0.2],
+               [0.2, 0.8]])
         """
         if cliques not in (None, "edge"):
             raise ValueError(f"cliques must be 'edge' or None, got {cliques!r}")
@@ -153,14 +235,45 @@ class ChainModel:
         return nodes if cliques is None else (nodes, _in_place(edges, sequences, np.zeros((0, n_labels, n_labels))))
 
     def log_partition(self, X: Iterable) -> np.ndarray:
-        """Return the logarithm of the partition function of each sequence, (S,), or of each row."""
+        """Compute the logarithm of the partition function.
+
+        Parameters
+        ----------
+        X : iterable of arrays, feature dicts, feature strings or words
+            The sequences, in the form of the fit; a table (n, d) for a KernelClassifier.
+
+        Returns
+        -------
+        array (n_sequences,)
+            The logarithm for each sequence, or for each row of a table.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.serving import load_chain
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tagger.kfm")
+        >>> load_chain("tagger.kfm").log_partition([[{"word": "Ann"}, {"word": "sings"}]]).round(2)
+        array([1.75])
+        """
         sequences = self._listed(X)
         parts = [_inferred(chains).log_partition for _, chains in self._chains(sequences)]
         found = np.concatenate([np.empty(0), *parts])
         return found if self.of_rows else np.array(_in_place(found, sequences, 0.0))
 
     def decodes_jointly(self, decode: str | None = None) -> bool:
-        """Whether labels are those of the most probable labelling as a whole."""
+        """Tell whether predictions are the most probable labelling as a whole.
+
+        Parameters
+        ----------
+        decode : {"viterbi", "posterior"}, optional
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        bool
+            False if each label is the most probable one at its position.
+        """
         chosen = self.decode if decode is None else decode
         if chosen not in _DECODINGS:
             raise ValueError(f"decode must be one of {', '.join(map(repr, _DECODINGS))}, got {decode!r}")
@@ -239,7 +352,37 @@ def _in_place(answers: Iterable[Any], sequences: list, nothing: Any) -> list:
 
 
 def load_chain(path: str | os.PathLike[str]) -> ChainModel:
-    """Return the chain that a model file holds; ServingError names what cannot be served."""
+    """Read a fitted chain from a model file, for prediction with NumPy alone.
+
+    Parameters
+    ----------
+    path : path
+        A file that ``save`` wrote: a ChainCRF, a KernelClassifier, a ``compat.CRF``, or a FrameCRF, AnnotatedCRF or
+        pipeline with a ChainCRF inside.
+
+    Returns
+    -------
+    ChainModel
+        The model.
+
+    Raises
+    ------
+    ServingError
+        If the model has what NumPy alone cannot serve, which the message names.
+
+    See Also
+    --------
+    to_onnx : Writes a model for readers of ONNX.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.serving import load_chain
+    >>> X = [["Ann", "sings"], ["Bob", "sings"]]  # words
+    >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("words.kfm")
+    >>> load_chain("words.kfm").predict([["Bob", "sings"]])
+    [['NAME', 'VERB']]
+    """
     try:
         kind, document, _ = read_model_of(path)
     except ModelFileMissing:

@@ -31,7 +31,19 @@ if TYPE_CHECKING:
 
 
 class ServingError(ValueError):
-    """A model that cannot be read, or that cannot be served; the message names the reason."""
+    """A model that cannot be read or served; the message names the reason.
+
+    Examples
+    --------
+    >>> from kernelfields import SegmentCRF
+    >>> from kernelfields.serving import ServingError, load_chain
+    >>> SegmentCRF("linear", prior_variance=1.0).fit([[[0.0], [1.0]]], [["a", "b"]]).save("segments.kfm")
+    >>> try:
+    ...     load_chain("segments.kfm")
+    ... except ServingError as error:
+    ...     print(error)
+    segments.kfm: a model of the kind 'SegmentCRF' cannot be served: ChainCRF, KernelClassifier can
+    """
 
 
 class Packed(NamedTuple):

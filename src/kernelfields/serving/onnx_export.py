@@ -55,14 +55,44 @@ def to_onnx(
     decode: str | None = None,
     outputs: Sequence[str] = OUTPUTS,
 ) -> None:
-    """Write a fitted ChainCRF, a ChainModel or the model in a file as a graph of ONNX.
+    """Write a fitted chain as a graph of ONNX.
+
+    It needs the package ``onnx``: ``pip install "kernelfields[onnx]"``. The graph takes one sequence: ``inputs`` (T,
+    d), or ``indptr``, ``indices`` and ``values`` of a CSR matrix for sparse features. Kernels, scores and passes are
+    computed in double precision.
 
     Parameters
     ----------
-    model : ChainCRF, kernelfields.compat.CRF, ChainModel, or the path of a model file
-    path : the file to write, which replaces an old one once it is complete; "-" is standard output
-    decode : "viterbi", "posterior" or None, as in ChainCRF.predict; None for that of the model
-    outputs : which of "labels", "marginals" and "log_partition"; others are not computed
+    model : ChainCRF, KernelClassifier, ``compat.CRF``, ChainModel or path
+        A fitted estimator, a model that was read by :func:`load_chain`, or the path of a model file.
+    path : path
+        The file to write; it replaces an old one once it is complete. "-" is standard output.
+    decode : {"viterbi", "posterior"}, optional
+        How ``labels`` are chosen, as in ``ChainCRF.predict``; by default as in the fit.
+    outputs : sequence of str, default ("labels", "marginals", "log_partition")
+        The answers of the graph; others are not computed.
+
+    Raises
+    ------
+    ServingError
+        If the model has what a graph of ONNX cannot express, which the message names.
+
+    See Also
+    --------
+    load_chain : Predicts with NumPy alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.serving import to_onnx
+    >>> X = [np.array([[0.0], [1.0], [1.0]]), np.array([[1.0], [0.0]])]
+    >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, [["a", "b", "b"], ["b", "a"]])
+    >>> to_onnx(crf, "chain.onnx")
+    >>> from onnxruntime import InferenceSession
+    >>> labels, marginals, _ = InferenceSession("chain.onnx").run(None, {"inputs": X[0]})
+    >>> labels.tolist(), marginals.shape
+    ([0, 1, 1], (3, 2))
     """
     unknown = [name for name in outputs if name not in OUTPUTS]
     if unknown or not outputs:
