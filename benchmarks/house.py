@@ -16,6 +16,7 @@ import ast
 import collections
 import dataclasses
 import inspect
+import io
 import itertools
 import json
 import os
@@ -23,6 +24,7 @@ import re
 import subprocess
 import sys
 import threading
+import tokenize
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -68,6 +70,31 @@ STEPS = {
 }
 PROBES = (r"\bhasattr\(", r"\bgetattr\(", r"__dict__")
 LONGEST = "estimators/base.py"
+#: What the numerical half speaks through.
+PROTOCOLS = ("Datafit", "LabelFamily", "LogPosterior", "InputReader")
+#: The core: what a fit of one chain with one kernel, and its answers, are made of; names of earlier files among them.
+CORE = {
+    "families": (
+        "inference/(family|single|packing|base_measure|checks|answers|choice|sums_compiled)",
+        "inference/chain/(family|dense|decoding|recursions|step_passes|pairs_compiled|scaled_compiled|plain)",
+        "inference/chain/moments_compiled",
+    ),
+    "objective": (
+        "objective/(blocks|bounds|coordinates|datafit|metric|outside|penalty|posterior|term|work)",
+        "objective/designs/(design|tables|memory)",
+        "objective/likelihoods/likelihood",
+    ),
+    "solvers": ("solvers/(choice|lbfgs|loop|newton)",),
+    "fitting": (
+        "models/(assessment|build|documents|field|fit|model_file|placed|starts|stored|stored_values)",
+        "estimators/fit_state",
+    ),
+    "engines": ("engines/(choice|engine|threads|view)", "objective/group"),
+    "estimators": (
+        "estimators/(answers|base|chain_crf|edges|kept_field|kernel_classifier|labelled_field|questions|requested)",
+        "estimators/workers",
+    ),
+}
 #: Where the solver's first step is.
 SOLVER = ("solvers/loop.py", "DirectionRule.first_point")
 
@@ -193,6 +220,45 @@ def composition(texts: dict[str, str]) -> dict[str, str]:
     }
 
 
+def methods(texts: dict[str, str]) -> dict[str, str]:
+    """Return how many methods each class has that the numerical half speaks through, of own bases as well.
+
+    Properties are methods; dunder methods are not counted.
+    """
+    classes = {
+        node.name: node
+        for text in texts.values()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ClassDef)
+    }
+
+    def own(name: str) -> set[str]:
+        bases = [base.id for base in classes[name].bases if isinstance(base, ast.Name) and base.id in classes]
+        names = {node.name for node in classes[name].body if isinstance(node, ast.FunctionDef)}
+        return {each for each in names if each[:2] != "__"}.union(*map(own, bases))
+
+    return {f"methods of {name}": str(len(own(name))) if name in classes else "-" for name in PROTOCOLS}
+
+
+def core_files(places: Iterable[str]) -> list[str]:
+    """Return the files of the core among those of the package."""
+    patterns = [pattern for room in CORE.values() for pattern in room]
+    return sorted(place for place in places if any(re.fullmatch(rf"{pattern}\.py", place) for pattern in patterns))
+
+
+def code_lines(text: str) -> int:
+    """Return how many lines of a file have code: neither docstrings nor comments alone, nor nothing."""
+    lines: set[int] = set()
+    silent = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in silent:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines.difference_update(range(node.lineno, node.value.end_lineno + 1))  # type: ignore[operator]
+    return len(lines)
+
+
 def inheritance() -> dict[str, int]:
     """Return how many own classes estimators are made of, and how many names are overridden among them."""
     import kernelfields
@@ -273,9 +339,11 @@ def numbers(checkout: Path, listed: bool) -> dict[str, str]:
     probes = [sum(len(re.findall(probe, text)) for text in texts.values()) for probe in PROBES]
     rooms = itertools.groupby(sorted(texts), key=lambda place: place.split("/")[0])
     private = sum(private_names_of_others(texts[place] for place in places) for _, places in rooms)
-    folders = [Path(place).parent for place in texts]
+    folders, core = [Path(place).parent for place in texts], core_files(texts)
     return {
         "lines / files under src": "{:,} / {:,}".format(*sizes["src"]),
+        "lines of code under src": f"{sum(map(code_lines, texts.values())):,}",
+        "lines / files of the core": f"{sum(len(texts[each].splitlines()) for each in core):,} / {len(core)}",
         "lines of Python in all": f"{sum(lines for lines, _ in sizes.values()):,}",
         **{f"  {room}, lines / files": "{:,} / {:,}".format(*sizes[room]) for room in ROOMS[1:]},
         **{f"files entered by {call}": str(len(files)) for call, files in found["calls"].items()},
@@ -284,6 +352,7 @@ def numbers(checkout: Path, listed: bool) -> dict[str, str]:
         "modules a plain fit loads / lines": f"{found['modules']} / {found['lines']:,}",
         "fields of FitState": str(found["state"]),
         **{what: str(count) for what, count in found["inheritance"].items()},
+        **methods(texts),
         **composition(texts),
         **branches(texts),
         **files_that_name_steps(texts),
