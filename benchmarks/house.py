@@ -52,7 +52,7 @@ BRANCHES = {
     "evidence": (r"\b(\w*evidence\w*|optimize)\b", r"posterior/evidence"),
     "Dask": (
         r"\b(lie_with|is_collection|dask|Dask|collections?|RUNNING)\b|\bgroup\.(size|rank)\b|\bamong\b",
-        r"engines/dask|engines/together|objective/group",
+        r"engines/dask|engines/together|numerics/group",
     ),
     "support": (r"\b(\w*support\w*|observed_only)\b", r"designs/pairs"),
     "allowed": (r"\.allowed\b|\ballowed(\.\w+)? is\b", r"data/allowed|label_dictionary|chain/lists|likelihoods/lists"),

@@ -14,7 +14,7 @@ from together import Together
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF
 from kernelfields.inputs.scale import spreads
 from kernelfields.kernels import RBF, Columns, Linear
-from kernelfields.objective.group import RUNNING
+from kernelfields.numerics.group import RUNNING
 
 KINDS = Columns(RBF(0.3), "numbers") + Columns(Linear(), "categories")
 FEW = {"max_iter": 30, "random_state": 0, "rank": 40, "dtype": "float64"}

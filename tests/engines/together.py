@@ -12,7 +12,7 @@ from torch import distributed
 from kernelfields.engines import Engine, Threads
 from kernelfields.engines.together.collective import Collective, Parted, joined
 from kernelfields.engines.together.placing import place_part
-from kernelfields.objective.group import RUNNING
+from kernelfields.numerics.group import RUNNING
 
 
 class Together(Engine):

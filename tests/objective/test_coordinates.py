@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks.fit_parts import posterior_of_fit
 from kernelfields import ChainCRF, EdgeCliques, MultiLabelCRF, NodeCliques
+from kernelfields.numerics.group import Group
 from kernelfields.objective import coordinates, posterior
 from kernelfields.objective.coordinates import (
     Coordinates,
@@ -13,7 +14,6 @@ from kernelfields.objective.coordinates import (
     gram_matrix,
     sampled_rows,
 )
-from kernelfields.objective.group import Group
 from samples import labelled_sequences
 
 X, y = labelled_sequences(n_sequences=30, n_features=4)

@@ -29,10 +29,10 @@ from kernelfields.data.reading import Matrix
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.group import ALONE, Group
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, kernel_quadratic_form
-from kernelfields.objective.group import ALONE, Group
 from kernelfields.objective.term import Data, Term
 
 #: Packed sequences, graphs or instances, with their labels where these are known.

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from kernelfields.models.choices import Choices, Settings
     from kernelfields.models.field import Field
     from kernelfields.models.placed import FitStep, FittedField
+    from kernelfields.numerics.group import Group
     from kernelfields.objective.designs.design import Design
-    from kernelfields.objective.group import Group
     from kernelfields.reports.progress import FitProgress
     from kernelfields.solvers.choice import FitOptions
     from kernelfields.solvers.loop import Iteration
@@ -206,7 +206,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does, of the partitions of a collection that this process has in a fit of all."""
         from kernelfields.engines.together.reading import read_parts
-        from kernelfields.objective.group import RUNNING
+        from kernelfields.numerics.group import RUNNING
 
         group = RUNNING.get()
         if group is None:

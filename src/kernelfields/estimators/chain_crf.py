@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from kernelfields.models.placed import FittedField
     from kernelfields.models.stream import LabelStream
     from kernelfields.models.structure import StructurePath, StructureSearch
-    from kernelfields.objective.group import Group
+    from kernelfields.numerics.group import Group
 
 
 ChainTraining: TypeAlias = "FitState[Chains, InputReader]"

@@ -16,7 +16,7 @@ from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.placed import FitStep
 from kernelfields.models.structure import StructurePath
-from kernelfields.objective.group import Group
+from kernelfields.numerics.group import Group
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration
 

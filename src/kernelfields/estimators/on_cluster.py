@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from kernelfields.data.reading import rows_if_any
 from kernelfields.engines.choice import Partitions, is_collection
 from kernelfields.models.placed import StepCallback
+from kernelfields.numerics.group import RUNNING
 from kernelfields.numerics.parameters import check_callbacks
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.objective.group import RUNNING
 
 if TYPE_CHECKING:
     from kernelfields.engines.dask.engine import Dask

@@ -39,7 +39,7 @@ def cluster_of(estimator: Any, X: object) -> Dask | None:
     if not collected and getattr(engine, "name", engine) != "dask":
         return None
     from kernelfields.engines.dask.engine import Dask
-    from kernelfields.objective.group import RUNNING
+    from kernelfields.numerics.group import RUNNING
 
     if RUNNING.get() is not None:
         return None

@@ -105,7 +105,7 @@ class Scale(InputStep):
 
 
 class Processes(Protocol):
-    """Processes that have a part of the rows each, see objective/group.py."""
+    """Processes that have a part of the rows each, see numerics/group.py."""
 
     def total(self, values: Any) -> Any:
         """Return the sum over all processes."""

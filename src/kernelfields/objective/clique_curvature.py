@@ -19,12 +19,12 @@ import scipy.sparse
 
 from kernelfields.inference.family import Array
 from kernelfields.kernels.arrays import on_host
+from kernelfields.numerics.group import ALONE
 from kernelfields.numerics.sparse_rows import entry_rows, is_sparse
 from kernelfields.objective.coordinates import sampled_rows, worth_a_gram_matrix
 from kernelfields.objective.designs.design import LocalDesign, has_dense_features
 from kernelfields.objective.designs.pairs import Support
 from kernelfields.objective.designs.tables import weighted_product
-from kernelfields.objective.group import ALONE
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
 
 _BLOCK_BYTES = 64 * 2**20

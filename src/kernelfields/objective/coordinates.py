@@ -20,8 +20,8 @@ import numpy as np
 from scipy.linalg.blas import dsyrk, dtrmm, dtrsm, ssyrk, strmm, strsm
 from scipy.linalg.lapack import dpotrf, spotrf
 
+from kernelfields.numerics.group import Group
 from kernelfields.numerics.triangular import room_for_factor
-from kernelfields.objective.group import Group
 
 #: The b above.
 LATE_SHARE = 0.2

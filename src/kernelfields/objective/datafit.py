@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from kernelfields.inference.family import LabelFamily, Potentials
+from kernelfields.numerics.group import ALONE, Group
 from kernelfields.objective.clique_curvature import Curvature
 from kernelfields.objective.coordinates import DenseSet
 from kernelfields.objective.designs.design import (
@@ -31,7 +32,6 @@ from kernelfields.objective.designs.design import (
     shared_pull_back,
     shared_scores,
 )
-from kernelfields.objective.group import ALONE, Group
 from kernelfields.objective.likelihoods.fused import Passes, fused_passes
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
 from kernelfields.objective.outside import OutsideSpan

@@ -24,10 +24,10 @@ from kernelfields.engines.together.placing import DataInParts, place_part
 from kernelfields.engines.torch.engine import Torch, device_count
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.numerics.containers import n_rows_of
+from kernelfields.numerics.group import ALONE, RUNNING
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.version import VERSION
-from kernelfields.objective.group import ALONE, RUNNING
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -1,6 +1,6 @@
 """Processes that fit together: sums over all of them by torch.distributed, and where a fit goes on after a loss.
 
-    total, gathered            the sums and lists of objective/group.py: gloo, NCCL for sums where every process has
+    total, gathered            the sums and lists of numerics/group.py: gloo, NCCL for sums where every process has
                                a device of its own
     start, reached             coefficients of each solver that has run, so that a fit begins where it was
     passed_on                  a number of the first process for all others, with the next sum
@@ -31,7 +31,7 @@ import torch
 from torch import distributed
 
 from kernelfields.engines.together.summed import SummedDatafit
-from kernelfields.objective.group import RUNNING, Group, Value
+from kernelfields.numerics.group import RUNNING, Group, Value
 
 #: Seconds that a process waits for the others: as long as the slowest of them may take for its part of a pass.
 LONGEST_WAIT = 600.0

@@ -19,7 +19,7 @@ from kernelfields.data.given_labels import LabelsElsewhere
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample
 from kernelfields.inference.choice import FamilySpec, family_of
-from kernelfields.objective.group import ALONE, Group
+from kernelfields.numerics.group import ALONE, Group
 
 
 @dataclass(frozen=True, eq=False)

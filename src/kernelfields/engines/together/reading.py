@@ -33,7 +33,7 @@ from kernelfields.engines.choice import Partitions
 from kernelfields.engines.engine import PackedData
 from kernelfields.engines.together.placing import DataInParts
 from kernelfields.numerics.containers import n_rows_of
-from kernelfields.objective.group import Group
+from kernelfields.numerics.group import Group
 
 Found = TypeVar("Found")
 

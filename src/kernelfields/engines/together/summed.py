@@ -14,11 +14,11 @@ from typing import NoReturn
 import numpy as np
 
 from kernelfields.inference.family import Array, Potentials
+from kernelfields.numerics.group import Group
 from kernelfields.objective.clique_curvature import Curvature
 from kernelfields.objective.coordinates import DenseSet, sampled_rows
 from kernelfields.objective.datafit import Datafit, Facts, StepMemory
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.group import Group
 from kernelfields.objective.likelihoods.expectations import ExpectationLikelihood
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
 from kernelfields.objective.outside import OutsideSpan

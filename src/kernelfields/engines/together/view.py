@@ -21,8 +21,8 @@ from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.view import LocalView
 from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
+from kernelfields.numerics.group import Group
 from kernelfields.objective.designs.pairs import ListedSupport, Support
-from kernelfields.objective.group import Group
 
 # As many as check_positive_semidefinite looks at.
 _SAMPLE = 200

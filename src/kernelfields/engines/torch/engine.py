@@ -14,10 +14,10 @@ from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.group import Group
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.designs.budget import parse_memory
 from kernelfields.objective.designs.design import kernel_quadratic_form
-from kernelfields.objective.group import Group
 
 if TYPE_CHECKING:
     import torch

@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike
 from kernelfields.engines.torch.rows import is_out_of_memory
 from kernelfields.engines.torch.tables import TorchTable
 from kernelfields.kernels.tensors import float32_products
+from kernelfields.numerics.group import ALONE, Group
 from kernelfields.objective.coordinates import DenseSet, sampled_rows
-from kernelfields.objective.group import ALONE, Group
 
 Found = TypeVar("Found")
 

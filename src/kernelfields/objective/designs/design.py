@@ -41,11 +41,11 @@ from kernelfields.inference.family import Array
 from kernelfields.kernels.arrays import namespace
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks
+from kernelfields.numerics.group import ALONE, Group
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import PairTable
 from kernelfields.objective.designs.tables import FeatureTable, SparseTable
-from kernelfields.objective.group import ALONE, Group
 from kernelfields.objective.term import Term
 
 # Found by trying: benchmarks/start_scaling.py of commit 48b1fa7 prints the passes for this and other values.

@@ -29,10 +29,10 @@ from scipy.sparse import csr_array, csr_matrix
 
 from kernelfields.basis.subspace import PivotSubspace, Subspace
 from kernelfields.data.allowed import AllowedLabels
+from kernelfields.numerics.group import Group
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.tables import FeatureTable, squares_of, table_of
-from kernelfields.objective.group import Group
 
 #: Runs of rows [first, last).
 Runs = Sequence[tuple[int, int]]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernelfields.inference.family import Potentials
-from kernelfields.objective.group import ALONE, Group
+from kernelfields.numerics.group import ALONE, Group
 from kernelfields.objective.likelihoods.likelihood import (
     Evaluation,
     Likelihood,
