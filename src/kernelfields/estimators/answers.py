@@ -97,17 +97,38 @@ class AnsweringField(KeptField[Data, Reader]):
 
     @answers_collections
     def predict(self, X: object, decode: str | None = None, *, known: object = None) -> ByItem:
-        """Return the labels of each sequence or graph: a list of strings, or an array of numbers.
+        """Return the labels of each item.
 
         Parameters
         ----------
-        X : inputs, in a form that :meth:`fit` takes
-        decode : "viterbi", "posterior" or None, default None
-            The most probable labelling as a whole (a good one where inference is approximate), or the most probable
-            label of each position, which maximises the expected share of right labels. None means ``decode`` of the
-            estimator.
-        known : what is known of the labels, in the form of a ``y`` of :meth:`fit`
-            Labels, None, sets of possible ones, dicts of weights. Answers, here and below, are given that it is so.
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        decode : {"auto", "viterbi", "posterior"} or None, default None
+            "viterbi" takes the most probable labelling as a whole, "posterior" the most probable label of each
+            position. None means ``decode`` of the estimator.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        list of lists or arrays (T,)
+            The labels of each sequence or graph; for rows one array (n,).
+
+        See Also
+        --------
+        predict_marginals : Return the probabilities of labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> crf.predict([[[21.0], [10.0]], [[9.0]]])
+        [['sun', 'rain'], ['rain']]
+        >>> crf.predict([[[21.0], [10.0]]], known=[["rain", None]])
+        [['rain', 'rain']]
         """
         self.decodes_labellings(decode)
         labels = self.label_names()
@@ -117,7 +138,19 @@ class AnsweringField(KeptField[Data, Reader]):
         return LabelLists(found) if isinstance(found, Ragged) else found
 
     def decodes_labellings(self, decode: str | None) -> bool:
-        """Whether ``decode``, None for that of the estimator, means the best labelling as a whole."""
+        """Whether ``decode`` means the most probable labelling as a whole.
+
+        Parameters
+        ----------
+        decode : {"auto", "viterbi", "posterior"} or None, default None
+            "viterbi" takes the most probable labelling as a whole, "posterior" the most probable label of each
+            position. None means ``decode`` of the estimator.
+
+        Returns
+        -------
+        bool
+            True for the labelling as a whole, False for the most probable label of each position.
+        """
         check_is_fitted(self, "field_")
         chosen = self.decode if decode is None else decode
         check_choice(chosen, "decode", DECODINGS)
@@ -134,19 +167,49 @@ class AnsweringField(KeptField[Data, Reader]):
     def predict_marginals(
         self, X: object, cliques: str | None = None, *, uncertainty: bool = False, known: object = None
     ) -> ByItem:
-        """Return p(y_t | x) of each sequence or graph as (T, L) arrays, columns as in ``classes_``.
+        """Return the probabilities p(y_t | x) of labels, position by position.
 
         Parameters
         ----------
-        X : inputs, in a form that :meth:`fit` takes
-        cliques : the name of a kind of cliques, or None
-            Also return the joint marginals of their labels, (m, L, .., L) for each item: a tuple of two lists. "edge"
-            are neighbouring labels of sequences; those of graphs are called as the types of their edges. Of n-grams
-            that are listed because they were seen in training, (m, n-grams), in the order of ``coef_``.
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        cliques : str or None, default None
+            Also return the joint marginals of the labels of a kind of cliques: "edge" are neighbouring labels of
+            sequences; those of graphs are named as the types of their edges.
         uncertainty : bool, default False
             After :meth:`laplace`, allow for doubt about the coefficients: log-odds shrink by their variance in the
             posterior around the fit, and the most probable labels stay (the probit correction).
-        known : as in :meth:`predict`
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        list of arrays (T, L)
+            The marginals of each item, columns as in ``classes_``; for rows one array (n, L). With ``cliques`` a pair
+            of this list and a list of arrays (m, L, .., L); for n-grams that are listed because they were seen in
+            training (m, n-grams), in the order of ``coef_``.
+
+        See Also
+        --------
+        predict : Return the labels.
+        predict_variances : Return the posterior variances of potentials.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> crf.classes_.tolist()
+        ['rain', 'sun']
+        >>> crf.predict_marginals([[[21.0], [10.0]]])[0].round(2)
+        array([[0.24, 0.76],
+               [0.79, 0.21]])
+        >>> marginals, pairs = crf.predict_marginals([[[21.0], [10.0]]], cliques="edge")
+        >>> pairs[0].round(2)
+        array([[[0.2 , 0.04],
+                [0.59, 0.17]]])
         """
         check_is_fitted(self, "field_")
         if not isinstance(uncertainty, bool | np.bool_):
@@ -172,7 +235,35 @@ class AnsweringField(KeptField[Data, Reader]):
 
     @answers_collections
     def predict_variances(self, X: object) -> ByItem:
-        """Return the posterior variances of the potentials of single labels, (T, L) arrays, after :meth:`laplace`."""
+        """Return the posterior variances of the potentials of single labels, after :meth:`laplace`.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+
+        Returns
+        -------
+        list of arrays (T, L)
+            The variances of each item, columns as in ``classes_``; for rows one array (n, L).
+
+        Raises
+        ------
+        ValueError
+            If :meth:`laplace` was not called.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> evidence = crf.laplace(X, y, random_state=0)
+        >>> near, far = crf.predict_variances([[[20.0], [90.0]]])[0]
+        >>> bool((near < far).all())
+        True
+        """
         return self.arranged(self._variances(X))
 
     def _variances(self, X: object) -> Iterator[tuple[Data, np.ndarray]]:
@@ -204,21 +295,46 @@ class AnsweringField(KeptField[Data, Reader]):
         *,
         feature_names: object = None,
     ) -> WeightsTable:
-        """Return the largest weights per label, and scores of labels that meet; ``to_rows()`` is for pandas.
+        """Return the largest weights of every label, and the scores of labels that meet.
+
+        With a window, names of neighbours' features begin with their offset: "[-1] word:the". Kernels without explicit
+        features, such as RBF, have a note instead of weights. Transitions that depend on the inputs have one list for
+        all pairs of labels. Weights are relative: a number added to those of one feature for all labels changes no
+        probability, so compare the labels of a feature. If columns were brought to one scale, weights are those of the
+        scaled columns.
 
         Parameters
         ----------
-        top : how many weights of each label, the largest by size; a pair for positive and negative ones; None for all
-        labels : list of the labels to show, in this order; None for all. Transitions are those between them.
-        feature_re : regular expression; features are listed if it is found in their names
-        feature_names : names of the input features. By default those of the fit, "x0", "x1", ... for arrays. For
-            graphs also a dict by type of edges, "node" for nodes.
+        top : int, pair of int or None, default 20
+            The number of weights of each label, the largest by size; a pair for positive and negative ones; None for
+            all.
+        labels : list of labels or None, default None
+            The labels to show, in this order, with the transitions between them; None for all.
+        feature_re : str, pattern or None, default None
+            A regular expression; features are listed if it is found in their names.
+        feature_names : sequence of str, dict or None, default None
+            The names of the input features, for graphs also a dict by type of edges, with "node" for nodes. None means
+            those of the fit, or "x0", "x1", ... for arrays.
 
-        With a window, names of neighbours' features begin with their offset: "[-1] word:the". Kernels without
-        explicit features, such as RBF, have no weights per feature, but a note. Transitions that depend on the
-        inputs have one list for all pairs of labels. Weights are relative: adding a number to those of one feature for
-        all labels changes no probability, so compare the labels of a feature. Where columns were brought to one scale,
-        weights are those of the scaled columns.
+        Returns
+        -------
+        WeightsTable
+            The weights, to be printed, shown by a notebook or taken as rows by ``to_rows()``.
+
+        See Also
+        --------
+        explain : Return what moved the labels of one item.
+        summary : Return the field at a glance.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X = [[{"warm": 1.0}, {"cold": 1.0}], [{"cold": 1.0}, {"cold": 1.0}, {"warm": 1.0}]]
+        >>> y = [["sun", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF(prior_variance=1.0, tol=1e-6, random_state=0).fit(X, y)
+        >>> table = crf.weights(top=1, labels=["sun"], feature_re="warm")
+        >>> [(row["feature"], round(row["weight"], 2)) for row in table.to_rows() if row["feature"]]
+        [('warm', 0.52)]
         """
         from kernelfields.estimators.inspecting.weights import tabulate_weights
 
@@ -267,22 +383,55 @@ class AnsweringField(KeptField[Data, Reader]):
         positions: Sequence[int] | None = None,
         neighbours: int = 3,
     ) -> Explanation:
-        """Return, for one sequence, graph or instance, what moved the label of each position, and away from which.
+        """Return what moved the labels of one sequence, graph or row, and away from which other labels.
 
-        The contributions at a position add up to log p(y | x) - log p(y with the other label there | x); labels that
-        meet it are named by their positions. A labelling that the field forbids has probability zero:
-        each rule that it breaks contributes infinity.
+        The contributions at a position add up to log p(y | x) - log p(y' | x), where y' has the other label at this
+        position. A labelling that the field forbids has probability zero: each rule that it breaks contributes
+        infinity.
 
         Parameters
         ----------
-        x : one sequence, graph or instance, in the form the model was fitted on
-        y : its labels; None for those that are predicted
-        top : how many features to list at each position, the largest by size; transitions and kernels always are
-        against : a label, or a list with one per position, to compare with; None for the most probable besides y
-        feature_names : names of the input features, as in :meth:`weights`
-        tokens : what to show for each position, such as its word or the name of a node
-        positions : the positions to explain, such as [3]; None for all
-        neighbours : how many training inputs to list for each kernel without explicit features: the most similar
+        x : sequence, graph or row
+            One item, in the form the model was fitted on.
+        y : labels or None, default None
+            Its labels; None for the predicted ones.
+        top : int, default 5
+            The number of features to list at each position, the largest by size; transitions and kernels are always
+            listed.
+        against : label, list of labels or None, default None
+            The label to compare with, or one for each position; None for the most probable besides y.
+        feature_names : sequence of str, dict or None, default None
+            The names of the input features, for graphs also a dict by type of edges, with "node" for nodes. None means
+            those of the fit, or "x0", "x1", ... for arrays.
+        tokens : sequence or None, default None
+            What to show for each position, such as its word or the name of a node.
+        positions : sequence of int or None, default None
+            The positions to explain; None for all.
+        neighbours : int, default 3
+            The number of training inputs to list for each kernel without explicit features: the most similar ones.
+
+        Returns
+        -------
+        Explanation
+            The contributions at each position, to be printed, shown by a notebook or taken as rows by ``to_rows()``.
+
+        See Also
+        --------
+        weights : Return the largest weights of all labels.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X = [[{"warm": 1.0}, {"cold": 1.0}], [{"cold": 1.0}, {"cold": 1.0}, {"warm": 1.0}]]
+        >>> y = [["sun", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF(prior_variance=1.0, tol=1e-6, random_state=0).fit(X, y)
+        >>> print(crf.explain([{"warm": 1.0}, {"cold": 1.0}], positions=[0]))
+        Scores of labels over others, the labels of their neighbours held fixed,
+        and what they are the sums of. Probabilities are given in brackets.
+        <BLANKLINE>
+        0: sun (0.738) over rain (0.262), +1.148
+            +1.035  warm
+            +0.113  transition to rain
         """
         from kernelfields.estimators.inspecting.explanations import (
             Compared,
@@ -318,7 +467,28 @@ class AnsweringField(KeptField[Data, Reader]):
         return [str(word) for word in x] if holds_words([x]) else None
 
     def summary(self) -> ModelSummary:
-        """Return the fitted field at a glance, to be printed, shown by a notebook or put on a page of a report."""
+        """Return the fitted field at a glance.
+
+        Returns
+        -------
+        ModelSummary
+            Labels, clique sets, the fit, its certificates and what was left to the data, to be printed, shown by a
+            notebook or put on a page of a report.
+
+        See Also
+        --------
+        weights : Return the largest weights of all labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> print(str(crf.summary()).splitlines()[0])
+        ChainCRF: 2 labels, 1 input feature, 2 clique sets, 10 weights
+        """
         from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term
         from kernelfields.reports.inspection import ModelSummary
 
@@ -356,13 +526,34 @@ class AnsweringField(KeptField[Data, Reader]):
     def show(
         self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
     ) -> LabelledSequence | LabelledGraph:
-        """Return one sequence as the field labels it, coloured, for a notebook or a page; without words a time line.
+        """Return one sequence as the field labels it, in colours, for a notebook or a page.
 
         Parameters
         ----------
-        x : one sequence, in the form the model was fitted on
-        y : its true labels, to mark those that are wrong; they may be labels that were not in the fit
-        tokens : what to show for each position, such as its word; None for the words of x, or a time line without
+        x : sequence
+            One sequence, in the form the model was fitted on.
+        y : sequence of labels or None, default None
+            Its true labels, to mark those that are wrong; they may be labels that were not in the fit.
+        tokens : sequence or None, default None
+            What to show for each position, such as its word; None for the words of x, or a time line without words.
+        caption : str, default ""
+            A line above the picture.
+
+        Returns
+        -------
+        LabelledSequence
+            The labels with their probabilities, to be shown by a notebook or put on a page of a report.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> picture = crf.show([[21.0], [10.0]], tokens=["Monday", "Tuesday"])
+        >>> picture.labels
+        ('sun', 'rain')
         """
         from kernelfields.estimators.inspecting.explanations import check_one_sequence
         from kernelfields.reports.sequences import LabelledSequence
@@ -408,10 +599,42 @@ class AnsweringField(KeptField[Data, Reader]):
     def certify(
         self, X: object, y: object, *, scope: str = "rkhs", sample_weight: ArrayLike | None = None
     ) -> Certificate:
-        """Return how far the fitted field can be from the best one on (X, y), the data of the fit.
+        """Return how far the fitted field can be from the best one on the data of the fit.
 
-        scope="rkhs": among all functions of the RKHS, O(N^2) kernel evaluations; scope="span": in that of the basis.
-        It is proved by the gradient at the fitted field alone; ``certificate_`` combines points and may be tighter.
+        The gradient at the fitted field alone proves it; ``certificate_`` combines points and may be tighter.
+
+        Parameters
+        ----------
+        X : inputs
+            The inputs of the fit.
+        y : labels
+            The labels of the fit.
+        scope : {"rkhs", "span"}, default "rkhs"
+            Among which functions: all of the RKHS, in O(N^2) evaluations of the kernel, or those in the span of the
+            basis.
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence, graph or row.
+
+        Returns
+        -------
+        Certificate
+            The value of the objective and a lower bound of its minimum.
+
+        Raises
+        ------
+        ValueError
+            If the fit had expectations.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> certificate = crf.certify(X, y)
+        >>> certificate.scope, bool(certificate.relative_gap < 0.05)
+        ('rkhs', True)
         """
         fitted = self._field()
         self.refuse_expectations("certify", "certificate_ and stationarity_ show how near the fit is to a minimum")
@@ -437,13 +660,59 @@ class AnsweringField(KeptField[Data, Reader]):
         probes: int = 10,
         random_state: Seed = None,
     ) -> Evidence:
-        """Approximate the posterior on (X, y), the data of the fit, by a Gaussian; return the log evidence.
+        """Approximate the posterior of the coefficients by a Gaussian, and estimate the log evidence.
 
-        Draws ``n_samples`` coefficients for variances and predictions with ``uncertainty``. method="exact" spells out
-        the Hessian, "lanczos" works with ``steps`` of its products for each of ``probes`` estimates of the log
-        determinant and for each sample, "auto" is exact for small fields. What the basis cannot express of an input
-        keeps its prior variance, less the most that it leaves out of any training input. Warns where the posterior is
-        no Gaussian around the mode.
+        It draws coefficients for :meth:`predict_variances` and for predictions with ``uncertainty=True``. What the
+        basis cannot express of an input keeps its prior variance, less the most that it leaves out of any training
+        input. A warning says if the posterior is no Gaussian around the mode.
+
+        Parameters
+        ----------
+        X : inputs
+            The inputs of the fit.
+        y : labels
+            The labels of the fit.
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence, graph or row.
+        n_samples : int, default 50
+            The number of coefficient vectors to draw.
+        method : {"auto", "exact", "lanczos"}, default "auto"
+            "exact" factors the Hessian, "lanczos" works with products of it; "auto" is exact for small fields.
+        steps : int, default 100
+            The number of products for each probe and for each sample, for "lanczos".
+        probes : int, default 10
+            The number of estimates of the log determinant, for "lanczos".
+        random_state : int, Generator, RandomState or None, default None
+            The source of randomness.
+
+        Returns
+        -------
+        Evidence
+            The log evidence and its standard error.
+
+        Raises
+        ------
+        ValueError
+            If the fit had expectations.
+
+        See Also
+        --------
+        predict_marginals : Return marginals that allow for doubt, with ``uncertainty=True``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> evidence = crf.laplace(X, y, random_state=0)
+        >>> round(evidence.value, 1), evidence.standard_error
+        (-4.0, 0.0)
+        >>> crf.predict_marginals([[[21.0]]])[0].round(2)
+        array([[0.21, 0.79]])
+        >>> crf.predict_marginals([[[21.0]]], uncertainty=True)[0].round(2)
+        array([[0.26, 0.74]])
         """
         from kernelfields.posterior.laplace.samples import draw_posterior
 
@@ -470,9 +739,28 @@ class AnsweringField(KeptField[Data, Reader]):
         return self.laplace_.evidence
 
     def sample_coefficients(self) -> dict[str, np.ndarray]:
-        """Return the coefficients drawn by :meth:`laplace`: name of a term -> (n_samples, rank, labellings).
+        """Return the coefficients that :meth:`laplace` has drawn.
 
-        Of n-grams that were seen in training, (n_samples, 1, n-grams).
+        Returns
+        -------
+        dict of str to ndarray (n_samples, rank, labellings)
+            The draws of each term by its name; for n-grams that were seen in training (n_samples, 1, n-grams).
+
+        Raises
+        ------
+        ValueError
+            If :meth:`laplace` was not called.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> evidence = crf.laplace(X, y, n_samples=20, random_state=0)
+        >>> {name: draws.shape for name, draws in crf.sample_coefficients().items()}
+        {'node': (20, 6, 2), 'edge': (20, 1, 4)}
         """
         return {
             term.name: np.stack([term.per_labelling(row) for row in drawn])

@@ -56,29 +56,75 @@ class LabelledField(FieldEstimator[Data, Reader]):
         optimize: object = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Fit the field to inputs X and labels y; Ctrl-C keeps the best estimate so far and warns.
+        """Fit the field to inputs and labels.
+
+        Ctrl-C keeps the best estimate so far, with a warning.
 
         Parameters
         ----------
-        X : list of sequences, list of graphs, or table (n, d) of single inputs, dense or sparse
-            See the package's quickstart for the accepted forms. Dask collections of sequences are fitted where they
-            are, see docs/dask.md.
-        y : the labels of each position or node, of single inputs (n,), of several labels (n, K) of 0 and 1
-            Segments may also be written as lists of (begin, end, label) for each sequence. Labels may be partly known:
-            None, or sets of possible ones (NaN among 0 and 1); SegmentCRF then needs ``max_duration``.
-        sample_weight : one weight for each sequence, graph or single input
-        X_dev, y_dev : a development set
-            The fit stops when it has not improved for 5 iterations, and keeps what was best there.
-        optimize : "evidence", an EvidenceSearch or None, default None
-            Chooses prior variances and kernel parameters by the evidence.
-        groups : one value for each sequence, graph or single input, such as a person's name
-            What is left to the data is judged on groups that were held out as a whole.
+        X : list of sequences, list of graphs or table (n, d)
+            The inputs; see the package's quickstart for the accepted forms. Dask collections of sequences are fitted
+            where they are, see docs/dask.md.
+        y : labels
+            The labels of each position or node; for rows (n,), for several labels (n, K) of 0 and 1. Segments may also
+            be lists of (begin, end, label). Labels may be partly known: None, or sets of possible ones (NaN among 0 and
+            1); SegmentCRF then needs ``max_duration``.
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence, graph or row.
+        X_dev : inputs or None, default None
+            The inputs of a development set. The fit stops after 5 iterations without a gain there, and keeps the best.
+        y_dev : labels or None, default None
+            The labels of the development set.
+        optimize : {"evidence"}, EvidenceSearch or None, default None
+            Whether to choose prior variances and kernel parameters by the evidence.
+        groups : array (n_items,) or None, default None
+            One value for each item, such as a person's name: what is left to the data is judged on groups that were
+            held out as a whole.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError
+            If X or y have a form that cannot be read.
+        ValueError
+            If X and y do not fit together, or a parameter cannot be used.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", None, "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> crf.predict([[[21.0], [10.0]]])
+        [['sun', 'rain']]
         """
         steps = requested_steps({"optimize": optimize, "X_dev": X_dev, "y_dev": y_dev})
         return self._fit(X, y, sample_weight, beginning=self._beginning(), steps=steps, groups=groups)
 
     def fit_in_steps(self, X: object, y: object, sample_weight: object, steps: Sequence[FitStep]) -> Self:
-        """Fit with steps of a wrapper around the solve; see models/placed.py."""
+        """Fit the field with further steps around the solve.
+
+        Parameters
+        ----------
+        X : inputs
+            The inputs, as for :meth:`fit`.
+        y : labels
+            The labels, as for :meth:`fit`.
+        sample_weight : array (n_items,) or None
+            One weight for each sequence, graph or row.
+        steps : sequence of FitStep
+            The steps, the outermost first.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+        """
         return self._fit(X, y, sample_weight, beginning=self._beginning(), steps=steps)
 
     def _beginning(self) -> Beginning:
@@ -96,8 +142,38 @@ class LabelledField(FieldEstimator[Data, Reader]):
     ) -> float:
         """Return the share of positions whose label is the predicted one.
 
-        ``sample_weight`` holds one weight for each sequence or graph. Labels that were never learnt are errors;
-        positions whose label is not known do not count.
+        Labels that were not in the fit are errors; positions whose label is not known do not count.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        y : labels
+            The true labels, in a form that :meth:`fit` takes.
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence, graph or row.
+        decode : {"auto", "viterbi", "posterior"} or None, default None
+            "viterbi" takes the most probable labelling as a whole, "posterior" the most probable label of each
+            position. None means ``decode`` of the estimator.
+
+        Returns
+        -------
+        float
+            The share, between 0 and 1.
+
+        See Also
+        --------
+        log_likelihood : Return log p(y | x).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> crf.score([[[21.0], [10.0]]], [["sun", "sun"]])
+        0.5
         """
         check_is_fitted(self, "field_")
         lengths = self.read_data(X).lengths
@@ -108,10 +184,40 @@ class LabelledField(FieldEstimator[Data, Reader]):
     def partial_fit(
         self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Fit one more batch of items, the posterior of those before as its prior; see docs/partial_fit.md.
+        """Fit one more batch of items, with the posterior so far as the prior.
 
         An error leaves the estimator as it was. A Checkpoint among the callbacks is written after each batch, the
-        curvature included.
+        curvature included. See docs/partial_fit.md.
+
+        Parameters
+        ----------
+        X : inputs
+            The inputs of the batch, in a form that :meth:`fit` takes.
+        y : labels
+            The labels of the batch.
+        classes : sequence of labels or None, default None
+            All labels there are, or those that are to come; labels that are new in a later batch join them.
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence, graph or row.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        See Also
+        --------
+        fit : Fit to all data at once.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=False, random_state=0)
+        >>> crf = crf.partial_fit([np.array([[2.0], [2.1], [1.0]])], [["sun", "sun", "rain"]])
+        >>> crf = crf.partial_fit([np.array([[0.9], [1.0], [2.2]])], [["rain", "rain", "sun"]])
+        >>> crf.predict([[[2.1], [1.0]]])
+        [['sun', 'rain']]
         """
         from kernelfields.estimators.later_fits import FirstBatch, NextBatch
 

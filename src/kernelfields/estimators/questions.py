@@ -148,9 +148,42 @@ class LabelQuestions(ABC, Generic[Data]):
 
     @answers_collections
     def predict_nbest(self, X: object, k: int, *, known: object = None) -> Ranked:
-        """Return, for each item, its k most probable labellings with their log-probabilities.
+        """Return the k most probable labellings of each item, with their log-probabilities.
 
-        ValueError if inference is approximate.
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        k : int
+            The most labellings of an item; there may be fewer.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        list of lists of (labels, float)
+            For each item its labellings, the most probable first, each with log p(y | x).
+
+        Raises
+        ------
+        ValueError
+            If inference is approximate.
+
+        See Also
+        --------
+        sample : Draw labellings from p(y | x).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> for labels, log_probability in crf.predict_nbest([[[21.0], [16.0]]], k=2)[0]:
+        ...     print(labels, round(log_probability, 2))
+        ['sun' 'sun'] -0.81
+        ['sun' 'rain'] -1.09
         """
         check_is_fitted(self)
         check_count(k, "k")
@@ -172,12 +205,51 @@ class LabelQuestions(ABC, Generic[Data]):
         known: object = None,
         method: str = "auto",
     ) -> ByItem:
-        """Draw labellings from p(y | x): (T,) labels for each item, or (n_samples, T) if a number is given.
+        """Draw labellings from p(y | x).
 
-        Of single labels (n,), or (n_samples, n). Exact inference draws independent labellings. Where inference is
-        approximate, ``method="auto"`` draws by Gibbs sampling, with a ConvergenceWarning where its chains have not
-        mixed; ``"perfect"`` draws independent labellings from p(y | x) itself for two labels whose pairs attract, and
-        is a ValueError where it cannot.
+        Exact inference draws independent labellings. If inference is approximate, Gibbs sampling draws them, with a
+        ConvergenceWarning if its chains have not mixed.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        n_samples : int or None, default None
+            The number of labellings of each item; None draws one and leaves out the axis.
+        random_state : int, Generator, RandomState or None, default None
+            The source of randomness.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+        method : {"auto", "perfect"}, default "auto"
+            "perfect" draws independent labellings from p(y | x) itself where inference is approximate; it is for two
+            labels whose pairs attract.
+
+        Returns
+        -------
+        list of arrays (T,) or (n_samples, T)
+            The labels of each item; for rows one array (n,) or (n_samples, n).
+
+        Raises
+        ------
+        ValueError
+            If ``method="perfect"`` cannot draw from such a field.
+
+        See Also
+        --------
+        predict_nbest : Return the most probable labellings.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> draws = crf.sample([[[21.0], [10.0]]], n_samples=500, random_state=0)[0]
+        >>> draws.shape
+        (500, 2)
+        >>> bool((draws[:, 0] == "sun").mean() > 0.5)
+        True
         """
         check_is_fitted(self)
         if n_samples is not None:
@@ -189,7 +261,35 @@ class LabelQuestions(ABC, Generic[Data]):
 
     @answers_collections
     def entropy(self, X: object, *, known: object = None) -> np.ndarray:
-        """Return the entropy of p(y | x) of each item, in nats; ValueError if inference is approximate."""
+        """Return the entropy of p(y | x) of each item, in nats.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        ndarray (n_items,)
+            The entropies; zero where only one labelling is possible.
+
+        Raises
+        ------
+        ValueError
+            If inference is approximate.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> crf.entropy([[[21.0]], [[15.5]]]).round(2)
+        array([0.51, 0.69])
+        """
         from kernelfields.inference.choice import refuse_approximate
 
         parts = [np.empty(0)]
@@ -201,9 +301,48 @@ class LabelQuestions(ABC, Generic[Data]):
     def log_likelihood(
         self, X: object, y: object, *, per_item: bool = False, known: object = None
     ) -> float | np.ndarray:
-        """Return log p(y | x), summed over items or for each; minus infinity for what is forbidden.
+        """Return the log-likelihood log p(y | x).
 
-        Of a y that is partly known, the probability of what is. ValueError if inference is approximate.
+        A labelling that is forbidden has minus infinity. For a y that is partly known it is the log-probability of what
+        is known.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        y : labels
+            The labels, in a form that :meth:`fit` takes.
+        per_item : bool, default False
+            Whether to return one number for each item instead of their sum.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        float or ndarray (n_items,)
+            The sum over items, or the log-likelihood of each.
+
+        Raises
+        ------
+        ValueError
+            If inference is approximate.
+
+        See Also
+        --------
+        score : Return the share of right labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> new = [np.array([[21.0], [10.0]])]
+        >>> round(crf.log_likelihood(new, [["sun", "rain"]]), 2)
+        -0.52
+        >>> round(crf.log_likelihood(new, [["sun", None]]), 2)
+        -0.27
         """
         from kernelfields.inference.choice import refuse_approximate
 

@@ -50,18 +50,41 @@ class SpanQuestions(LabelQuestions[Chains]):
     def predict_entities(
         self, X: object, *, scheme: str | None = "auto", least: float = 0.05, known: object = None
     ) -> list[list[Entity]]:
-        """Return the entities of each sequence: label, begin, end, probability, alternatives.
+        """Return the entities of each sequence.
 
-        They are those of :meth:`predict`. The probability is that of the whole span among all labellings, exact.
+        They are those of :meth:`predict`. The probability of an entity is that of the whole span among all labellings:
+        that it begins and ends where it does, with its type. It is exact.
 
         Parameters
         ----------
-        X : inputs, in a form that :meth:`fit` takes
-        scheme : how labels write entities: "bio", "iob1", "bioes", "bilou", "auto" to guess it, or None
-            Without one, or where none is found, an entity is a run of one label other than "O"; of a SegmentCRF it
-            is a segment.
-        least : the least probability of alternatives, spans that overlap an entity
-        known : as in :meth:`predict`
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None, default "auto"
+            How labels write entities; "auto" guesses it. Without a scheme an entity is a run of one label other than
+            "O", for a SegmentCRF a segment.
+        least : float, default 0.05
+            The least probability of alternatives, which are spans that overlap an entity.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        list of lists of Entity
+            For each sequence its entities: label, begin, end (exclusive), probability, alternatives.
+
+        See Also
+        --------
+        predict_boundaries : Return the probability that a span begins.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X = [["Ada", "Byron", "met", "Bob"], ["Bob", "slept"], ["Eve", "slept"]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["B-PER", "O"], ["B-PER", "O"]]
+        >>> crf = ChainCRF(prior_variance=1.0, constraints="bio", random_state=0).fit(X, y)
+        >>> for entity in crf.predict_entities([["Ada", "Byron", "slept"]])[0]:
+        ...     print(entity.label, entity.begin, entity.end, round(entity.probability, 2))
+        PER 0 2 0.81
         """
         from kernelfields.inference.spans import Spans, likely_spans, span_probabilities
 
@@ -83,9 +106,37 @@ class SpanQuestions(LabelQuestions[Chains]):
 
     @answers_collections
     def predict_boundaries(self, X: object, *, scheme: str | None = "auto", known: object = None) -> ByItem:
-        """Return the probability that a span begins at each position: an array (T,) for each sequence.
+        """Return the probability that a span begins, position by position.
 
-        Spans are as in :meth:`predict_entities`; of labels without a scheme this is where the label changes.
+        Spans are those of :meth:`predict_entities`; without a scheme they are runs of one label.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None, default "auto"
+            How labels write entities; "auto" guesses it. Without a scheme an entity is a run of one label other than
+            "O", for a SegmentCRF a segment.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        list of arrays (T,)
+            The probabilities of each sequence.
+
+        See Also
+        --------
+        predict_entities : Return the spans with their probabilities.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X = [["Ada", "Byron", "met", "Bob"], ["Bob", "slept"], ["Eve", "slept"]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["B-PER", "O"], ["B-PER", "O"]]
+        >>> crf = ChainCRF(prior_variance=1.0, constraints="bio", random_state=0).fit(X, y)
+        >>> crf.predict_boundaries([["Ada", "Byron", "slept"]])[0].round(2)
+        array([0.97, 0.1 , 0.03])
         """
         from kernelfields.inference.spans import boundary_probabilities
 
