@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,15 @@ NEEDED = {
 }
 
 
+class Finder(doctest.DocTestFinder):
+    """Finds examples of decorated functions, too, whose globals are those of the decorator."""
+
+    def _from_module(self, module, found):
+        if inspect.isfunction(found):
+            return found.__module__ == module.__name__
+        return super()._from_module(module, found)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch):
@@ -31,6 +41,8 @@ def test_the_examples_of_docstrings_run(module, tmp_path, monkeypatch):
                 pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
-    result = doctest.testmod(importlib.import_module(module), optionflags=options)
-    assert result.attempted
-    assert not result.failed
+    runner = doctest.DocTestRunner(optionflags=options)
+    for examples in Finder().find(importlib.import_module(module)):
+        runner.run(examples)
+    assert runner.tries
+    assert not runner.failures
