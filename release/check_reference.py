@@ -17,6 +17,7 @@ from numpydoc.validate import validate
 #: Packages whose public names are explained in full; names at the top are those of these packages, too.
 COMPLETE = (
     "basis",
+    "compat",
     "evaluation",
     "families",
     "features",
@@ -24,8 +25,10 @@ COMPLETE = (
     "kernels",
     "labelling",
     "reports",
+    "selection",
     "serving",
     "solvers",
+    "uncertainty",
 )
 _NOT_ASKED = {"ES01", "SA01"}
 

@@ -87,40 +87,98 @@ def _keyed(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tupl
 @passes_on(*_OF_THE_CHAIN, like=(ChainCRF,))
 @dataclass(eq=False, repr=False)
 class CRF(WrappedField):
-    """Linear-chain CRF on named features, as a drop-in for ``sklearn_crfsuite.CRF``.
+    """Fit a linear-chain CRF on named features, as a drop-in for ``sklearn_crfsuite.CRF``.
 
-    Parameters have the names, order and meaning they have there; None stands for CRFsuite's default.
+    Parameters have the names, order and meaning that they have there; None stands for CRFsuite's default. Those without
+    a counterpart are refused by ``fit`` if they have another value. docs/migrating.md shows
+    what to change.
 
     Parameters
     ----------
-    algorithm : "lbfgs", "l2sgd" or None
+    algorithm : {"lbfgs", "l2sgd"}, default "lbfgs"
         Both fit the same loss with the same batch solver. "ap", "pa" and "arow" have no counterpart.
     min_freq : float, default 0
-        Pairs of an attribute or a label with a label whose total weight in training is below are left out.
-    all_possible_states, all_possible_transitions : bool, default False
-        Whether pairs that do not occur in training have weights, too.
-    c1, c2 : float, default 0 and 1
-        Coefficients of the L1 and of the squared L2 norm of the weights.
-    max_iterations : int, default no limit (1000 for "l2sgd")
-        Reaching it is no reason for a warning; ``training_log_.reason`` is then "max_iterations".
-    num_memories : int
-        How many steps L-BFGS remembers; by default the solver is chosen by the size of the problem.
-    epsilon, period, delta : float, int, float, default 1e-5, 10 and 1e-5
-        When to stop: see CRFsuiteStopping.
-    verbose : bool
-        Shows progress on standard error.
-    linesearch, max_linesearch, calibration_eta, calibration_rate, calibration_samples, calibration_candidates,
-    calibration_max_trials, pa_type, c, error_sensitive, averaging, variance, gamma, model_filename,
-    keep_tempfiles, trainer_cls : have no counterpart; ``fit`` refuses values other than the default
-    n_jobs : int or None
-        Threads; None and -1 mean all cores. Not in sklearn-crfsuite.
-    random_state : int, Generator, RandomState or None
-        Seed of the stochastic start; None means 0, so that fits repeat. Not in sklearn-crfsuite.
+        The least total weight in training; pairs of an attribute or a label with a label below it are left out.
+    all_possible_states : bool, default False
+        Whether pairs of an attribute and a label that do not occur in training have weights, too.
+    all_possible_transitions : bool, default False
+        Whether pairs of labels that do not occur in training have weights, too.
+    c1 : float, default 0
+        The coefficient of the L1 norm of the weights.
+    c2 : float, default 1
+        The coefficient of the squared L2 norm of the weights.
+    max_iterations : int, optional
+        The largest number of iterations, by default no limit (1000 for "l2sgd"). If it is reached, there is no warning,
+        and ``training_log_.reason`` is "max_iterations".
+    num_memories : int, optional
+        The number of steps that L-BFGS remembers; by default the solver is chosen by the size of the problem.
+    epsilon : float, default 1e-5
+        Fits stop if the norm of the gradient falls below this share of that of the weights.
+    period : int, default 10
+        The number of iterations over which the loss is compared.
+    delta : float, default 1e-5
+        Fits stop if the loss falls by less than this share within ``period`` iterations.
+    linesearch : None
+        Without a counterpart.
+    max_linesearch : None
+        Without a counterpart.
+    calibration_eta : None
+        Without a counterpart.
+    calibration_rate : None
+        Without a counterpart.
+    calibration_samples : None
+        Without a counterpart.
+    calibration_candidates : None
+        Without a counterpart.
+    calibration_max_trials : None
+        Without a counterpart.
+    pa_type : None
+        Without a counterpart.
+    c : None
+        Without a counterpart.
+    error_sensitive : None
+        Without a counterpart.
+    averaging : None
+        Without a counterpart.
+    variance : None
+        Without a counterpart.
+    gamma : None
+        Without a counterpart.
+    verbose : bool, default False
+        Whether progress is shown on standard error.
+    model_filename : None
+        Without a counterpart: :meth:`save` writes files.
+    keep_tempfiles : False
+        Without a counterpart.
+    trainer_cls : None
+        Without a counterpart.
+    n_jobs : int, optional
+        The number of threads; None and -1 mean all cores. Not in sklearn-crfsuite.
+    random_state : int, Generator, RandomState or None, default None
+        The seed of the stochastic start; None means 0, so that fits repeat. Not in sklearn-crfsuite.
 
     Attributes
     ----------
-    chain_ : the ChainCRF behind the face; its questions, such as ``explain`` and ``log_likelihood``, can be asked here.
-    training_log_ : TrainingLog with a dict per iteration
+    chain_ : ChainCRF
+        The field behind; its questions, such as ``explain`` and ``log_likelihood``, can be asked here.
+    training_log_ : TrainingLog
+        A dict for each iteration, and the reason of the end.
+
+    See Also
+    --------
+    kernelfields.ChainCRF : The estimator with all of the package's parameters.
+
+    References
+    ----------
+    Okazaki (2007), CRFsuite: a fast implementation of conditional random fields.
+
+    Examples
+    --------
+    >>> from kernelfields.compat import CRF
+    >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+    >>> crf = CRF(c1=0.1, c2=0.1).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+    >>> crf.predict([[{"word": "Ann"}, {"word": "sings"}]])[0]
+    ['NAME', 'VERB']
     """
 
     _inside = "chain_"
@@ -158,10 +216,32 @@ class CRF(WrappedField):
     random_state: object = None
 
     def fit(self, X: object, y: object, X_dev: object = None, y_dev: object = None) -> CRF:
-        """Train on sequences of feature dicts or of lists of feature strings.
+        """Train on labelled sequences.
 
-        Ctrl-C keeps the best weights so far and warns. ``X_dev`` and ``y_dev`` change no model of CRFsuite, and are
-        refused.
+        Ctrl-C keeps the best weights so far and warns.
+
+        Parameters
+        ----------
+        X : list of lists of dict, or of lists of str
+            Feature dicts or feature strings of each position.
+        y : list of lists of str
+            The labels.
+        X_dev : None
+            Refused: it changes no model of CRFsuite.
+        y_dev : None
+            Refused, as ``X_dev``.
+
+        Returns
+        -------
+        CRF
+            The fitted estimator itself.
+
+        Raises
+        ------
+        NotImplementedError
+            If a parameter without a counterpart is set.
+        ValueError
+            If there are ``X_dev`` or ``y_dev``, or if labels do not match.
         """
         if X_dev is not None or y_dev is not None:
             raise ValueError(
@@ -197,33 +277,150 @@ class CRF(WrappedField):
         return chain, stopping.reason or chain.solution_.reason
 
     def behind(self, transformer: object) -> ChainCRF:
-        """Return the chain inside, behind a fitted transformer: this class takes features alone."""
+        """Return the chain inside as it takes what a fitted transformer takes.
+
+        Parameters
+        ----------
+        transformer : transformer
+            The steps before the last one of a pipeline.
+
+        Returns
+        -------
+        ChainCRF
+            The chain: this class takes features alone.
+        """
         return self.fitted_inside().behind(transformer)
 
     def predict(self, X: object) -> np.ndarray:
-        """Return the most probable labels of each sequence: an array of lists of labels."""
+        """Predict the most probable labels of each sequence.
+
+        Parameters
+        ----------
+        X : list of lists of dict, or of lists of str
+            Feature dicts or feature strings of each position.
+
+        Returns
+        -------
+        array (n_sequences,) of lists of str
+            The labels.
+
+        Examples
+        --------
+        >>> from kernelfields.compat import CRF
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> crf = CRF().fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+        >>> crf.predict([[{"word": "Bob"}, {"word": "sings"}]])[0]
+        ['NAME', 'VERB']
+        """
         return _predictions(self.fitted_inside(), feature_sequences(X))
 
     def predict_single(self, xseq: object) -> list:
-        """Return the most probable labels of one sequence."""
+        """Predict the most probable labels of one sequence.
+
+        Parameters
+        ----------
+        xseq : list of dict, or of lists of str
+            Feature dicts or feature strings of each position.
+
+        Returns
+        -------
+        list of str
+            The labels.
+
+        Examples
+        --------
+        >>> from kernelfields.compat import CRF
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> crf = CRF().fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+        >>> crf.predict_single([{"word": "Bob"}, {"word": "sings"}])
+        ['NAME', 'VERB']
+        """
         return self.predict([xseq])[0]
 
     def predict_marginals(self, X: object) -> np.ndarray:
-        """Return the probability of each label at each position: an array of lists of dicts."""
+        """Compute the probability of each label at each position.
+
+        Parameters
+        ----------
+        X : list of lists of dict, or of lists of str
+            Feature dicts or feature strings of each position.
+
+        Returns
+        -------
+        array (n_sequences,) of lists of dict
+            For each position a dict of labels and their probabilities.
+
+        Examples
+        --------
+        >>> from kernelfields.compat import CRF
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> crf = CRF().fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+        >>> first = crf.predict_marginals(X)[0][0]
+        >>> {label: round(probability, 1) for label, probability in first.items()}
+        {'NAME': 0.6, 'VERB': 0.4}
+        """
         field = self.fitted_inside()
         classes, tables = field.classes_.tolist(), field.predict_marginals(feature_sequences(X))
         return array_of_objects([[dict(zip(classes, row, strict=True)) for row in table.tolist()] for table in tables])
 
     def predict_marginals_single(self, xseq: object) -> list[dict]:
-        """Return the probability of each label at each position of one sequence."""
+        """Compute the probability of each label at each position of one sequence.
+
+        Parameters
+        ----------
+        xseq : list of dict, or of lists of str
+            Feature dicts or feature strings of each position.
+
+        Returns
+        -------
+        list of dict
+            For each position a dict of labels and their probabilities.
+
+        Examples
+        --------
+        >>> from kernelfields.compat import CRF
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> crf = CRF().fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+        >>> round(crf.predict_marginals_single(X[0])[1]["VERB"], 1)
+        0.7
+        """
         return self.predict_marginals([xseq])[0]
 
     def score(self, X: object, y: Iterable[Iterable]) -> float:
-        """Return the share of positions whose label is right; ``kernelfields.compat.metrics`` has other scores."""
+        """Compute the share of positions whose label is right.
+
+        Parameters
+        ----------
+        X : list of lists of dict, or of lists of str
+            Feature dicts or feature strings of each position.
+        y : list of lists of str
+            The true labels.
+
+        Returns
+        -------
+        float
+            The share; ``kernelfields.compat.metrics`` has other scores.
+
+        Examples
+        --------
+        >>> from kernelfields.compat import CRF
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> crf = CRF().fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+        >>> crf.score(X, [["NAME", "VERB"], ["NAME", "NAME"]])
+        0.75
+        """
         return flat_accuracy_score(y, self.predict(X))
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the trained model to one file of data (safetensors), atomically."""
+        """Write the trained model to a file.
+
+        The file is in the safetensors format: data, and no code. It appears under its name once it is complete.
+
+        Parameters
+        ----------
+        path : path
+            The file; an old one is replaced.
+        """
         field, parameters = self.fitted_inside(), self.get_params(deep=False)
         del parameters["n_jobs"]  # files of the same fit are the same
         if not is_whole(parameters["random_state"]):
@@ -237,7 +434,18 @@ class CRF(WrappedField):
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> CRF:
-        """Read a model written by :meth:`save`."""
+        """Read a model that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        CRF
+            The fitted model.
+        """
 
         def rebuild(document: Mapping) -> CRF:
             described = document["field"]
@@ -300,7 +508,18 @@ class CRF(WrappedField):
         return self._named
 
     def fitted_inside(self) -> ChainCRF:
-        """Return the chain; NotFittedError before a fit."""
+        """Return the chain inside.
+
+        Returns
+        -------
+        ChainCRF
+            The fitted chain.
+
+        Raises
+        ------
+        NotFittedError
+            If there has been no fit.
+        """
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("this CRF is not fitted yet. Call 'fit' first.")
         return self.chain_

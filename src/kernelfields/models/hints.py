@@ -232,7 +232,23 @@ class AdvisedEstimator(BaseEstimator):
         cls.__init__ = advising  # type: ignore[method-assign, assignment]
 
     def set_params(self, **settings: object) -> Self:
-        """Set parameters, as in scikit-learn; ValueError with advice for those that other packages have."""
+        """Set parameters, as in scikit-learn.
+
+        Parameters
+        ----------
+        **settings : object
+            Parameters by their names.
+
+        Returns
+        -------
+        estimator
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is unknown; names that other packages have are answered with advice.
+        """
         known = self.get_params(deep=False)
         for name in settings:
             if name not in known and advice(PARAMETERS, type(self), name):

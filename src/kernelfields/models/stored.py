@@ -37,27 +37,76 @@ class StoredEstimator(AdvisedEstimator):
             _KINDS.setdefault(cls.kind, cls)
 
     def save(self, path: PathLike) -> None:
-        """Write the fitted model to one file of data (safetensors), atomically."""
+        """Write the fitted model to a file.
+
+        The file is in the safetensors format: data, and no code. It appears under its name once it is complete.
+
+        Parameters
+        ----------
+        path : path
+            The file; an old one is replaced.
+        """
         from kernelfields.models.documents import write_document
 
         check_is_fitted(self)
         write_document(path, self.kind, self.to_document())
 
     def behind(self, transformer: object) -> Self:
-        """Return a copy that takes what a fitted transformer takes, as the last step of a pipeline does."""
+        """Return a copy that takes what a fitted transformer takes.
+
+        Parameters
+        ----------
+        transformer : transformer
+            The steps before the last one of a pipeline.
+
+        Returns
+        -------
+        estimator
+            The copy.
+        """
         raise TypeError(f"a {self.kind} does not make its inputs: ask it with pipeline[:-1].transform(X)")
 
     @classmethod
     def load(cls, path: PathLike, *, callables: Functions | None = None) -> Self:
-        """Read a model of :meth:`save`; ``callables`` names functions of kernels, and others that are not data.
+        """Read a model that :meth:`save` wrote.
 
-        The engine of a model that is not available here is replaced by "auto", with a warning.
+        If the engine of the model is not available here, "auto" takes its place, with a warning.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        callables : dict, optional
+            Functions by their names, for kernels and other parts of the model that are not data.
+
+        Returns
+        -------
+        estimator
+            The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If the file is no model, or one of another class.
         """
         return load_one_of([cls], path, callables)
 
     @classmethod
     def placed(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described, with an engine that is available here."""
+        """Rebuild the estimator from its description, with an engine that is available here.
+
+        Parameters
+        ----------
+        document : dict
+            What :meth:`to_document` returned.
+        callables : dict, optional
+            Functions by their names, as in :meth:`load`.
+
+        Returns
+        -------
+        estimator
+            The fitted estimator.
+        """
         model = cls.from_document(document, callables)
         if hasattr(model, "engine"):
             model.engine = engine_here(model.engine)
@@ -65,12 +114,31 @@ class StoredEstimator(AdvisedEstimator):
 
     @abstractmethod
     def to_document(self) -> Document:
-        """Return the fitted estimator as plain values and arrays."""
+        """Describe the fitted estimator by plain values and arrays.
+
+        Returns
+        -------
+        dict
+            The description.
+        """
 
     @classmethod
     @abstractmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described; errors of any kind if it is not sound."""
+        """Rebuild the estimator from its description.
+
+        Parameters
+        ----------
+        document : dict
+            What :meth:`to_document` returned.
+        callables : dict, optional
+            Functions by their names, as in :meth:`load`.
+
+        Returns
+        -------
+        estimator
+            The fitted estimator.
+        """
 
 
 def known_kinds() -> list[str]:

@@ -129,16 +129,39 @@ class WrappedField(BaseEstimator):
         return self._inside in vars(self)
 
     def fitted_inside(self) -> Any:
-        """Return the fitted estimator, of a pipeline as ``field_of`` does; NotFittedError before a fit."""
+        """Return the fitted estimator inside.
+
+        Returns
+        -------
+        estimator
+            The estimator; for a pipeline what ``field_of`` makes of it.
+
+        Raises
+        ------
+        NotFittedError
+            If there has been no fit.
+        """
         check_is_fitted(self)
         return field_of(vars(self)[self._inside])
 
     def to_be_fitted(self) -> Any:
-        """Return the estimator that a fit fits, or its class; None where it is not known yet."""
+        """Return the estimator that a fit fits.
+
+        Returns
+        -------
+        estimator, class or None
+            The estimator or its class; None if it is not known yet.
+        """
         return self.get_params(deep=False).get("estimator")
 
     def check_offered(self, name: str) -> None:
-        """Raise AttributeError, in the words of the estimator inside, where that has no answer to a question."""
+        """Raise AttributeError, in the words of the estimator inside, if it does not have a method.
+
+        Parameters
+        ----------
+        name : str
+            The name of the method.
+        """
         inside = self.fitted_inside() if self.__sklearn_is_fitted__() else self.to_be_fitted()
         while isinstance(inside, Pipeline):
             inside = inside[-1]
@@ -146,23 +169,72 @@ class WrappedField(BaseEstimator):
             getattr(inside, name)
 
     def ask(self, name: str, *arguments: object, **settings: object) -> Any:
-        """Return what the fitted estimator inside answers to one of the questions that are passed on."""
+        """Call a method of the fitted estimator inside.
+
+        Parameters
+        ----------
+        name : str
+            The name of the method.
+        *arguments : object
+            Its arguments.
+        **settings : object
+            Its keyword arguments.
+
+        Returns
+        -------
+        object
+            What the method returns.
+        """
         return getattr(self.fitted_inside(), name)(*arguments, **settings)
 
     def around(self, inside: object) -> Self:
-        """Return a copy with another fitted estimator inside."""
+        """Return a copy with another fitted estimator inside.
+
+        Parameters
+        ----------
+        inside : estimator
+            The fitted estimator.
+
+        Returns
+        -------
+        estimator
+            The copy.
+        """
         other = copy.copy(self)
         setattr(other, self._inside, inside)
         return other
 
     def behind(self, transformer: Any) -> Self:
-        """Return a copy whose field takes what a fitted transformer takes, as the last step of a pipeline does."""
+        """Return a copy that takes what a fitted transformer takes.
+
+        Parameters
+        ----------
+        transformer : transformer
+            The steps before the last one of a pipeline.
+
+        Returns
+        -------
+        estimator
+            The copy.
+        """
         return self.around(self.fitted_inside().behind(transformer))
 
     def asked(self, X: object, y: object, labelled: bool) -> tuple[Any, Any, Any]:
         """Return the estimator that evaluations ask, with X and y as it takes them.
 
-        ``labelled`` is True if labels may be a part of X, such as a column of a table.
+        Parameters
+        ----------
+        X : object
+            The inputs, as this estimator takes them.
+        y : object
+            The labels, or None.
+        labelled : bool
+            Whether labels may be a part of X, such as a column of a table.
+
+        Returns
+        -------
+        tuple
+            The estimator, X and y.
         """
         return self.fitted_inside(), X, y
 
@@ -221,7 +293,7 @@ def field_of(model: object) -> Any:
 def field_inside(model: object, X: object, y: object, *, labelled: bool = True) -> tuple[Any, Any, Any]:
     """Return the field that answers for a model, with X and y as it takes them; mostly the model itself.
 
-    Where X is a table with a column of labels, that takes the place of a missing y unless ``labelled`` is False.
+    If X is a table with a column of labels, that takes the place of a missing y unless ``labelled`` is False.
     """
     model, X = opened(model, X)
     if not isinstance(model, WrappedField):

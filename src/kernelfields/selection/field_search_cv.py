@@ -80,7 +80,7 @@ _LEAST_ITEMS, _LEAST_ROWS = 20, 100
 @passes_on(*OF_LABELS, *OF_PROBABILITIES, *OF_THE_FIT, "laplace", *FITTED, "estimator_", like=_SEARCHED)
 @declares_parameters
 class FieldSearchCV(WrappedField):
-    """An estimator with kernel, rank and prior variances chosen by cross-validation, and refitted with the best.
+    """Choose kernel, rank and prior variances of an estimator by cross-validation, and refit with the best.
 
     Candidates that differ only in prior variances share the features of their kernel and start from each other's
     coefficients; successive halving compares most of them on little data. Folds consist of whole items: sequences,
@@ -90,51 +90,84 @@ class FieldSearchCV(WrappedField):
     Parameters
     ----------
     estimator : ChainCRF, SegmentCRF, GraphCRF, MultiLabelCRF, KernelClassifier or SequenceClassifier
-        Holds everything that is not searched. Its callbacks and ``verbose`` count for the last fit only.
-    kernels : kernel, name of one, dict of kernels by type of node, list of them, or None
-        Names stand for grids: "rbf" for five values of gamma around "scale", "poly" for degrees 1 to 3. Objects
-        and dicts are taken as they are. None means the estimator's own kernel, read in the same way.
-    prior_variances : list of positive numbers
-    ranks : list of int or None
-        None means the estimator's rank.
-    edge_prior_variances : list of positive numbers or None
-        Prior variances of ``edges``: transitions, edges of every type (of a dict, those it names) or log odds ratios of
-        pairs of labels, all of them with each of ``prior_variances``; None keeps that of the estimator, mostly the same
-        variance as for the nodes.
+        The estimator, which holds everything that is not searched. Its callbacks and ``verbose`` count for the last fit
+        only.
+    kernels : Kernel, str, dict or list of these, optional
+        The kernels to try; a dict has one for each type of node. Names stand for grids: "rbf" for five values of gamma
+        around "scale", "poly" for degrees 1 to 3. By default the estimator's own kernel, read in the same way.
+    prior_variances : sequence of float, default (0.01, 0.1, 1.0, 10.0, 100.0)
+        The prior variances to try.
+    ranks : list of int or None, optional
+        The ranks to try; by default the estimator's own.
+    edge_prior_variances : sequence of float, optional
+        Prior variances to try for ``edges``: transitions, edges of every type (of a dict, those it names) or log odds
+        ratios of pairs of labels, all of them with each of ``prior_variances``. By default the estimator's own, mostly
+        the same variance as for the nodes.
     cv : int, splitter or list of (train, test) indices, default 3
-        A number of random folds over which items with rare labels are spread, or anything that scikit-learn
-        takes; with ``groups``, folds that keep groups together.
-    scoring : "auto", "log_likelihood", "accuracy", another name or function(estimator, X, y), default "auto"
-        Higher is better. The log-likelihood is per token, node, label or sample, and needs exact inference; the others
-        are of the estimator's own predictions: "entity_f1" of ChainCRF, "micro_f1" and "hamming" of MultiLabelCRF, and
-        for classifiers any scorer of scikit-learn. Of several labels "accuracy" is the share of instances whose labels
-        are all right, "hamming" the share of right labels. "auto" is the log-likelihood; where inference is
-        approximate the accuracy, of several labels "hamming".
+        The number of random folds over which items with rare labels are spread, or anything that scikit-learn takes;
+        with ``groups``, folds that keep groups together.
+    scoring : str or callable (estimator, X, y), default "auto"
+        The score, higher is better: "log_likelihood" per token, node, label or sample, which needs exact inference;
+        "accuracy"; "entity_f1" for ChainCRF; "micro_f1" and "hamming", the share of right labels, for MultiLabelCRF,
+        whose accuracy is the share of instances with all labels right; for classifiers any scorer of scikit-learn.
+        "auto" is the log-likelihood, or, if inference is approximate, the accuracy ("hamming" for MultiLabelCRF).
     halving : bool, default True
-        False compares all candidates on all items, as GridSearchCV does.
+        Whether most candidates are compared on little data; without it all are compared on all items, as in
+        GridSearchCV.
     factor : int, default 3
-        Of each rung, 1 in ``factor`` candidates goes on to the next, with ``factor`` times as many positions.
-    min_items : int or None
-        Training items of a fold in the first rung, at least; None means 20, of single inputs 100.
+        From each rung, 1 in ``factor`` candidates goes on to the next, with ``factor`` times as many positions.
+    min_items : int, optional
+        The least number of training items of a fold in the first rung; by default 20, for single inputs 100.
     refit : bool, default True
-        Fit the best candidate to all items. Without it there are no predictions.
-    n_jobs : int or None
-        Threads; None means those of the estimator.
-    random_state : int, Generator, RandomState or None
-        For folds and rungs; also for the fields, unless the estimator has one of its own.
+        Whether the best candidate is fitted to all items; without it there are no predictions.
+    n_jobs : int, optional
+        The number of threads; by default that of the estimator.
+    random_state : int, Generator, RandomState or None, default None
+        The seed of folds and rungs; also of the fields, unless the estimator has one of its own.
     verbose : int, default 0
         1 shows progress, with the time that is left, and the table.
 
     Attributes
     ----------
-    best_estimator_ : the estimator fitted to all items; its methods and attributes are those of the search as well
-    best_params_, best_score_, best_index_ : parameters, mean score and row of the best candidate
-    cv_results_ : dict of arrays, a row for each candidate and rung, as in HalvingGridSearchCV. ``n_resources`` is
-        the number of training positions of a fold; ``n_dropped`` counts held-out items that were not scored
-        because a label of theirs is not in the training part of the fold, ``n_unconverged`` fits that stopped
-        short of tol.
-    splits_ : list of (train, test) indices of the folds
-    n_splits_, refit_time_, interrupted_ : folds, seconds of the last fit, whether an interrupt ended the search
+    best_estimator_ : estimator
+        The estimator fitted to all items; its methods and attributes are those of the search as well.
+    best_params_ : dict
+        The parameters of the best candidate.
+    best_score_ : float
+        The mean score of the best candidate.
+    best_index_ : int
+        The row of the best candidate in ``cv_results_``.
+    cv_results_ : dict of arrays
+        A row for each candidate and rung, as in HalvingGridSearchCV. ``n_resources`` is the number of training
+        positions of a fold; ``n_dropped`` counts held-out items that were not scored because a label of theirs is not
+        in the training part of the fold, ``n_unconverged`` fits that stopped short of tol.
+    splits_ : list of (train, test) indices
+        The folds.
+    n_splits_ : int
+        The number of folds.
+    refit_time_ : float
+        The seconds of the last fit.
+    interrupted_ : bool
+        Whether an interrupt ended the search.
+
+    See Also
+    --------
+    ChainCRFCV : Searches a ChainCRF.
+
+    References
+    ----------
+    Jamieson and Talwalkar (2016), Non-stochastic best arm identification and hyperparameter optimization.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import FieldSearchCV, KernelClassifier
+    >>> random = np.random.default_rng(0)
+    >>> X = random.normal(size=(60, 2))
+    >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)  # no line divides them
+    >>> search = FieldSearchCV(KernelClassifier(), kernels=["linear", "rbf"], prior_variances=[10.0], random_state=0)
+    >>> type(search.fit(X, y).best_params_["kernel"]).__name__
+    'RBF'
     """
 
     _inside = "best_estimator_"
@@ -168,11 +201,33 @@ class FieldSearchCV(WrappedField):
         *,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Search on X with labels y, in any form that the estimator takes, then fit the best candidate.
+        """Search on labelled items, then fit the best candidate to all of them.
 
-        ``sample_weight`` holds a weight for each item, as in the estimator; the log-likelihood and the accuracy count
-        held-out items by it, or alike where none has a positive weight. ``groups`` goes to the splitter. Ctrl-C ends
-        the search: the best candidate so far is fitted, with a warning.
+        Ctrl-C ends the search: the best candidate so far is fitted, with a warning.
+
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            The items.
+        y : list of arrays
+            Their labels.
+        sample_weight : array (n_items,), optional
+            The weight of each item, as in the estimator; the log-likelihood and the accuracy weigh held-out items by
+            it, or all alike if none has a positive weight.
+        groups : array (n_items,), optional
+            The groups that the splitter keeps together.
+
+        Returns
+        -------
+        FieldSearchCV
+            The fitted search itself.
+
+        Raises
+        ------
+        TypeError
+            If the estimator is not one that is searched.
+        ValueError
+            If a parameter is out of range, or y is missing.
         """
         random = random_generator(self.random_state)
         original = self._original()
@@ -341,7 +396,33 @@ class FieldSearchCV(WrappedField):
             warn_user(text, ConvergenceWarning)
 
     def table(self, top: int | None = None) -> Table:
-        """Return the candidates, the best first, each as far as it came; ``top`` limits the number of rows."""
+        """Return a table of the candidates, the best first, each as far as it came.
+
+        Parameters
+        ----------
+        top : int, optional
+            The largest number of rows; by default all candidates are listed.
+
+        Returns
+        -------
+        Table
+            The kernel, prior variances and scores of each candidate.
+
+        Raises
+        ------
+        NotFittedError
+            If the search is not fitted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import FieldSearchCV, KernelClassifier
+        >>> random = np.random.default_rng(0)
+        >>> X = random.normal(size=(60, 2))
+        >>> search = FieldSearchCV(KernelClassifier("linear"), prior_variances=[1.0, 100.0], random_state=0)
+        >>> len(search.fit(X, (X[:, 0] > 0).astype(int)).table())
+        2
+        """
         if not hasattr(self, "_evaluations"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet. Call 'fit' first.")
         if top is not None:
@@ -351,22 +432,58 @@ class FieldSearchCV(WrappedField):
     # ---- answers of the best estimator
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the best estimator to one file of data, for its own ``load``; the search itself is not kept."""
+        """Write the best estimator to a file, for its own ``load``; the search itself is not kept.
+
+        Parameters
+        ----------
+        path : path
+            The file; an old one is replaced.
+        """
         self.fitted_inside().save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, callables: Functions | None = None) -> Self:
-        """Return a search whose best estimator was written by :meth:`save`; candidates and scores are not kept."""
+        """Read a best estimator that :meth:`save` wrote; candidates and scores are not kept.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        callables : dict, optional
+            Functions by their names, for kernels and other parts of the model that are not data.
+
+        Returns
+        -------
+        FieldSearchCV
+            A search around the estimator.
+        """
         search = cls()
         search.best_estimator_ = load_one_of(_SEARCHED if cls._searches is None else [cls._searches], path, callables)
         return search
 
     def to_be_fitted(self) -> Any:
-        """Return the estimator that is searched."""
+        """Return the estimator that is searched.
+
+        Returns
+        -------
+        estimator
+            The estimator.
+        """
         return self._searches() if self.estimator is None and self._searches is not None else self.estimator
 
     def fitted_inside(self) -> Searched:
-        """Return the best estimator, fitted; NotFittedError where there is none."""
+        """Return the best estimator, fitted.
+
+        Returns
+        -------
+        estimator
+            The estimator.
+
+        Raises
+        ------
+        NotFittedError
+            If there has been no fit, or one with ``refit=False``.
+        """
         if not self.__sklearn_is_fitted__():
             searched = "cv_results_" in vars(self)
             advice = "was fitted with refit=False, so it has no fitted field" if searched else "is not fitted yet"
@@ -386,6 +503,70 @@ def _shown(estimator: Searched) -> dict[str, object]:
 
 @declares_parameters
 class ChainCRFCV(FieldSearchCV):
-    """:class:`FieldSearchCV` of a ChainCRF, ``ChainCRF()`` by default."""
+    """Choose kernel, rank and prior variances of a ChainCRF by cross-validation, and refit with the best.
+
+    It is :class:`FieldSearchCV` with ``ChainCRF()`` as the default estimator.
+
+    Parameters
+    ----------
+    estimator : ChainCRF, optional
+        The field, which holds everything that is not searched; ``ChainCRF()`` by default. Its callbacks and ``verbose``
+        count for the last fit only.
+    kernels : Kernel, str or list of these, optional
+        The kernels to try. Names stand for grids: "rbf" for five values of gamma around "scale", "poly" for degrees 1
+        to 3. By default the estimator's own kernel, read in the same way.
+    prior_variances : sequence of float, default (0.01, 0.1, 1.0, 10.0, 100.0)
+        The prior variances to try.
+    ranks : list of int or None, optional
+        The ranks to try; by default the estimator's own.
+    edge_prior_variances : sequence of float, optional
+        Prior variances of transitions to try, all of them with each of ``prior_variances``; by default the estimator's
+        own.
+    cv : int, splitter or list of (train, test) indices, default 3
+        The number of random folds over which sequences with rare labels are spread, or anything that scikit-learn
+        takes; with ``groups``, folds that keep groups together.
+    scoring : {"auto", "log_likelihood", "accuracy", "entity_f1"} or callable (estimator, X, y), default "auto"
+        The score, higher is better. "auto" is the log-likelihood per position.
+    halving : bool, default True
+        Whether most candidates are compared on little data; without it all are compared on all sequences.
+    factor : int, default 3
+        From each rung, 1 in ``factor`` candidates goes on to the next, with ``factor`` times as many positions.
+    min_items : int, optional
+        The least number of training sequences of a fold in the first rung; 20 by default.
+    refit : bool, default True
+        Whether the best candidate is fitted to all sequences; without it there are no predictions.
+    n_jobs : int, optional
+        The number of threads; by default that of the estimator.
+    random_state : int, Generator, RandomState or None, default None
+        The seed of folds and rungs; also of the fields, unless the estimator has one of its own.
+    verbose : int, default 0
+        1 shows progress, with the time that is left, and the table.
+
+    Attributes
+    ----------
+    best_estimator_ : ChainCRF
+        The field fitted to all sequences.
+    best_params_ : dict
+        The parameters of the best candidate.
+    best_score_ : float
+        The mean score of the best candidate.
+    cv_results_ : dict of arrays
+        A row for each candidate and rung; see :class:`FieldSearchCV` for further attributes.
+
+    See Also
+    --------
+    FieldSearchCV : Searches other estimators.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF, ChainCRFCV
+    >>> random = np.random.default_rng(0)
+    >>> y = [random.integers(2, size=5) for _ in range(30)]
+    >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+    >>> search = ChainCRFCV(ChainCRF("linear"), prior_variances=[0.001, 1.0], random_state=0).fit(X, y)
+    >>> search.best_params_["prior_variance"], search.predict([[[-1.0], [2.0]]])[0]
+    (1.0, array([0, 1]))
+    """
 
     _searches = ChainCRF

@@ -165,22 +165,51 @@ class Reliability(Result):
 @passes_on(*OF_LABELS, *OF_THE_FIT, *FITTED, like=(ChainCRF,))
 @declares_parameters
 class CalibratedField(WrappedField, StoredEstimator):
-    """A fitted estimator whose probabilities were calibrated by held-out items; see the module.
+    """Calibrate the probabilities of a fitted estimator on held-out items.
 
     Probabilities of labels, entities, segments and the n best labellings are calibrated. Labels, as of ``predict``, and
-    questions about the fit are answered by the estimator as it is; what has no calibrated answer, as ``entropy``, says
-    so. Of items with one label, the n best have the probabilities of the label.
+    questions about the fit are answered by the estimator as it is; a question without a calibrated answer, such as
+    ``entropy``, raises AttributeError. For items with one label, the n best have the probabilities of the label.
+    :func:`calibrate` makes one in a line.
 
     Parameters
     ----------
-    estimator : a fitted estimator of labels, or a pipeline that ends in one
-    method : "temperature" or "isotonic", default "temperature"
-    scheme : how labels write entities, as in :meth:`kernelfields.ChainCRF.predict_entities`
+    estimator : estimator or Pipeline
+        A fitted estimator of labels.
+    method : {"temperature", "isotonic"}, default "temperature"
+        The form of the maps: an exponent for marginals, with a factor for the odds of entities and labellings; or any
+        map that rises, which takes more data.
+    scheme : str or None, default "auto"
+        How labels write entities, as in :meth:`kernelfields.ChainCRF.predict_entities`.
 
     Attributes
     ----------
-    estimator_ : the estimator
-    maps_ : dict of what has a probability, "positions", "entities", "labellings", to its map
+    estimator_ : estimator
+        The estimator.
+    maps_ : dict
+        The maps of probabilities of "positions", "entities" and "labellings".
+
+    See Also
+    --------
+    ConformalField : Returns sets of labels with a guarantee.
+
+    References
+    ----------
+    Guo, Pleiss, Sun and Weinberger (2017), On calibration of modern neural networks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.uncertainty import CalibratedField
+    >>> random = np.random.default_rng(0)
+    >>> y = [random.integers(2, size=5) for _ in range(90)]
+    >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+    >>> calibrated = CalibratedField(crf).fit(X[30:60], y[30:60])
+    >>> calibrated.predict_marginals(X[60:])[0][:2].round(2)
+    array([[0.38, 0.62],
+           [0.72, 0.28]])
     """
 
     kind = "CalibratedField"
@@ -193,7 +222,25 @@ class CalibratedField(WrappedField, StoredEstimator):
     maps_: dict[str, Scaling | Steps] = attribute()
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the maps to items that the estimator was not fitted to; labels may be partly known, or a column of X."""
+        """Fit the maps to items that the estimator was not fitted to.
+
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            The held-out items.
+        y : list of arrays, optional
+            Their labels, which may be partly known; left out if they are a column of X.
+
+        Returns
+        -------
+        CalibratedField
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If no label is known, or if the estimator was fitted to these items.
+        """
         check_declared(self)
         if self.estimator is None:
             raise TypeError("estimator must be a fitted estimator of labels, got None")
@@ -209,7 +256,32 @@ class CalibratedField(WrappedField, StoredEstimator):
 
     @Question
     def predict_marginals(self, X: Any, **settings: Any) -> Any:
-        """Return calibrated marginals, in the form of the estimator's."""
+        """Compute calibrated probabilities of the label at each position.
+
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            The items.
+        **settings : object
+            Keyword arguments of the estimator's method.
+
+        Returns
+        -------
+        list of arrays (T, n_labels)
+            The probabilities, in the form of the estimator's.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.uncertainty import calibrate
+        >>> random = np.random.default_rng(0)
+        >>> y = [random.integers(2, size=5) for _ in range(60)]
+        >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+        >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> calibrate(crf, X[30:], y[30:], method="isotonic").predict_marginals([[[1.0]]])[0].round(1)
+        array([[0.1, 0.9]])
+        """
         _refuse_doubt(settings)
         if (face := self._face(X)) is not None:
             return face.predict_marginals(X, **settings)
@@ -221,7 +293,33 @@ class CalibratedField(WrappedField, StoredEstimator):
 
     @Question
     def predict_proba(self, X: Any, **settings: Any) -> np.ndarray:
-        """Return calibrated probabilities of single labels, (n, L), or of each of several labels, (n, K)."""
+        """Compute calibrated probabilities of single labels, or of each of several labels.
+
+        Parameters
+        ----------
+        X : array (n, d), or any other form that the estimator takes
+            The inputs.
+        **settings : object
+            Keyword arguments of the estimator's method.
+
+        Returns
+        -------
+        array (n, n_labels)
+            The probabilities.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import KernelClassifier
+        >>> from kernelfields.uncertainty import calibrate
+        >>> random = np.random.default_rng(0)
+        >>> y = random.integers(2, size=90)
+        >>> X = y[:, None] + random.normal(size=(90, 1))
+        >>> classifier = KernelClassifier("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> calibrate(classifier, X[30:], y[30:]).predict_proba([[0.0], [1.0]]).round(1)
+        array([[0.5, 0.5],
+               [0.3, 0.7]])
+        """
         _refuse_doubt(settings)
         if (face := self._face(X)) is not None:
             return face.predict_proba(X, **settings)
@@ -231,13 +329,65 @@ class CalibratedField(WrappedField, StoredEstimator):
 
     @Question
     def predict_log_proba(self, X: Any, **settings: Any) -> np.ndarray:
-        """Return the logarithms of :meth:`predict_proba`."""
+        """Compute the logarithms of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array (n, d), or any other form that the estimator takes
+            The inputs.
+        **settings : object
+            Keyword arguments of the estimator's method.
+
+        Returns
+        -------
+        array (n, n_labels)
+            The logarithms.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import KernelClassifier
+        >>> from kernelfields.uncertainty import calibrate
+        >>> random = np.random.default_rng(0)
+        >>> y = random.integers(2, size=90)
+        >>> X = y[:, None] + random.normal(size=(90, 1))
+        >>> classifier = KernelClassifier("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> calibrate(classifier, X[30:], y[30:]).predict_log_proba([[1.0]]).round(2)
+        array([[-1.15, -0.38]])
+        """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X, **settings))
 
     @Question
     def predict_entities(self, X: Any, **settings: Any) -> list[list]:
-        """Return entities with calibrated probabilities, their alternatives included."""
+        """Predict entities with calibrated probabilities, their alternatives included.
+
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            The items.
+        **settings : object
+            Keyword arguments of the estimator's method.
+
+        Returns
+        -------
+        list of lists of Entity
+            The entities of each item.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.uncertainty import calibrate
+        >>> random = np.random.default_rng(0)
+        >>> numbers = [random.integers(2, size=5) for _ in range(60)]
+        >>> X = [own[:, None] + random.normal(size=(5, 1)) for own in numbers]
+        >>> y = [np.where(own, "B-name", "O") for own in numbers]
+        >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> (entity,) = calibrate(crf, X[30:], y[30:]).predict_entities([[[-1.0], [3.0]]])[0]
+        >>> entity.label, entity.begin, round(entity.probability, 1)
+        ('name', 1, 1.0)
+        """
         settings = {"scheme": self.scheme} | settings
         if (face := self._face(X)) is not None:
             return face.predict_entities(X, **settings)
@@ -251,7 +401,33 @@ class CalibratedField(WrappedField, StoredEstimator):
 
     @Question
     def predict_segments(self, X: Any, **settings: Any) -> list[list]:
-        """Return segments with calibrated probabilities: a segment is an entity."""
+        """Predict segments with calibrated probabilities: a segment is an entity.
+
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            The items.
+        **settings : object
+            Keyword arguments of the estimator's method.
+
+        Returns
+        -------
+        list of lists of Segment
+            The segments of each item.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SegmentCRF
+        >>> from kernelfields.uncertainty import calibrate
+        >>> random = np.random.default_rng(0)
+        >>> y = [np.repeat(random.permutation(2), 3) for _ in range(60)]
+        >>> X = [labels[:, None] + random.normal(size=(6, 1)) for labels in y]
+        >>> crf = SegmentCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> segments = calibrate(crf, X[30:], y[30:]).predict_segments([[[0.0]] * 3 + [[2.0]] * 3])[0]
+        >>> [(segment.label, segment.begin, segment.end) for segment in segments]
+        [(0, 0, 3), (1, 3, 6)]
+        """
         if (face := self._face(X)) is not None:
             return face.predict_segments(X, **settings)
         ways, found = self._map_of(ENTITIES), self.ask("predict_segments", X, **settings)
@@ -263,7 +439,35 @@ class CalibratedField(WrappedField, StoredEstimator):
 
     @Question
     def predict_nbest(self, X: Any, k: int, **settings: Any) -> list[list[tuple[Any, float]]]:
-        """Return the k best labellings with the logarithms of calibrated probabilities."""
+        """Predict the k best labellings with calibrated probabilities.
+
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            The items.
+        k : int
+            The number of labellings of each item.
+        **settings : object
+            Keyword arguments of the estimator's method.
+
+        Returns
+        -------
+        list of lists of (labels, float)
+            The labellings of each item with the logarithms of their probabilities, the best first.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.uncertainty import calibrate
+        >>> random = np.random.default_rng(0)
+        >>> y = [random.integers(2, size=5) for _ in range(60)]
+        >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+        >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> best = calibrate(crf, X[30:], y[30:]).predict_nbest([[[-1.0], [2.0]]], 2)[0]
+        >>> [(labels.tolist(), round(float(np.exp(log)), 1)) for labels, log in best]
+        [([0, 1], 0.7), ([1, 1], 0.3)]
+        """
         if (face := self._face(X)) is not None:
             return face.predict_nbest(X, k, **settings)
         found = self.ask("predict_nbest", X, k, **settings)
@@ -281,7 +485,34 @@ class CalibratedField(WrappedField, StoredEstimator):
 
     @Question
     def predict_joint(self, X: Any, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable set of labels of each instance, (n, K), and its calibrated probability, (n,)."""
+        """Predict the most probable set of labels of each instance, with its calibrated probability.
+
+        Parameters
+        ----------
+        X : array (n, d), or any other form that the estimator takes
+            The instances.
+        **settings : object
+            Keyword arguments of the estimator's method.
+
+        Returns
+        -------
+        pair of arrays (n, n_labels) and (n,)
+            The labels and their probabilities.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import MultiLabelCRF
+        >>> from kernelfields.uncertainty import calibrate
+        >>> random = np.random.default_rng(0)
+        >>> y = np.repeat(random.integers(2, size=(90, 1)), 2, axis=1)
+        >>> X = y + random.normal(size=(90, 2))
+        >>> crf = MultiLabelCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> labels, probabilities = calibrate(crf, X[30:], y[30:]).predict_joint([[-1.0, 0.0], [2.0, 1.0]])
+        >>> labels, probabilities.round(1)
+        (array([[0, 0],
+               [1, 1]]), array([0.7, 0.9]))
+        """
         if (face := self._face(X)) is not None:
             return face.predict_joint(X, **settings)
         labels, chances = self.ask("predict_joint", X, **settings)
@@ -289,7 +520,35 @@ class CalibratedField(WrappedField, StoredEstimator):
 
     @Question
     def show(self, x: Any, *arguments: Any, **settings: Any) -> Any:
-        """Return a picture of one item with calibrated probabilities."""
+        """Draw one item with calibrated probabilities.
+
+        Parameters
+        ----------
+        x : array, or any other form of an item
+            The item.
+        *arguments : object
+            Arguments of the estimator's method.
+        **settings : object
+            Keyword arguments of the estimator's method.
+
+        Returns
+        -------
+        picture
+            What notebooks display, as HTML.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.uncertainty import calibrate
+        >>> random = np.random.default_rng(0)
+        >>> y = [random.integers(2, size=5) for _ in range(60)]
+        >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+        >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> shown = calibrate(crf, X[30:], y[30:]).show(X[0])
+        >>> shown.marginals.shape
+        (5, 2)
+        """
         if (face := self._face(x)) is not None:
             return face.show(x, *arguments, **settings)
         shown = self.ask("show", x, *arguments, **settings)
@@ -312,12 +571,54 @@ class CalibratedField(WrappedField, StoredEstimator):
         return inside.around(self.around(inside.fitted_inside())) if isinstance(inside, WrappedField) else None
 
     def asked(self, X: Any, y: Any, labelled: bool) -> tuple[Self, Any, Any]:
-        """Return the calibrated field, with X and y as it takes them: what evaluations ask."""
+        """Return the calibrated field, with X and y as it takes them: what evaluations ask.
+
+        Parameters
+        ----------
+        X : object
+            The inputs, as this estimator takes them.
+        y : object
+            The labels, or None.
+        labelled : bool
+            Whether labels may be a part of X, such as a column of a table.
+
+        Returns
+        -------
+        tuple
+            The estimator, X and y.
+        """
         field, X, y = field_inside(self.estimator_, X, y, labelled=labelled)
         return self if field is self.estimator_ else self.around(field), X, y
 
     def reliability(self, X: Any, y: Any = None) -> Reliability:
-        """Return calibration errors for labelled items that neither the fit nor the calibration has seen."""
+        """Measure how far probabilities are from how often they are right, before and after calibration.
+
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            Items that neither the fit nor the calibration has seen.
+        y : list of arrays, optional
+            Their labels; left out if they are a column of X.
+
+        Returns
+        -------
+        Reliability
+            A table whose ``rows`` have, for positions, entities and labellings, the number of probabilities and the
+            expected calibration error over ten bins, before and after.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.uncertainty import calibrate
+        >>> random = np.random.default_rng(0)
+        >>> y = [random.integers(2, size=5) for _ in range(90)]
+        >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+        >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> calibrated = calibrate(crf, X[30:60], y[30:60])
+        >>> [(what, number) for what, number, _, _ in calibrated.reliability(X[60:], y[60:]).rows]
+        [('positions', 150), ('entities', 86), ('labellings', 30)]
+        """
         check_is_fitted(self, "maps_")
         judged = Judged(self.estimator_, X, y, self.scheme)
         before, after = (
@@ -343,7 +644,13 @@ class CalibratedField(WrappedField, StoredEstimator):
         return hasattr(self, "maps_")
 
     def to_document(self) -> Document:
-        """Return the estimator and the maps as plain values and arrays."""
+        """Describe the estimator and the maps by plain values and arrays.
+
+        Returns
+        -------
+        dict
+            The description.
+        """
         kind, document = describe_model(self.estimator_, "the estimator")
         return {
             "parameters": describe_parameters(clone(self).set_params(estimator=None)),
@@ -353,7 +660,20 @@ class CalibratedField(WrappedField, StoredEstimator):
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described; errors of any kind if it is not sound."""
+        """Rebuild the estimator from its description.
+
+        Parameters
+        ----------
+        document : dict
+            What :meth:`to_document` returned.
+        callables : dict, optional
+            Functions by their names, as in :meth:`load`.
+
+        Returns
+        -------
+        CalibratedField
+            The fitted estimator.
+        """
         model = rebuild_estimator(cls, document["parameters"], callables or {})
         described = document["model"]
         model.estimator = model.estimator_ = rebuild_model(described["kind"], described["document"], callables)
@@ -370,14 +690,43 @@ class CalibratedField(WrappedField, StoredEstimator):
 def calibrate(
     estimator: BaseEstimator, X: Any, y: Any = None, *, method: str = "temperature", scheme: str | None = "auto"
 ) -> CalibratedField:
-    """Return a fitted estimator with calibrated probabilities, by items that it was not fitted to.
+    """Calibrate the probabilities of a fitted estimator on items that it was not fitted to.
 
     Parameters
     ----------
-    estimator : a fitted estimator of labels, or a pipeline that ends in one
-    X, y : held-out items and their labels, which may be partly known; None where they are a column of a table
-    method : "temperature", one number; "isotonic", any rising map, which takes more data
-    scheme : how labels write entities, as in :meth:`kernelfields.ChainCRF.predict_entities`
+    estimator : estimator or Pipeline
+        A fitted estimator of labels.
+    X : list of arrays, or any other form that the estimator takes
+        The held-out items.
+    y : list of arrays, optional
+        Their labels, which may be partly known; left out if they are a column of X.
+    method : {"temperature", "isotonic"}, default "temperature"
+        The form of the maps: one number, or any map that rises, which takes more data.
+    scheme : str or None, default "auto"
+        How labels write entities, as in :meth:`kernelfields.ChainCRF.predict_entities`.
+
+    Returns
+    -------
+    CalibratedField
+        The estimator with calibrated probabilities.
+
+    Raises
+    ------
+    ValueError
+        If no label is known, or if the estimator was fitted to these items.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.uncertainty import calibrate
+    >>> random = np.random.default_rng(0)
+    >>> y = [random.integers(2, size=5) for _ in range(60)]
+    >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+    >>> calibrated = calibrate(crf, X[30:], y[30:])
+    >>> sorted(calibrated.maps_)
+    ['entities', 'labellings', 'positions']
     """
     return CalibratedField(estimator, method=method, scheme=scheme).fit(X, y)
 

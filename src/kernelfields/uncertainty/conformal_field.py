@@ -146,37 +146,64 @@ class Coverage(Shown):
 @passes_on(*OF_LABELS, *OF_PROBABILITIES, *OF_THE_FIT, *besides(FITTED, "thresholds_"), like=(ChainCRF,))
 @declares_parameters
 class ConformalField(WrappedField, StoredEstimator):
-    """Prediction sets that hold what is true with a stated probability, around an estimator of labels.
+    """Predict sets that hold what is true with a stated probability, around an estimator of labels.
 
-    Other questions, as ``predict``, are answered by the fitted estimator. After :meth:`partial_fit` sets hold
+    Other questions, such as ``predict``, are answered by the fitted estimator. After :meth:`partial_fit` sets hold
     everything until they are calibrated again.
 
     Parameters
     ----------
-    estimator : an estimator of labels, or a pipeline that ends in one; fitted, or to be fitted by :meth:`fit`
+    estimator : estimator or Pipeline
+        An estimator of labels; fitted, or to be fitted by :meth:`fit`.
     confidence_level : float, default 0.9
-        What share of the positions (labellings, entities) of a new item its set holds at least, in expectation.
-    target : "positions", "labellings" or "entities", default "positions"
-        What sets hold, see the module.
-    groups : None, "label" or "length", default None
+        The share of the positions (labellings, entities) of a new item that its set holds at least, in expectation.
+    target : {"positions", "labellings", "entities"}, default "positions"
+        What sets hold: labels at each position, whole labellings, or spans.
+    groups : {"label", "length"}, optional
         Hold the level within groups: of positions with the same true label (or entities of a type), or of items by
-        quarters of length. A group needs calibration items enough.
-    cv : None, "cross", int or splitter, default None
-        Calibrate by fields of other folds (5 of them by "cross") in :meth:`fit`, for little data: all items train and
+        quarters of length. A group needs enough calibration items.
+    cv : "cross", int or splitter, optional
+        Calibrate by fields of other folds ("cross": 5 of them) in :meth:`fit`, for little data: all items train and
         calibrate. The level then holds as well as these fields stand for the one that predicts, without proof.
     limit : int, default 1000
-        A set of more labellings is answered by its best ones and ``everything``.
-    scheme : how labels write entities, as in :meth:`ChainCRF.predict_entities`
+        The largest number of labellings of a set; a larger set lists its best ones, with ``everything`` True.
+    scheme : str or None, default "auto"
+        How labels write entities, as in :meth:`ChainCRF.predict_entities`.
     allow_empty : bool, default False
-        Whether the set of a position may be empty: where no label is likely enough. Else it holds the most probable one
-        there, by which coverage can only rise.
-    random_state : seed of folds
+        Whether the set of a position may be empty if no label is likely enough. Otherwise it holds the most probable
+        one, by which coverage can only rise.
+    random_state : int, Generator, RandomState or None, default None
+        The seed of folds.
 
     Attributes
     ----------
-    estimator_ : the fitted estimator
-    thresholds_ : dict, group -> threshold; infinite where there are too few items
-    n_items_ : dict, group -> how many calibration items it has
+    estimator_ : estimator
+        The fitted estimator.
+    thresholds_ : dict
+        The threshold of each group; infinite if there are too few items.
+    n_items_ : dict
+        The number of calibration items of each group.
+
+    See Also
+    --------
+    kernelfields.uncertainty.calibrate : Calibrates probabilities.
+
+    References
+    ----------
+    Vovk, Gammerman and Shafer (2005), Algorithmic learning in a random world.
+    Angelopoulos, Bates, Fisch, Lei and Schuster (2024), Conformal risk control.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF, ConformalField
+    >>> random = np.random.default_rng(0)
+    >>> y = [random.integers(2, size=5) for _ in range(90)]
+    >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+    >>> sets = ConformalField(ChainCRF("linear", prior_variance=1.0), confidence_level=0.9)
+    >>> sets = sets.fit(X[:30], y[:30]).conformalize(X[30:60], y[30:60])
+    >>> sets.predict_set([[[-1.0], [0.5], [2.0]]])
+    [[(0, 1), (1, 0), (1,)]]
     """
 
     kind = "ConformalField"
@@ -198,7 +225,29 @@ class ConformalField(WrappedField, StoredEstimator):
     # ---- fit and calibration
 
     def fit(self, X: Any, y: Any, *, groups: Sequence | None = None, **settings: Any) -> Self:
-        """Fit the estimator; with ``cv`` also calibrate, by folds that keep ``groups`` of items together."""
+        """Fit the estimator; with ``cv`` also calibrate.
+
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            The items.
+        y : list of arrays
+            Their labels.
+        groups : sequence, optional
+            An entry for each item; the folds of ``cv`` keep items of one group together.
+        **settings : object
+            Keyword arguments of the estimator's ``fit``.
+
+        Returns
+        -------
+        ConformalField
+            The fitted estimator itself.
+
+        Raises
+        ------
+        ValueError
+            If there are ``settings`` that ``cv`` cannot cut between folds.
+        """
         self._check()
         if self.cv is not None and settings:
             raise ValueError(f"cv cannot cut {', '.join(settings)} between folds: leave them out, or use cv=None")
@@ -221,9 +270,23 @@ class ConformalField(WrappedField, StoredEstimator):
         return self._calibrate(joined(parts), names)
 
     def partial_fit(self, X: Any, y: Any = None, **settings: Any) -> Self:
-        """Fit one more batch of items, as the estimator does; thresholds of the field before are given up.
+        """Fit the estimator to one more batch of items; the thresholds so far are given up.
 
         ``estimator`` stays as it is. Sets hold everything, with a warning, until :meth:`conformalize` is called again.
+
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            The items.
+        y : list of arrays, optional
+            Their labels; left out if they are a column of X.
+        **settings : object
+            Keyword arguments of the estimator's ``partial_fit``.
+
+        Returns
+        -------
+        ConformalField
+            The fitted estimator itself.
         """
         self._check()
         present = self._fitted_estimator()
@@ -234,10 +297,40 @@ class ConformalField(WrappedField, StoredEstimator):
         return self
 
     def conformalize(self, X: Any, y: Any = None) -> Self:
-        """Choose thresholds by labelled items that the estimator has not been fitted to.
+        """Choose the thresholds by labelled items that the estimator was not fitted to.
 
-        Positions of which y does not name the label (None, sets, weights) do not count; the other targets need all of
-        them. Of a table y may be None, which means its column of labels. Labels that the fit never saw count as missed.
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            The held-out items.
+        y : list of arrays, optional
+            Their labels; left out if they are a column of X. Positions whose label is not known (None, sets, weights)
+            do not count; the targets "labellings" and "entities" need all of them. Labels that the fit never saw count
+            as missed.
+
+        Returns
+        -------
+        ConformalField
+            The fitted estimator itself.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If there are fewer than two items, or if the estimator was fitted to them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF, ConformalField
+        >>> random = np.random.default_rng(0)
+        >>> y = [random.integers(2, size=5) for _ in range(60)]
+        >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+        >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> sets = ConformalField(crf).conformalize(X[30:], y[30:])
+        >>> {group: round(threshold, 2) for group, threshold in sets.thresholds_.items()}
+        {'all': 0.33}
         """
         self._check()
         present = self._fitted_estimator()
@@ -346,10 +439,36 @@ class ConformalField(WrappedField, StoredEstimator):
     # ---- answers
 
     def predict_set(self, X: Any) -> list:
-        """Return the set of each item.
+        """Predict the set of each item.
 
-        Of positions a list with a tuple of labels for each, the most probable first (of single labels one tuple);
-        of labellings a LabellingSet, of entities a SpanSet.
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            The items.
+
+        Returns
+        -------
+        list
+            For positions a list with a tuple of labels for each, the most probable first (for single labels one tuple);
+            for labellings a LabellingSet with ``labellings`` and ``everything``; for entities a SpanSet with ``spans``
+            (label, begin, end, probability) and ``everything``.
+
+        Raises
+        ------
+        NotFittedError
+            If there are no thresholds yet.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF, ConformalField
+        >>> random = np.random.default_rng(0)
+        >>> y = [random.integers(2, size=5) for _ in range(60)]
+        >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+        >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> sets = ConformalField(crf, target="labellings").conformalize(X[30:], y[30:])
+        >>> [labels.tolist() for labels, probability in sets.predict_set([[[-2.0], [3.0]]])[0].labellings]
+        [[0, 1], [1, 1], [0, 0]]
         """
         self._check_calibrated()
         field, batches = answering(self.estimator_, X)
@@ -443,9 +562,37 @@ class ConformalField(WrappedField, StoredEstimator):
         return answers.by_item(map(SpanSet, sets, every.tolist()), SpanSet([], False))
 
     def coverage(self, X: Any, y: Any = None) -> Coverage:
-        """Return how much of what is true the sets of labelled items hold, and how large they are.
+        """Measure how much of what is true the sets of labelled items hold, and how large the sets are.
 
-        Counted in the sets that :meth:`predict_set` returns.
+        Parameters
+        ----------
+        X : list of arrays, or any other form that the estimator takes
+            Items that neither the fit nor the calibration has seen.
+        y : list of arrays, optional
+            Their labels; left out if they are a column of X.
+
+        Returns
+        -------
+        Coverage
+            ``coverage``, a mean over items, ``size``, the mean size of a set, and coverage ``by_label`` and
+            ``by_length``.
+
+        Raises
+        ------
+        ValueError
+            If no label is known.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF, ConformalField
+        >>> random = np.random.default_rng(0)
+        >>> y = [random.integers(2, size=5) for _ in range(90)]
+        >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+        >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+        >>> found = ConformalField(crf).conformalize(X[30:60], y[30:60]).coverage(X[60:], y[60:])
+        >>> round(found.coverage, 2), round(found.size, 1)
+        (0.95, 1.6)
         """
         sets = self.predict_set(X)
         field, batches, _ = labelled(self.estimator_, X, y)
@@ -483,7 +630,13 @@ class ConformalField(WrappedField, StoredEstimator):
     # ---- files
 
     def to_document(self) -> Document:
-        """Return the fitted estimator and its thresholds as plain values and arrays."""
+        """Describe the fitted estimator and its thresholds by plain values and arrays.
+
+        Returns
+        -------
+        dict
+            The description.
+        """
         self._check_calibrated()
         kind, document = describe_model(self.estimator_, "the estimator")
         names = list(self.thresholds_)
@@ -498,7 +651,20 @@ class ConformalField(WrappedField, StoredEstimator):
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described; errors of any kind if it is not sound."""
+        """Rebuild the estimator from its description.
+
+        Parameters
+        ----------
+        document : dict
+            What :meth:`to_document` returned.
+        callables : dict, optional
+            Functions by their names, as in :meth:`load`.
+
+        Returns
+        -------
+        ConformalField
+            The fitted estimator.
+        """
         model = rebuild_estimator(cls, document["parameters"], callables or {})
         described = document["model"]
         model.estimator_ = rebuild_model(described["kind"], described["document"], callables)
