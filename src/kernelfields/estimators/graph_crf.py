@@ -239,10 +239,37 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         positions: ArrayLike | None = None,
         caption: str = "",
     ) -> LabelledGraph:
-        """Return one graph as the field labels it, for a notebook or a page: nodes in the colours of their labels.
+        """Return one graph as the field labels it, in colours, for a notebook or a page.
 
-        Grids numbered row by row are images of cells. ``y`` are the true labels, ``tokens`` the names of the nodes, and
-        ``positions`` (n, 2) are the places where to draw them; None for a layout by distances along edges.
+        Grids whose nodes are numbered row by row are shown as images of cells.
+
+        Parameters
+        ----------
+        x : graph
+            One graph, in the form the model was fitted on.
+        y : sequence of labels or None, default None
+            Its true labels, to mark those that are wrong.
+        tokens : sequence or None, default None
+            The names of the nodes.
+        positions : array (n, 2) or None, default None
+            The places where to draw the nodes; None for a layout by distances along edges.
+        caption : str, default ""
+            A line above the picture.
+
+        Returns
+        -------
+        LabelledGraph
+            The labels with their probabilities, to be shown by a notebook or put on a page of a report.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import GraphCRF
+        >>> X = [(np.array([[1.0], [0.9], [0.0]]), [[0, 1], [1, 2]]), (np.array([[0.1], [1.1]]), [[0, 1]])]
+        >>> y = [np.array(["land", "land", "sea"]), np.array(["sea", "land"])]
+        >>> crf = GraphCRF("rbf", prior_variance=10.0, random_state=0).fit(X, y)
+        >>> crf.show(X[0], tokens=["a", "b", "c"]).labels
+        ('land', 'land', 'sea')
         """
         check_is_fitted(self, "field_")
         graphs = self._reader.read([x])

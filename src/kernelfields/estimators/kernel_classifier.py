@@ -72,14 +72,66 @@ class TableField(ClassifierMixin, LabelledField[Data, TableReader]):
     def partial_fit(
         self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Fit one more batch of rows, the posterior of those before as its prior; see docs/partial_fit.md.
+        """Fit one more batch of rows, with the posterior so far as the prior.
 
-        It is there for kernels without explicit features, and not after :meth:`fit`, which keeps no curvature.
+        It is there for kernels without explicit features, and not after :meth:`fit`, which keeps no curvature. See
+        docs/partial_fit.md.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The rows of the batch.
+        y : labels
+            The labels of the batch, in a form that :meth:`fit` takes.
+        classes : sequence of labels or None, default None
+            All labels there are, or those that are to come; labels that are new in a later batch join them.
+        sample_weight : array (n,) or None, default None
+            One weight for each row.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> from kernelfields import KernelClassifier
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelClassifier("rbf", prior_variance=10.0, scale=False, random_state=0)
+        >>> model = model.partial_fit(X[::6], y[::6]).partial_fit(X[3::6], y[3::6])
+        >>> round(model.score(X[1::3], y[1::3]), 2)
+        0.96
         """
         return super().partial_fit(X, y, classes, sample_weight)
 
     def show(self, *arguments: object, **settings: object) -> NoReturn:
-        """Raise: the labels of a row have no picture of their own."""
+        """Raise an error: the labels of a row have no picture of their own.
+
+        Parameters
+        ----------
+        *arguments : object
+            What other estimators take.
+        **settings : object
+            What other estimators take.
+
+        Raises
+        ------
+        AttributeError
+            In any case.
+
+        Examples
+        --------
+        >>> from kernelfields import KernelClassifier
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelClassifier("rbf", prior_variance=10.0, scale=True, random_state=0).fit(X[::3], y[::3])
+        >>> try:
+        ...     model.show(X[0])
+        ... except AttributeError as error:
+        ...     print(str(error)[:34])
+        KernelClassifier labels rows: pred
+        """
         raise AttributeError(
             f"{type(self).__name__} labels rows: predict_proba(X) has their probabilities, explain(x) what moved them"
         )
@@ -204,7 +256,28 @@ class KernelClassifier(TableField[Graphs]):
         return np.vstack([answers.node for answers in self.answers(X, known=known)])
 
     def decision_function(self, X: object) -> np.ndarray:
-        """Return f(x, y), (n, classes); with two classes the log-odds of the second, (n,)."""
+        """Return the scores f(x, y) of classes.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The rows.
+
+        Returns
+        -------
+        ndarray (n, L) or (n,)
+            The scores, columns as in ``classes_``; for two classes the log-odds of the second.
+
+        Examples
+        --------
+        >>> from kernelfields import KernelClassifier
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelClassifier("rbf", prior_variance=10.0, scale=True, random_state=0).fit(X[::3], y[::3])
+        >>> model.decision_function(X[:2]).round(1)
+        array([[ 3.3, -1.4, -1.9],
+               [ 2.6, -0.8, -1.9]])
+        """
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
@@ -215,14 +288,67 @@ class KernelClassifier(TableField[Graphs]):
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
     ) -> float:
-        """Return the share of inputs whose class is that of :meth:`predict`, of those that have a known one."""
+        """Return the share of rows whose class is the predicted one.
+
+        Rows whose class is not known do not count.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The rows.
+        y : array (n,)
+            The true classes.
+        sample_weight : array (n,) or None, default None
+            One weight for each row.
+        decode : {"auto", "viterbi", "posterior"} or None, default None
+            Without effect here: a row has one label.
+
+        Returns
+        -------
+        float
+            The share, between 0 and 1.
+
+        Examples
+        --------
+        >>> from kernelfields import KernelClassifier
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelClassifier("rbf", prior_variance=10.0, scale=True, random_state=0).fit(X[::3], y[::3])
+        >>> round(model.score(X[1::3], y[1::3]), 2)
+        0.92
+        """
         if tells_partly(y):
             return LabelledField.score(self, X, y, sample_weight)
         return super().score(X, _kept_whole(y), sample_weight)
 
     @answers_collections
     def predict_proba(self, X: object, *, uncertainty: bool = False, known: object = None) -> np.ndarray:
-        """Return p(y | x), (n, classes), columns as in ``classes_``; parameters as in :meth:`predict_marginals`."""
+        """Return the probabilities p(y | x) of classes.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The rows.
+        uncertainty : bool, default False
+            After :meth:`laplace`, allow for doubt about the coefficients, as in :meth:`predict_marginals`.
+        known : labels or None, default None
+            What is known of the classes, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        ndarray (n, L)
+            The probabilities, columns as in ``classes_``.
+
+        Examples
+        --------
+        >>> from kernelfields import KernelClassifier
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelClassifier("rbf", prior_variance=10.0, scale=True, random_state=0).fit(X[::3], y[::3])
+        >>> model.predict_proba(X[[0, 70]]).round(2)
+        array([[0.99, 0.01, 0.01],
+               [0.03, 0.41, 0.56]])
+        """
         return self.predict_marginals(X, uncertainty=uncertainty, known=known)
 
     def _doubting(self, answers: Answers) -> np.ndarray:
@@ -232,7 +358,30 @@ class KernelClassifier(TableField[Graphs]):
         return probit_marginals(marginals, variances)
 
     def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
-        """Return log p(y | x), (n, classes)."""
+        """Return the logarithms of the probabilities of classes.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The rows.
+        known : labels or None, default None
+            What is known of the classes, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        ndarray (n, L)
+            The values of log p(y | x), columns as in ``classes_``.
+
+        Examples
+        --------
+        >>> from kernelfields import KernelClassifier
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KernelClassifier("rbf", prior_variance=10.0, scale=True, random_state=0).fit(X[::3], y[::3])
+        >>> model.predict_log_proba(X[[0, 70]]).round(1)
+        array([[-0. , -4.8, -5.2],
+               [-3.6, -0.9, -0.6]])
+        """
         scores = self._scores(X, known)
         return scores - softmax(scores)[0][:, None]
 

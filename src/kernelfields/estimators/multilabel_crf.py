@@ -168,6 +168,13 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         return self.classes_
 
     def label_names(self) -> np.ndarray:
+        """Return the values that the columns of marginals stand for.
+
+        Returns
+        -------
+        ndarray (2,)
+            0 and 1.
+        """
         return np.arange(2)
 
     def place_of(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
@@ -323,15 +330,40 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
 
     @answers_collections
     def predict(self, X: object, decode: str | None = None, *, known: object = None) -> np.ndarray:
-        """Return the labels of each instance, (n, K) of 0 and 1, by the loss that ``decision`` names.
+        """Return the labels of each instance, by the loss that ``decision`` names.
 
-        "auto" and "f1": labels whose probability is above ``threshold_``;
-        "hamming": labels whose probability is above one half, which makes the fewest wrong labels in expectation;
-        "subset": the most probable set of labels as a whole, which is most often right in all of them.
+        "auto" and "f1" take the labels whose probability is above ``threshold_``; "hamming" those above one half, which
+        makes the fewest wrong labels in expectation; "subset" the most probable set, which is most often right as a
+        whole.
 
-        ``decode``, "viterbi" or "posterior", means the last or the second of these. ``known``, here and in the
-        methods below, are labels that are known, (n, K) of 0, 1 and NaN for those that are not. Answers are then given
-        that it is so.
+        Parameters
+        ----------
+        X : array (n, d)
+            The instances.
+        decode : {"viterbi", "posterior"} or None, default None
+            "viterbi" means the most probable set, "posterior" one half; None means ``decision`` of the estimator.
+        known : array (n, K) or None, default None
+            Labels that are known, 0 or 1, and NaN where they are not; answers are given that it is so.
+
+        Returns
+        -------
+        ndarray (n, K)
+            The labels, 0 or 1.
+
+        See Also
+        --------
+        predict_joint : Return the most probable sets with their probabilities.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import MultiLabelCRF
+        >>> X = np.array([[0.0], [0.2], [1.0], [1.2], [2.0], [2.2]])
+        >>> y = np.array([[1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]])
+        >>> model = MultiLabelCRF("rbf", prior_variance=10.0, decision="hamming", random_state=0).fit(X, y)
+        >>> model.predict([[0.1], [1.1]])
+        array([[1, 0],
+               [1, 1]])
         """
         return super().predict(X, decode, known=known)
 
@@ -348,19 +380,98 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
 
     @answers_collections
     def predict_proba(self, X: object, *, uncertainty: bool = False, known: object = None) -> np.ndarray:
-        """Return the probability of each label given the inputs, P(y_k = 1 | x), (n, K).
+        """Return the probability of each label given the inputs.
 
-        Parameters as in :meth:`predict_marginals`, which has the probabilities of both values, (n, K, 2).
+        Parameters
+        ----------
+        X : array (n, d)
+            The instances.
+        uncertainty : bool, default False
+            After :meth:`laplace`, allow for doubt about the coefficients, as in :meth:`predict_marginals`.
+        known : array (n, K) or None, default None
+            Labels that are known, 0 or 1, and NaN where they are not; answers are given that it is so.
+
+        Returns
+        -------
+        ndarray (n, K)
+            P(y_k = 1 | x).
+
+        See Also
+        --------
+        predict_marginals : Return the probabilities of both values, (n, K, 2).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import MultiLabelCRF
+        >>> X = np.array([[0.0], [0.2], [1.0], [1.2], [2.0], [2.2]])
+        >>> y = np.array([[1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]])
+        >>> model = MultiLabelCRF("rbf", prior_variance=10.0, decision="hamming", random_state=0).fit(X, y)
+        >>> model.predict_proba([[0.1], [1.1]]).round(2)
+        array([[0.94, 0.13],
+               [0.89, 0.89]])
+        >>> model.predict_proba([[1.6]], known=[[1.0, np.nan]]).round(2)
+        array([[1.  , 0.92]])
         """
         return self.predict_marginals(X, uncertainty=uncertainty, known=known)[..., 1]
 
     def predict_variances(self, X: object) -> np.ndarray:
-        """Return the posterior variances of the log odds f_k(x) + b_k, (n, K), after :meth:`laplace`."""
+        """Return the posterior variances of the log odds of labels, after :meth:`laplace`.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The instances.
+
+        Returns
+        -------
+        ndarray (n, K)
+            The variances of f_k(x) + b_k.
+
+        Raises
+        ------
+        ValueError
+            If :meth:`laplace` was not called.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import MultiLabelCRF
+        >>> X = np.array([[0.0], [0.2], [1.0], [1.2], [2.0], [2.2]])
+        >>> y = np.array([[1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]])
+        >>> model = MultiLabelCRF("rbf", prior_variance=10.0, decision="hamming", random_state=0).fit(X, y)
+        >>> evidence = model.laplace(X, y, random_state=0)
+        >>> near, far = model.predict_variances([[1.0], [9.0]])
+        >>> bool((near < far).all())
+        True
+        """
         # A log odds of one is a potential of one half.
         return 4.0 * self.arranged(self._variances(X))[..., 1]
 
     def decision_function(self, X: object) -> np.ndarray:
-        """Return the log odds of each label given the inputs, (n, K); zero where its probability is 1/2."""
+        """Return the log odds of each label given the inputs.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The instances.
+
+        Returns
+        -------
+        ndarray (n, K)
+            The log odds; zero where the probability is one half.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import MultiLabelCRF
+        >>> X = np.array([[0.0], [0.2], [1.0], [1.2], [2.0], [2.2]])
+        >>> y = np.array([[1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]])
+        >>> model = MultiLabelCRF("rbf", prior_variance=10.0, decision="hamming", random_state=0).fit(X, y)
+        >>> model.decision_function([[0.1], [1.1]]).round(1)
+        array([[ 2.8, -1.9],
+               [ 2.1,  2.1]])
+        """
 
         def log_odds(answers: Answers) -> np.ndarray:
             logs = np.log(np.maximum(answers.marginals, _SMALLEST))
@@ -369,9 +480,40 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         return self.arranged((answers.data, log_odds(answers)) for answers in self.answers(X))
 
     def predict_joint(self, X: object, *, known: object = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable set of labels of each instance, (n, K), and its probability, (n,).
+        """Return the most probable set of labels of each instance, and its probability.
 
-        ValueError if inference is approximate, as probabilities of whole sets are not known then.
+        Parameters
+        ----------
+        X : array (n, d)
+            The instances.
+        known : array (n, K) or None, default None
+            Labels that are known, 0 or 1, and NaN where they are not; answers are given that it is so.
+
+        Returns
+        -------
+        labels : ndarray (n, K)
+            The sets, as 0 and 1.
+        probabilities : ndarray (n,)
+            The probability of each set as a whole.
+
+        Raises
+        ------
+        ValueError
+            If inference is approximate: probabilities of whole sets are not known then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import MultiLabelCRF
+        >>> X = np.array([[0.0], [0.2], [1.0], [1.2], [2.0], [2.2]])
+        >>> y = np.array([[1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]])
+        >>> model = MultiLabelCRF("rbf", prior_variance=10.0, decision="hamming", random_state=0).fit(X, y)
+        >>> labels, probabilities = model.predict_joint([[0.1], [1.1]])
+        >>> labels
+        array([[1, 0],
+               [1, 1]])
+        >>> probabilities.round(2)
+        array([0.83, 0.79])
         """
         labels, logs = [], []
         for answers in self.answers(X, known=known):
@@ -386,7 +528,33 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     ) -> float:
         """Return the share of instances whose labels are all right (subset accuracy, as in scikit-learn).
 
-        Where labels are NaN, those count that are known; an instance of which none is does not count.
+        If labels are NaN, the known ones count; an instance without any does not.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The instances.
+        y : array (n, K)
+            The true labels, 0 or 1, or NaN where they are not known.
+        sample_weight : array (n,) or None, default None
+            One weight for each instance.
+        decode : {"viterbi", "posterior"} or None, default None
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        float
+            The share, between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import MultiLabelCRF
+        >>> X = np.array([[0.0], [0.2], [1.0], [1.2], [2.0], [2.2]])
+        >>> y = np.array([[1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]])
+        >>> model = MultiLabelCRF("rbf", prior_variance=10.0, decision="hamming", random_state=0).fit(X, y)
+        >>> model.score([[0.1], [1.1]], [[1, 0], [1, 1]])
+        1.0
         """
         predicted = self.predict(X, decode)
         labels, partial, _ = read_indicator(y, len(predicted), self.label_names_.tolist())
@@ -404,9 +572,43 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         *,
         feature_names: object = None,
     ) -> WeightsTable:
-        """Return the largest weights of every label, as log odds, biases, and log odds ratios of pairs of labels.
+        """Return the largest weights of every label as log odds, biases, and log odds ratios of pairs of labels.
 
-        Parameters as in :meth:`ChainCRF.weights`.
+        Parameters
+        ----------
+        top : int, pair of int or None, default 20
+            The number of weights of each label, the largest by size; a pair for positive and negative ones; None for
+            all.
+        labels : list of labels or None, default None
+            The labels to show, in this order, with the pairs of them; None for all.
+        feature_re : str, pattern or None, default None
+            A regular expression; features are listed if it is found in their names.
+        feature_names : sequence of str or None, default None
+            The names of the input features. None means those of the fit, or "x0", "x1", ... for arrays.
+
+        Returns
+        -------
+        WeightsTable
+            The weights, to be printed, shown by a notebook or taken as rows by ``to_rows()``.
+
+        Examples
+        --------
+        >>> from kernelfields import MultiLabelCRF
+        >>> X = [[0.0, 1.0], [0.2, 1.0], [1.0, 0.0], [1.2, 0.1]]
+        >>> y = [[1, 0], [1, 0], [0, 1], [1, 1]]
+        >>> model = MultiLabelCRF("linear", prior_variance=1.0, decision="hamming", random_state=0).fit(X, y)
+        >>> print(model.weights(top=1, labels=[1], feature_names=["goals", "votes"]))
+        label 1
+            +0.673  goals
+               ...  1 more negative
+        <BLANKLINE>
+        log odds ratios of pairs (. = no weight)
+                1
+        1       .
+        <BLANKLINE>
+        scores per label
+             bias
+        1  +0.294
         """
         field, known = self._field(), self.label_names_.tolist()
         pairs = dict(zip(field.spec.pairs.values(), self.edge_scores_.values(), strict=True))

@@ -241,9 +241,36 @@ class SegmentCRF(SequenceField):
     # ---- answers
 
     def predict_segments(self, X: object, *, known: object = None) -> list[list[Segment]]:
-        """Return the most probable segmentation of each sequence: (begin, end, label, probability) of each segment.
+        """Return the most probable segmentation of each sequence.
 
-        The probability is that of a segment with this begin, end and label among all segmentations.
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences, in a form that :meth:`fit` takes.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        list of lists of Segment
+            The begin, end (exclusive), label and probability of each segment: that of a segment with this begin, end
+            and label among all segmentations.
+
+        See Also
+        --------
+        predict_nbest : Return the most probable segmentations.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SegmentCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = SegmentCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> for segment in crf.predict_segments([np.array([[21.0], [20.0], [10.0]])])[0]:
+        ...     print(segment.begin, segment.end, segment.label, round(segment.probability, 2))
+        0 2 sun 0.4
+        2 3 rain 0.47
         """
         check_is_fitted(self, "field_")
         found: list[list[Segment]] = []
@@ -267,10 +294,38 @@ class SegmentCRF(SequenceField):
 
     @answers_collections
     def predict_nbest(self, X: object, k: int, *, segments: bool = False, known: object = None) -> Ranked:
-        """Return, for each sequence, its k most probable segmentations with their log-probabilities.
+        """Return the k most probable segmentations of each sequence, with their log-probabilities.
 
-        As labels of positions or, with ``segments``, as lists of (begin, end, label). Where segments of one label may
-        follow each other, several segmentations can have the same labels.
+        If segments of one label may follow each other, several segmentations can have the same labels.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences, in a form that :meth:`fit` takes.
+        k : int
+            The most segmentations of a sequence; there may be fewer.
+        segments : bool, default False
+            Whether to return lists of (begin, end, label) instead of the labels of positions.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        list of lists of (labels, float)
+            For each sequence its segmentations, the most probable first, each with its log-probability.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SegmentCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = SegmentCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> (segments, log_probability), *others = crf.predict_nbest([np.array([[21.0], [10.0]])], 2, segments=True)[0]
+        >>> segments
+        [(0, 1, 'sun'), (1, 2, 'rain')]
+        >>> round(log_probability, 2)
+        -0.91
         """
         check_is_fitted(self, "field_")
         if not segments:
@@ -300,20 +355,106 @@ class SegmentCRF(SequenceField):
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
     ) -> float:
-        """Return the share of positions whose label is the predicted one; y may be written as segments."""
+        """Return the share of positions whose label is the predicted one.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences, in a form that :meth:`fit` takes.
+        y : labels
+            The true labels of positions, or segments as lists of (begin, end, label).
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence.
+        decode : {"auto", "viterbi", "posterior"} or None, default None
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        float
+            The share, between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SegmentCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = SegmentCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> crf.score([np.array([[21.0], [20.0], [10.0]])], [[(0, 2, "sun"), (2, 3, "rain")]])
+        1.0
+        """
         return super().score(X, _plain_labels(y)[0], sample_weight, decode=decode)
 
     def show(
         self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
     ) -> LabelledSequence:
-        """Return the segments of one sequence on a time axis, for a notebook or a page, true ones above them."""
+        """Return the segments of one sequence on a time axis, for a notebook or a page.
+
+        Parameters
+        ----------
+        x : sequence
+            One sequence, in the form the model was fitted on.
+        y : labels or None, default None
+            Its true labels or segments, which are drawn above the predicted ones.
+        tokens : sequence or None, default None
+            What to show for each position, such as its word.
+        caption : str, default ""
+            A line above the picture.
+
+        Returns
+        -------
+        LabelledSequence
+            The segments, to be shown by a notebook or put on a page of a report.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SegmentCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = SegmentCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> crf.show(np.array([[21.0], [20.0], [10.0]])).labels
+        ('sun', 'sun', 'rain')
+        """
         truth = None if y is None else _plain_labels([y])[0][0]
         segments, marginals = self.predict_segments([x])[0], self.predict_marginals([x])[0]
         labels = read_segments([segments])[0][0]
         return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, truth, caption, segments)
 
     def explain(self, x: object, *arguments: object, **settings: object) -> Explanation:
-        """Raise ValueError: a segment has its score as a whole, and another label at one position would cut it."""
+        """Raise an error: another label at one position would cut a segment, which has its score as a whole.
+
+        Parameters
+        ----------
+        x : sequence
+            One sequence.
+        *arguments : object
+            What other estimators take.
+        **settings : object
+            What other estimators take.
+
+        Raises
+        ------
+        ValueError
+            In any case.
+
+        See Also
+        --------
+        weights : Return the largest weights of every label.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SegmentCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = SegmentCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> try:
+        ...     crf.explain(X[0])
+        ... except ValueError as error:
+        ...     print(str(error)[:56])
+        SegmentCRF has no explanations of single labels: weights
+        """
         raise ValueError(
             "SegmentCRF has no explanations of single labels: weights() lists its weights, predict_nbest(X, k) the "
             "segmentations that came next"

@@ -156,9 +156,31 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     estimator_: ChainCRF = attribute()
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to sequences X and their classes y (n,); ``sample_weight`` holds one weight per sequence.
+        """Fit the classifier to sequences and their classes.
 
-        A class may be None where it is not known, a set of possible ones, or a dict of weights.
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences, in a form that :class:`ChainCRF` takes.
+        y : sequence (n,)
+            The class of each sequence; None for an unknown one, a set of possible ones, or a dict of weights.
+        sample_weight : array (n,) or None, default None
+            One weight for each sequence.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SequenceClassifier
+        >>> X = [np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]]), np.array([[2.0], [0.0]])]
+        >>> y = ["up", "up", "down"]
+        >>> model = SequenceClassifier("rbf", n_states=2, random_state=0).fit(X, y)
+        >>> model.predict([np.array([[0.1], [0.9], [1.8]])])
+        array(['up'], dtype='<U4')
         """
         self.check_parameters()
         read = _read_classes(X, y)
@@ -323,22 +345,94 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         return self.estimator_.solution_
 
     def predict_proba(self, X: object, *, known: object = None) -> np.ndarray:
-        """Return p(c | x), (n, classes), columns as in ``classes_``, given what is ``known``, in the form of a y."""
+        """Return the probabilities p(c | x) of classes.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        known : labels or None, default None
+            What is known of the classes, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        ndarray (n, L)
+            The probabilities, columns as in ``classes_``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SequenceClassifier
+        >>> X = [np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]]), np.array([[2.0], [0.0]])]
+        >>> y = ["up", "up", "down"]
+        >>> model = SequenceClassifier("rbf", n_states=2, random_state=0).fit(X, y)
+        >>> model.classes_.tolist()
+        ['down', 'up']
+        >>> model.predict_proba([np.array([[0.1], [0.9], [1.8]])]).round(2)
+        array([[0.25, 0.75]])
+        """
         check_is_fitted(self, "estimator_")
         if known is not None:
             return np.exp(self.predict_log_proba(X, known=known))
         return _class_shares(self.estimator_, X, len(self.classes_))
 
     def predict(self, X: object, *, known: object = None) -> np.ndarray:
-        """Return the most probable class of each sequence, (n,), given what is ``known``, in the form of a y."""
+        """Return the most probable class of each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        known : labels or None, default None
+            What is known of the classes, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        ndarray (n,)
+            The classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SequenceClassifier
+        >>> X = [np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]]), np.array([[2.0], [0.0]])]
+        >>> y = ["up", "up", "down"]
+        >>> model = SequenceClassifier("rbf", n_states=2, random_state=0).fit(X, y)
+        >>> model.predict([np.array([[0.1], [0.9], [1.8]]), np.array([[1.9], [0.1]])])
+        array(['up', 'up'], dtype='<U4')
+        """
         probabilities = self.predict_proba(X, known=known)
         return self.classes_[first_largest(probabilities)]
 
     def predict_states(self, X: Any) -> list[np.ndarray]:
-        """Return the most probable states of each sequence, (T,): 0 to n_states - 1 within its class.
+        """Return the most probable hidden states of each sequence, within its class.
 
-        The class is the one that :meth:`predict` gives, and the states are the most probable given this class. The most
-        probable states of all classes may belong to another one, whose other states are less probable.
+        The class is that of :meth:`predict`, and the states are the most probable given this class.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+
+        Returns
+        -------
+        list of arrays (T,)
+            The states, 0 to n_states - 1.
+
+        Raises
+        ------
+        ValueError
+            If the classifier has no hidden states.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SequenceClassifier
+        >>> X = [np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]]), np.array([[2.0], [0.0]])]
+        >>> y = ["up", "up", "down"]
+        >>> model = SequenceClassifier("rbf", n_states=2, random_state=0).fit(X, y)
+        >>> model.predict_states([np.array([[0.1], [0.9], [1.8]])])[0].shape
+        (3,)
         """
         if self.n_states_ == 0:
             raise ValueError("this classifier has no hidden states (n_states_ is 0): n_states=3 gives each class three")
@@ -348,7 +442,34 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         return [np.asarray(states, dtype=np.int64) - begin for begin, states in zip(first, found, strict=True)]
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of sequences whose class is that of :meth:`predict`, of those that have a known one."""
+        """Return the share of sequences whose class is the predicted one.
+
+        Sequences whose class is not known do not count.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : sequence (n,)
+            The true classes.
+        sample_weight : array (n,) or None, default None
+            One weight for each sequence.
+
+        Returns
+        -------
+        float
+            The share, between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SequenceClassifier
+        >>> X = [np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]]), np.array([[2.0], [0.0]])]
+        >>> y = ["up", "up", "down"]
+        >>> model = SequenceClassifier("rbf", n_states=2, random_state=0).fit(X, y)
+        >>> model.score([np.array([[0.1], [0.9], [1.8]]), np.array([[1.9], [0.1]])], ["up", "up"])
+        1.0
+        """
         check_is_fitted(self, "estimator_")
         if not tells_partly(y):
             return super().score(X, y, sample_weight)
@@ -384,7 +505,30 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         yield answers.given(None if known is None else self.known_log_weights(known, data))
 
     def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
-        """Return log p(c | x), (n, classes), given what is ``known`` of the classes, in the form of a y."""
+        """Return the logarithms of the probabilities of classes.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        known : labels or None, default None
+            What is known of the classes, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        ndarray (n, L)
+            The values of log p(c | x), columns as in ``classes_``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SequenceClassifier
+        >>> X = [np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]]), np.array([[2.0], [0.0]])]
+        >>> y = ["up", "up", "down"]
+        >>> model = SequenceClassifier("rbf", n_states=2, random_state=0).fit(X, y)
+        >>> model.predict_log_proba([np.array([[0.1], [0.9], [1.8]])]).round(1)
+        array([[-1.4, -0.3]])
+        """
         (answers,) = self.answers(X, known=known)
         return answers.node - answers.log_partition[:, None]
 
@@ -399,15 +543,78 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         return named
 
     def weights(self, *arguments: Any, **settings: Any) -> WeightsTable:
-        """Return the largest weights of every state, named "class state"; parameters as in :meth:`ChainCRF.weights`."""
+        """Return the largest weights of every hidden state, named "class state".
+
+        Parameters
+        ----------
+        *arguments : object
+            As in :meth:`ChainCRF.weights`.
+        **settings : object
+            As in :meth:`ChainCRF.weights`.
+
+        Returns
+        -------
+        WeightsTable
+            The weights, to be printed, shown by a notebook or taken as rows by ``to_rows()``.
+
+        Examples
+        --------
+        >>> from kernelfields import SequenceClassifier
+        >>> X = [[{"good": 1.0}, {"bad": 0.2}], [{"bad": 1.0}]]
+        >>> model = SequenceClassifier("linear", n_states=1, random_state=0).fit(X, ["praise", "blame"])
+        >>> table = model.weights(top=1, labels=["praise 0"])
+        >>> [(row["label"], row["feature"]) for row in table.to_rows() if row["feature"]]
+        [('praise 0', 'good')]
+        """
         return self._named_states().weights(*arguments, **settings)
 
     def summary(self) -> ModelSummary:
-        """Return the chain over states at a glance."""
+        """Return the chain over hidden states at a glance.
+
+        Returns
+        -------
+        ModelSummary
+            States, clique sets and the fit, to be printed, shown by a notebook or put on a page of a report.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SequenceClassifier
+        >>> X = [np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]]), np.array([[2.0], [0.0]])]
+        >>> y = ["up", "up", "down"]
+        >>> model = SequenceClassifier("rbf", n_states=2, random_state=0).fit(X, y)
+        >>> print(str(model.summary()).splitlines()[1])
+        labels: down 0, down 1, up 0, up 1
+        """
         return replace(self._named_states().summary(), name=type(self).__name__)
 
     def show(self, x: Any, *, tokens: Sequence | None = None, caption: str = "") -> LabelledSequence:
-        """Return one sequence with its most probable states, those of :meth:`predict_states`."""
+        """Return one sequence with its most probable hidden states, in colours, for a notebook or a page.
+
+        Parameters
+        ----------
+        x : sequence
+            One sequence.
+        tokens : sequence or None, default None
+            What to show for each position, such as its word.
+        caption : str, default ""
+            A line above the picture.
+
+        Returns
+        -------
+        LabelledSequence
+            The states with their probabilities, to be shown by a notebook or put on a page of a report.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import SequenceClassifier
+        >>> X = [np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]]), np.array([[2.0], [0.0]])]
+        >>> y = ["up", "up", "down"]
+        >>> model = SequenceClassifier("rbf", n_states=2, random_state=0).fit(X, y)
+        >>> {state.split()[0] for state in model.show(np.array([[0.1], [0.9], [1.8]])).labels}
+        {'up'}
+        """
         states, chain = self._states(x), self._named_states()
         marginals = self.estimator_.predict_marginals([x])[0]
         if self.n_states_ == 0:
@@ -416,7 +623,33 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         return LabelledSequence(chain.classes_[states], marginals, chain.classes_.tolist(), tokens, None, caption)
 
     def explain(self, x: Any, **settings: Any) -> Explanation:
-        """Return what moved the state of each position of one sequence; parameters as in :meth:`ChainCRF.explain`."""
+        """Return what moved the hidden state of each position of one sequence.
+
+        Parameters
+        ----------
+        x : sequence
+            One sequence.
+        **settings : object
+            As in :meth:`ChainCRF.explain`.
+
+        Returns
+        -------
+        Explanation
+            The contributions at each position, to be printed, shown by a notebook or taken as rows by ``to_rows()``.
+
+        Examples
+        --------
+        >>> from kernelfields import SequenceClassifier
+        >>> X = [[{"good": 1.0}, {"bad": 0.2}], [{"bad": 1.0}]]
+        >>> model = SequenceClassifier("linear", n_states=1, random_state=0).fit(X, ["praise", "blame"])
+        >>> print(model.explain([{"good": 1.0}], top=1))
+        Scores of labels over others, the labels of their neighbours held fixed,
+        and what they are the sums of. Probabilities are given in brackets.
+        <BLANKLINE>
+        0: praise 0 (0.609) over blame 0 (0.391), +0.442
+            +0.548  good
+            -0.106  start
+        """
         chain = self._named_states()
         return chain.explain(x, chain.classes_[self._states(x)].tolist(), **settings)
 
