@@ -215,7 +215,7 @@ def test_an_ascent_that_gains_no_more_far_from_its_end_is_left(monkeypatch):
         return 100.0, 0.5
 
     engine = tagging_posterior().datafit
-    monkeypatch.setattr("kernelfields.objective.stochastic_compiled.ascend", undone)
+    monkeypatch.setattr("kernelfields.objective.compiled.ascend", undone)
     ascent = engine.dual_ascent()
     assert ascent.run(np.random.default_rng(0)) is not None
     assert ascent.epochs == 2, "of the second epoch over all sequences nothing is left to gain that the first left"
@@ -234,7 +234,7 @@ def test_a_slow_ascent_is_left_to_batch_steps_where_these_are_few(monkeypatch, s
         return 1e-20, 0.5
 
     engine = tagging_posterior(l1=l1).datafit
-    monkeypatch.setattr("kernelfields.objective.stochastic_compiled.ascend", slow)
+    monkeypatch.setattr("kernelfields.objective.compiled.ascend", slow)
     assert engine.dual_ascent().run(np.random.default_rng(0), close) is not None
     assert len(visits) == n_epochs
 

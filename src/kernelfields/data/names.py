@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.data import compiled
+
 #: What separates names in a text; a name may hold it all the same.
 NAME_END = "\0"
 #: What stands for the character "\0" inside a name: bytes that are in no other text in UTF-8.
@@ -56,8 +58,6 @@ def split_names(text: str, count: int) -> NameText | None:
 
 
 def _scan(text: np.ndarray, count: int) -> NameText:
-    from kernelfields.data import names_compiled as compiled
-
     starts, stops, hashes = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint64)
     compiled.scan(text, starts, stops, hashes)
     return NameText(text, starts, stops, hashes)
@@ -95,16 +95,12 @@ class NameTable:
 
     def find(self, names: NameText) -> np.ndarray:
         """Return the columns (n,) int32 of names, -1 for unknown ones."""
-        from kernelfields.data import names_compiled as compiled
-
         columns = np.empty(len(names.starts), dtype=np.int32)
         compiled.find(*names, self._slots, self._names, self._begins, columns)
         return columns
 
     def add(self, names: NameText) -> np.ndarray:
         """Return the columns (n,) int32 of names; unknown names get the next ones."""
-        from kernelfields.data import names_compiled as compiled
-
         columns = self.find(names)
         missing = columns < 0
         if missing.any():
@@ -120,8 +116,6 @@ class NameTable:
         return table
 
     def _make_room(self, n_names: int, n_bytes: int) -> None:
-        from kernelfields.data import names_compiled as compiled
-
         self._names = _with_room(self._names, int(self._begins[self._count]) + n_bytes + _SPARE)
         self._begins = _with_room(self._begins, self._count + n_names + 1)
         n_slots = len(self._slots)

@@ -18,6 +18,7 @@ import numpy as np
 
 from kernelfields.data.allowed import ANY_LABELS, AllowedLabels, AnyLabels
 from kernelfields.data.constraints import ConstraintMasks
+from kernelfields.inference import chain
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +135,8 @@ class BaseMeasure:
             return np.where(barred, self.offsets[1:] - 1, -1)
         if self.step is None and np.diff(lists.begin).all():
             return none
-        from kernelfields.inference.chain.lists_compiled import lost_rows
-
         steps = np.ones((self.n_labels, self.n_labels), dtype=bool) if self.step is None else self.step == 0
-        return lost_rows(self.offsets, (lists.begin, lists.labels.view(np.uint32)), steps)
+        return chain.lists_compiled.lost_rows(self.offsets, (lists.begin, lists.labels.view(np.uint32)), steps)
 
     def label_scores(self, labels: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """Return log p0 of a labelling (N,) of each item, (S,); ``steps`` (M, 2) are rows and the rows after them."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.inference import tree
 from kernelfields.inference.packing import distinct_pairs, exponentials, grouped
 
 
@@ -28,12 +29,10 @@ def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 
     The given order is kept where it is such an order, as for the rows of a grid; else breadth first.
     """
-    from kernelfields.inference.tree.passes_compiled import breadth_first
-
     n_positions, n_items = int(offsets[-1]), len(offsets) - 1
     starts, by_node = grouped(np.concatenate([low, high]), n_positions)
     walk, led = np.empty(n_positions, dtype=np.int64), np.zeros(n_positions, dtype=np.bool_)
-    breadth_first(starts, np.concatenate([high, low])[by_node], walk, led)
+    tree.passes_compiled.breadth_first(starts, np.concatenate([high, low])[by_node], walk, led)
     led[high] = True
     graphs = np.repeat(np.arange(n_items), np.diff(offsets))
     astray = np.bincount(graphs[~led], minlength=n_items) > 0

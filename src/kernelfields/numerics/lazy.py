@@ -1,8 +1,11 @@
 """Packages whose names load the modules they come from on first use.
 
-The stub ``__init__.pyi`` beside a package lists its public names, for checkers of types and for :func:`lazy_names`:
+The stub ``__init__.pyi`` beside a package lists its names, for checkers of types and for :func:`lazy_names`:
 
     from kernelfields.estimators.chain_crf import ChainCRF as ChainCRF
+    from kernelfields.inference.chain import lists_compiled as lists_compiled            a module of the package itself
+
+The stub of a module that has no more than such names stands beside it in the same way.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 # Modules of lazy packages that register classes under names of model files, as long as they were not asked for.
@@ -20,27 +24,29 @@ _REGISTERING: set[str] = set()
 def lazy_names(
     package: str, *, registering: Sequence[str] | None = None
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, by its stub.
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, or of a module, by its stub.
 
     ``registering`` are further modules that register classes which files name, as those of the stub do then:
     ``load_registering`` loads them.
     """
-    modules = _homes(package)
+    modules, own = _homes(package), vars(sys.modules[package])
     if registering is not None:
         _REGISTERING.update(modules.values(), registering)
 
     def find(name: str) -> object:
-        if name in modules:
-            return getattr(import_module(modules[name]), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = modules.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        own[name] = import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
+        return own[name]
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *modules}), sorted(modules)
+    return find, lambda: sorted({*own, *modules}), sorted(modules)
 
 
 def _homes(package: str) -> dict[str, str]:
     """Return the module of each public name, as ``from module import name as name`` in the stub of a package says."""
     here: Any = sys.modules[package]
-    stub = here.__loader__.get_data(f"{here.__path__[0]}/__init__.pyi")
+    stub = here.__loader__.get_data(str(Path(here.__file__).with_suffix(".pyi")))
     words = stub.decode().translate(str.maketrans("(),", "   ")).split()
     homes, module = {}, ""
     for before, word in pairwise(words):

@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kernelfields import numerics
+
 # Vectors of fewer numbers stay on the calling thread in BLAS, too.
 _SHORT = 4096
 
@@ -20,9 +22,7 @@ def dot(left: np.ndarray, right: np.ndarray) -> float:
     if left.size < _SHORT:
         with np.errstate(over="ignore", invalid="ignore"):
             return float(np.vdot(left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)))
-    from kernelfields.numerics.vectors_compiled import sum_of_products
-
-    return float(sum_of_products(np.ravel(left), np.ravel(right)))
+    return float(numerics.vectors_compiled.sum_of_products(np.ravel(left), np.ravel(right)))
 
 
 def add_scaled(target: np.ndarray, weight: float, source: np.ndarray) -> None:
@@ -30,9 +30,7 @@ def add_scaled(target: np.ndarray, weight: float, source: np.ndarray) -> None:
     if target.size < _SHORT:
         target += target.dtype.type(weight) * source
         return
-    from kernelfields.numerics.vectors_compiled import add_in_place
-
-    add_in_place(target.reshape(-1), target.dtype.type(weight), source.reshape(-1))
+    numerics.vectors_compiled.add_in_place(target.reshape(-1), target.dtype.type(weight), source.reshape(-1))
 
 
 def conjugate_gradients(

@@ -42,6 +42,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernelfields.numerics.vectors import dot
+from kernelfields.objective import compiled
 from kernelfields.objective.posterior import Point
 
 
@@ -254,8 +255,6 @@ class MixedBound:
 
     def add(self, point: Point) -> float:
         """Mix in the cut at a point and return the best bound."""
-        from kernelfields.objective.bounds_compiled import mixture_bound
-
         posterior = point.posterior
         precision, threshold = posterior.penalty.precision, posterior.penalty.threshold
         theta = point.theta
@@ -279,7 +278,7 @@ class MixedBound:
 
         def bound(share: float) -> tuple[float, float]:
             height = self._intercept + share * (intercept - self._intercept)
-            conjugate, change = mixture_bound(own, steps, share, own_precision, own_threshold)
+            conjugate, change = compiled.mixture_bound(own, steps, share, own_precision, own_threshold)
             return height - conjugate, intercept - self._intercept - change
 
         (best, fall), share = bound(1.0), 1.0

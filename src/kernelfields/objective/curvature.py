@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelfields.inference import chain
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.threads import blas_threads, even_runs
@@ -178,25 +179,20 @@ class BlockedChains:
         self, run: slice, rows: slice, node: np.ndarray, edge: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Turn directions ``node`` into responses in place; return third cumulants of labels and of steps."""
-        from kernelfields.inference.chain.moments_compiled import GIVEN_STEPS, NO_STEPS
-
+        compiled = chain.moments_compiled
         thirds = np.zeros(node.shape[:2]), np.zeros((self.n_labels, self.n_labels))
-        self._call(run, rows, node, edge, NO_STEPS if edge is None else GIVEN_STEPS, thirds=thirds)
+        self._call(run, rows, node, edge, compiled.NO_STEPS if edge is None else compiled.GIVEN_STEPS, thirds=thirds)
         return thirds
 
     def responses(self, run: slice, rows: slice, node: np.ndarray) -> None:
         """Turn directions ``node`` into responses in place."""
-        from kernelfields.inference.chain.moments_compiled import NO_STEPS
-
-        self._call(run, rows, node, None, NO_STEPS)
+        self._call(run, rows, node, None, chain.moments_compiled.NO_STEPS)
 
     def steps_by_direction(self, run: slice, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """Return the responses of labels (n, L, L^2) and of steps (L, L, L^2) to each entry of the table."""
-        from kernelfields.inference.chain.moments_compiled import SINGLE_STEPS
-
         n_labels, n_steps = self.n_labels, self.n_labels**2
         node, before, after = (np.zeros((rows.stop - rows.start, n_labels, n_steps)) for _ in range(3))
-        self._call(run, rows, node, None, SINGLE_STEPS, kept=(before, after))
+        self._call(run, rows, node, None, chain.moments_compiled.SINGLE_STEPS, kept=(before, after))
         joint = self.steps[rows] * self._row_weights(run)[:, None, None]
         steps = np.zeros((n_labels, n_labels, n_steps))
         for label in range(n_labels):
@@ -207,12 +203,10 @@ class BlockedChains:
 
     def steps_in_pairs(self, run: slice, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """Return the same by covariances of labels with steps."""
-        from kernelfields.inference.chain.pairs_compiled import covariances_with_steps
-
         n_labels, n_steps = self.n_labels, self.n_labels**2
         past, both = (np.empty((rows.stop - rows.start, n_labels, n_labels, n_labels)) for _ in range(2))
         marginals, weights = self.marginals[rows], self._row_weights(run)[:, None, None]
-        covariances_with_steps(self._offsets_of(run), marginals, self.steps[rows], past, both)
+        chain.pairs_compiled.covariances_with_steps(self._offsets_of(run), marginals, self.steps[rows], past, both)
         joint, both = self.steps[rows] * weights, both.reshape(len(both), n_labels, n_steps)
         if (weights != 1.0).any():
             both *= weights
@@ -245,10 +239,8 @@ class BlockedChains:
         thirds: tuple[np.ndarray, np.ndarray] | None = None,
         kept: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
-        from kernelfields.inference.chain.moments_compiled import score_moments
-
         nothing = np.zeros((self.n_labels, self.n_labels, 1))
-        score_moments(
+        chain.moments_compiled.score_moments(
             self._offsets_of(run),
             np.ascontiguousarray(self.weights[run], dtype=np.float64),
             self.marginals[rows],
@@ -315,8 +307,6 @@ class BlockedChains:
 
     def _add_nodes_in_pairs(self, first: int, last: int, matrix: np.ndarray) -> None:
         """Add the same by covariances of all pairs of positions, for the features of all sets side by side."""
-        from kernelfields.inference.chain.pairs_compiled import covariances_with_features
-
         blocks, n_labels = self.posterior.blocks, self.n_labels
         ends = np.cumsum([0, *(blocks[index].shape[0] for index, _ in self.nodes)]).tolist()
         # Label a and features of one position, label b >= a and features of the other.
@@ -325,7 +315,9 @@ class BlockedChains:
             table = np.hstack([self.table(design, rows) for _, design in self.nodes])
             seen = np.empty((len(table), n_labels, *sums.shape[2:]))
             steps = self.steps[rows] if len(self.steps) > 1 else self.steps
-            covariances_with_features(self._offsets_of(run), self.marginals[rows], steps, table, seen)
+            chain.pairs_compiled.covariances_with_features(
+                self._offsets_of(run), self.marginals[rows], steps, table, seen
+            )
             weighted = table.T * self._row_weights(run)
             for label in range(n_labels):
                 upper = seen[:, label].reshape(len(table), -1)[:, label * ends[-1] :]

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial, singledispatch
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import softmax
@@ -33,11 +33,9 @@ from scipy.special import softmax
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows, TargetRows
+from kernelfields.objective import compiled
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood
-
-if TYPE_CHECKING:
-    from kernelfields.objective.stochastic_compiled import Penalties, SparseChains, WeightedPairs
 
 _MOST_INT32 = np.iinfo(np.int32).max
 # So many passes over lists of allowed labels an epoch may cost.
@@ -88,9 +86,7 @@ class _FromLabels:
     @property
     def visit(self) -> Callable:
         """The compiled visits to sequences."""
-        from kernelfields.objective import stochastic_compiled
-
-        return stochastic_compiled.ascend
+        return compiled.ascend
 
 
 class _FromWeights:
@@ -122,9 +118,7 @@ class _FromWeights:
     @property
     def visit(self) -> Callable:
         """The compiled visits to sequences."""
-        from kernelfields.objective import stochastic_compiled
-
-        return partial(stochastic_compiled.ascend_partly, self._log_weights)
+        return partial(compiled.ascend_partly, self._log_weights)
 
 
 _Beginning: TypeAlias = _FromLabels | _FromWeights
@@ -165,8 +159,6 @@ class DualAscent:
         n_labels: int,
         masks: ConstraintMasks | None = None,
     ):
-        from kernelfields.objective.stochastic_compiled import Dual, Priors
-
         self._beginning = beginning
         self.chains = chains
         self.n_labels = n_labels
@@ -181,9 +173,9 @@ class DualAscent:
         np.add.at(step_sums, self._observed_steps(), 1.0)
         marginals, targets = beginning.tables(n_labels)
         zeros = np.zeros(self._support.size), np.zeros(len(self._steps))
-        self.dual = Dual(*zeros, marginals, step_sums, np.zeros(chains.n_sequences), targets)
+        self.dual = compiled.Dual(*zeros, marginals, step_sums, np.zeros(chains.n_sequences), targets)
         first, last = node.term, (edge or node).term
-        self.priors = Priors(first.prior_variance, first.l1, last.prior_variance, last.l1)
+        self.priors = compiled.Priors(first.prior_variance, first.l1, last.prior_variance, last.l1)
         #: Epochs made, parts of one where sequences were left out.
         self.epochs = 0.0
         #: About the value at the coefficients, as the last visits to all sequences found it.
@@ -247,19 +239,17 @@ class DualAscent:
         return sequences[pairs >= 0], pairs[pairs >= 0]
 
     @cached_property
-    def _compiled_parts(self) -> tuple[SparseChains, WeightedPairs, Penalties]:
+    def _compiled_parts(self) -> tuple[compiled.SparseChains, compiled.WeightedPairs, compiled.Penalties]:
         """Sequences, pairs and penalties as compiled code takes them: in one type each, so that it compiles once."""
-        from kernelfields.objective.stochastic_compiled import Penalties, SparseChains, WeightedPairs
-
         chains, features, support, masks = self.chains, self._features, self._support, self._masks
         begin, labels = chains.allowed.begin, chains.allowed.labels
         columns = features.indices.astype(np.int32 if features.shape[1] <= _MOST_INT32 else np.int64, copy=False)
         rows = features.indptr.astype(np.int64, copy=False), columns, features.data
         steps = self._steps // self.n_labels, self._steps % self.n_labels
         return (
-            SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, begin, labels),
-            WeightedPairs(support.begin.astype(np.int64, copy=False), support.outcomes, *steps),
-            Penalties(masks.edge, masks.start, masks.end, masks.label),
+            compiled.SparseChains(chains.offsets, chains.required_labels, chains.weights, *rows, begin, labels),
+            compiled.WeightedPairs(support.begin.astype(np.int64, copy=False), support.outcomes, *steps),
+            compiled.Penalties(masks.edge, masks.start, masks.end, masks.label),
         )
 
 

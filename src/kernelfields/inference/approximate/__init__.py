@@ -1,1 +1,5 @@
 """Approximate inference on graphs with circles: messages, mean field, Gibbs sampling."""
+
+from kernelfields.numerics.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from kernelfields.inference import approximate
 from kernelfields.inference.approximate.gibbs import CHAINS, FIRST_TRIAL, gibbs_draws
 from kernelfields.inference.approximate.perfect import perfect_draws
 from kernelfields.inference.family import Potentials, RankedLabellings, warn_of_inference
@@ -171,18 +172,13 @@ class ApproximateFamily(GraphFamily):
         Where a forbidden combination remains, a search with growing penalties looks for an allowed labelling; the
         score is -inf if it finds none, which does not prove that there is none.
         """
-        from kernelfields.inference.approximate.sweeps_compiled import (
-            iterated_modes,
-            labelling_scores,
-            penalised_search,
-        )
-
+        compiled = approximate.sweeps_compiled
         arranged, labels, scores = self.arrange(checked), np.array(labels, dtype=np.int64), np.empty(self.n_items)
 
         def run(first: int, last: int) -> None:
-            iterated_modes(first, last, *arranged, labels)
-            labelling_scores(first, last, *arranged, labels, scores)
-            penalised_search(first, last, *arranged, labels, scores)
+            compiled.iterated_modes(first, last, *arranged, labels)
+            compiled.labelling_scores(first, last, *arranged, labels, scores)
+            compiled.penalised_search(first, last, *arranged, labels, scores)
 
         workers.each(run, self.sweep_runs(workers))
         return labels, scores

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernelfields.inference import approximate
 from kernelfields.inference.approximate.base import (
     ApproximateFamily,
     LoopyBelief,
@@ -56,8 +57,7 @@ class PropagatedMember(GraphMember):
 
     def _pair_marginals(self, group: int, tied: bool) -> np.ndarray:
         """Return the marginals (M, L, L) of a group, or their weighted sum (1, L, L), without making them, if tied."""
-        from kernelfields.inference.approximate.messages_compiled import pair_marginals
-
+        pair_marginals = approximate.messages_compiled.pair_marginals
         family, workers, shape = self.family, self._workers, self.family.table_shape(group, tied)
         weighted = tied and self.weights is not None
         weights = self.item_weights[family.factor_items(group)] if weighted else np.zeros(0)
@@ -113,8 +113,7 @@ class PropagationFamily(ApproximateFamily):
         return self.n_items == 1
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> PropagatedMember:
-        from kernelfields.inference.approximate.messages_compiled import propagate, tree_marginals
-
+        compiled = approximate.messages_compiled
         node, options, graph = checked.node, self.options, self._graph
         tables = self.pairs.tables(checked.tables, checked.tied, graph)
         messages = Messages.flat(self.pairs.n_pairs, *node.shape)
@@ -126,9 +125,9 @@ class PropagationFamily(ApproximateFamily):
         limits = self.reweighted, self.tolerance, options.damping, options.max_iter
 
         def run(first: int, last: int) -> None:
-            propagate(first, last, graph, tables, *limits, node, messages, report)
+            compiled.propagate(first, last, graph, tables, *limits, node, messages, report)
             if self.reweighted:
-                tree_marginals(*graph.offsets[[first, last]], graph, tables, messages, marginals)
+                compiled.tree_marginals(*graph.offsets[[first, last]], graph, tables, messages, marginals)
 
         workers.each(run, self._runs(workers))
         raise_if_infeasible(report[:, 0], InfeasibleGraph)
@@ -143,8 +142,7 @@ class PropagationFamily(ApproximateFamily):
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         """Take the best labelling found by tree-reweighted max-product sweeps, which is exact on forests, and climb."""
-        from kernelfields.inference.approximate.messages_compiled import best_labels
-
+        best_labels = approximate.messages_compiled.best_labels
         node, graph = checked.node, self.pairs.graph
         tables = self.pairs.tables(checked.tables, checked.tied, graph)
         messages = Messages.flat(self.pairs.n_pairs, *node.shape)

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernelfields.inference import approximate
 from kernelfields.numerics.threads import Workers
 
 #: R-hat at which chains have mixed, and how many times they are tried, each time twice as long.
@@ -49,18 +50,17 @@ def gibbs_draws(
     ``arranged`` are incidence, node potentials and tables; ``labels`` (chains, N) is where chains start, ``states``
     (chains, S) are random; ``runs`` share out the graphs.
     """
-    from kernelfields.inference.approximate.gibbs_compiled import mix, sample_sweeps
-
+    compiled = approximate.gibbs_compiled
     offsets = arranged[0].offsets
     drawn = np.empty((n_samples, labels.shape[1]), dtype=np.int64)
     spread, halves = np.empty(len(offsets) - 1), np.empty(len(offsets) - 1, dtype=np.int64)
 
     def run(first: int, last: int) -> None:
-        mix(first, last, *arranged, labels, states, _FIRST_HALF, _TRIALS, MIXED, spread, halves)
+        compiled.mix(first, last, *arranged, labels, states, _FIRST_HALF, _TRIALS, MIXED, spread, halves)
         nodes = slice(*offsets[[first, last]])
         for row in range(n_samples):
             chain = row % len(labels)
-            sample_sweeps(first, last, *arranged, labels[chain], states[chain], halves // _APART)
+            compiled.sample_sweeps(first, last, *arranged, labels[chain], states[chain], halves // _APART)
             drawn[row, nodes] = labels[chain, nodes]
 
     workers.each(run, runs)

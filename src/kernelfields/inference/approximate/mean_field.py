@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kernelfields.inference import approximate
 from kernelfields.inference.approximate.base import ApproximateFamily, MeanField, diagnose, raise_if_lost
 from kernelfields.inference.graphs import GraphMember, GraphPotentials
 from kernelfields.inference.single import softmax
@@ -46,8 +47,7 @@ class MeanFieldFamily(ApproximateFamily):
     options: MeanField
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> MeanFieldMember:
-        from kernelfields.inference.approximate.sweeps_compiled import ascend
-
+        ascend = approximate.sweeps_compiled.ascend
         options = self.options
         arranged = self.arrange(checked)
         best, kept = np.full((self.n_items, 4), -np.inf), np.zeros_like(checked.node)

@@ -29,6 +29,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
+from kernelfields.inference import approximate
 from kernelfields.inference.graphs import GraphPotentials
 from kernelfields.numerics.threads import Workers
 
@@ -59,8 +60,7 @@ def perfect_draws(
     most_sweeps: int = MOST_SWEEPS,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return independent labellings (n_samples, N) and the sweeps each graph of each took, (n_samples, S)."""
-    from kernelfields.inference.approximate.perfect_compiled import coupled_draws
-
+    coupled_draws = approximate.perfect_compiled.coupled_draws
     n_graphs = len(offsets) - 1
     couplings = couplings_of(offsets, members, checked)
     seeds = random.integers(2**64, size=(n_samples, n_graphs), dtype=np.uint64)

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kernelfields.inference import chain
 from kernelfields.inference.chain import plain, step_passes
 from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.family import Potentials
@@ -50,8 +51,7 @@ def compiled_sums(
     layout: Layout, potentials: Potentials, transfer: np.ndarray, shift: np.ndarray, workers: Workers
 ) -> tuple[ScaledPasses, np.ndarray, np.ndarray]:
     """Return scaled passes, log partition functions (S,), and which sequences doubles do not hold, (S,)."""
-    from kernelfields.inference.chain.scaled_compiled import forward_backward
-
+    forward_backward = chain.scaled_compiled.forward_backward
     node, n_sequences = potentials.node, len(layout.offsets) - 1
     passes = ScaledPasses(transfer, shift, *(np.zeros(node.shape) for _ in range(3)))
     # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
@@ -81,8 +81,7 @@ def compiled_tangents(
     layout: Layout, passes: ScaledPasses, d_node: np.ndarray, moved: np.ndarray, workers: Workers
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return expected scores of a direction before and after each label, and how marginals move, each (N, L)."""
-    from kernelfields.inference.chain.scaled_compiled import score_expectations
-
+    score_expectations = chain.scaled_compiled.score_expectations
     filled = np.empty_like(d_node), np.empty_like(d_node), np.empty_like(d_node)
     shared = layout.offsets, d_node, moved, passes, *filled
     workers.each(
@@ -99,15 +98,12 @@ def best_in_logarithms(layout: Layout, potentials: Potentials, workers: Workers)
 
 def compiled_best(layout: Layout, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
     """Return the best labelling (N,) and its score for each sequence, (S,)."""
-    from kernelfields.inference.chain.decoding import viterbi
-
-    return viterbi(potentials.node, potentials.edge, layout.offsets, workers)
+    return chain.decoding.viterbi(potentials.node, potentials.edge, layout.offsets, workers)
 
 
 def compiled_draws(layout: Layout, passes: ScaledPasses, uniforms: np.ndarray, workers: Workers) -> np.ndarray:
     """Return labellings that uniform numbers (n, N) decide, (n, N): the last label of a sequence first."""
-    from kernelfields.inference.chain.decoding import draw_backward
-
+    draw_backward = chain.decoding.draw_backward
     labels = np.zeros(uniforms.shape, dtype=np.int64)
     workers.each(
         lambda first, last: draw_backward(first, last, layout.offsets, passes, uniforms, labels),

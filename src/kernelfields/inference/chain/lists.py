@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.data.allowed import AllowedLabels
+from kernelfields.inference import chain
 from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, compiled_lists
 from kernelfields.inference.family import Potentials
 from kernelfields.inference.packing import (
@@ -133,21 +134,20 @@ def _passes(
     edge: np.ndarray, listed: StepBlocks | ScoredSteps | None, allowed: AllowedLabels
 ) -> tuple[Callable[..., None], tuple[object, ...]]:
     """Return compiled passes and what they take: matches or marks of steps, transfer, whether some are forbidden."""
-    from kernelfields.inference.chain.lists_compiled import forward_backward, forward_backward_marked
-
+    compiled = chain.lists_compiled
     n_labels = allowed.n_labels
     if listed is None:
         table, shifts = exponentials(edge)
         layout = n_labels, 0 if len(edge) == 1 else n_labels**2
-        return forward_backward, (_NO_MATCHES, (table.reshape(-1), layout, 0.0, shifts), not table.all())
+        return compiled.forward_backward, (_NO_MATCHES, (table.reshape(-1), layout, 0.0, shifts), not table.all())
     # Steps that are not listed have the score zero, and that may be the largest of all.
     shifts = np.array([edge.max(initial=0.0)])
     values, background = positive_exp(edge, shifts[0]), positive_exp(np.zeros(1), shifts)[0]
     transfer = values, (n_labels, 0), background, shifts
     if isinstance(listed, StepBlocks):
-        return forward_backward, (listed.arrays, transfer, not values.all())
+        return compiled.forward_backward, (listed.arrays, transfer, not values.all())
     marks = np.empty(allowed.n_positions, dtype=np.int32), *listed.marks
-    return forward_backward_marked, (marks, transfer, not values.all())
+    return compiled.forward_backward_marked, (marks, transfer, not values.all())
 
 
 def runs_of_lists(
@@ -164,10 +164,8 @@ def runs_of_lists(
 
 def likeliest(entries: np.ndarray, allowed: AllowedLabels) -> np.ndarray:
     """Return the label of each position whose entry (A,) is largest, the lowest of equals, (N,)."""
-    from kernelfields.inference.chain.lists_compiled import largest_entries
-
     labels = np.empty(allowed.n_positions, dtype=np.int64)
-    largest_entries(compiled_lists(allowed), entries, labels)
+    chain.lists_compiled.largest_entries(compiled_lists(allowed), entries, labels)
     return labels
 
 
@@ -175,8 +173,7 @@ def best_in_lists(
     scores: np.ndarray, edge: np.ndarray, offsets: np.ndarray, allowed: AllowedLabels, workers: Workers | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the best labelling (N,) and its score per sequence (S,); of equal scores the lowest label wins."""
-    from kernelfields.inference.chain.lists_compiled import viterbi
-
+    viterbi = chain.lists_compiled.viterbi
     workers = workers or Workers(1)
     lists = compiled_lists(allowed)
     labels, totals = np.zeros(int(offsets[-1]), dtype=np.int64), np.zeros(len(offsets) - 1)

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from kernelfields.data.allowed import AllowedLabels
+from kernelfields.inference import chain
 from kernelfields.numerics.threads import Workers
 
 # Places of a block from which on it is written down once for all steps between equal lists.
@@ -73,11 +74,9 @@ def worth_listing(n_scored: int, n_labels: int, share: float = _FEW, small: int 
 
 def marked(rows: np.ndarray, begin: np.ndarray, labels: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Return bits and ranks (R, W) of pairs begin[f] .. begin[f + 1] - 1 for f in ``rows`` with sorted labels."""
-    from kernelfields.inference.chain.lists_compiled import mark_pairs
-
     shape = len(rows), -(-n_labels // 64)
     bits, ranks = np.zeros(shape, dtype=np.uint64), np.zeros(shape, dtype=np.uint32)
-    mark_pairs(rows, begin, labels, bits, ranks)
+    chain.lists_compiled.mark_pairs(rows, begin, labels, bits, ranks)
     return bits, ranks
 
 
@@ -97,8 +96,7 @@ class StepBlocks:
         large: int = _LARGE,
         at_once: int = 2**20,
     ):
-        from kernelfields.inference.chain.lists_compiled import write_steps
-
+        write_steps = chain.lists_compiled.write_steps
         self.table, self.outcomes = steps.table, steps.outcomes
         arrays, sizes = compiled_lists(lists), np.diff(lists.begin)
         self.which, rows = _step_blocks(lists, offsets, large)

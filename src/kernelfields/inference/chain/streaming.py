@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.inference import chain
 from kernelfields.inference.packing import check_values, exponentials, first_largest
 
 _FEWEST_ROWS = 64
@@ -171,15 +172,14 @@ class ChainStream:
         return rows, place
 
     def _flushed(self, rows: StreamRows, place: _Place) -> tuple[np.ndarray, np.ndarray]:
-        from kernelfields.inference.chain.streaming_compiled import answer_last, smooth_rows
-
+        compiled = chain.streaming_compiled
         waiting, work = place.last - place.pending, np.empty((3, self.n_labels))
         labels, marginals = np.empty(waiting, np.int64), np.empty((waiting, self.n_labels))
         if not self.jointly:
-            smooth_rows(rows, place.last - 1, place.pending, place.last, marginals, work)
+            compiled.smooth_rows(rows, place.last - 1, place.pending, place.last, marginals, work)
             return first_largest(marginals), marginals
         known = place.pending, place.last - 1, place.best, place.before
-        if place.best.max() == -np.inf or not answer_last(rows, *known, labels, marginals, work):
+        if place.best.max() == -np.inf or not compiled.answer_last(rows, *known, labels, marginals, work):
             raise ValueError(
                 "no labelling is left that may end here, after the labels that were given out: use a larger lag"
             )
@@ -244,9 +244,7 @@ class ChainStream:
 
     def _filter(self, rows: StreamRows, first: int, last: int, number: int, forbids: bool) -> None:
         """Filter rows first..last-1, the first of which is position ``number`` of the sequence."""
-        from kernelfields.inference.chain.streaming_compiled import filter_rows
-
-        row = filter_rows(rows, first, last, number == 0, forbids, np.empty(self.n_labels))
+        row = chain.streaming_compiled.filter_rows(rows, first, last, number == 0, forbids, np.empty(self.n_labels))
         if row >= 0:
             raise _nothing_left(number + row - first)
 
@@ -264,28 +262,28 @@ class ChainStream:
         return labels, marginals
 
     def _smoothed(self, place: _Place) -> np.ndarray:
-        from kernelfields.inference.chain.streaming_compiled import answer_by_lag
-
         waiting = place.last - place.pending
         n_groups = 0 if math.isinf(self.lag) else max(0, (waiting - int(self.lag)) // self.every)
         marginals = np.empty((n_groups * self.every, self.n_labels))
         if n_groups:
             work = np.empty((3, self.n_labels))
-            answer_by_lag(self._rows, place.pending, n_groups, int(self.lag), self.every, marginals, work)
+            chain.streaming_compiled.answer_by_lag(
+                self._rows, place.pending, n_groups, int(self.lag), self.every, marginals, work
+            )
         return marginals
 
     def _step_survivors(
         self, rows: StreamRows, place: _Place, first: int, lag: int, every: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        from kernelfields.inference.chain.streaming_compiled import answer_by_survivors
-
         waiting, number = place.last - place.pending, place.n_positions - (place.last - first)
         labels, marginals = np.empty(waiting, np.int64), np.empty((waiting, self.n_labels))
         steps, survivors = (
             (place.pending, first, place.last, number, lag, every),
             (place.best, place.roots, place.before),
         )
-        count = answer_by_survivors(rows, *steps, *survivors, labels, marginals, np.empty((3, self.n_labels)))
+        count = chain.streaming_compiled.answer_by_survivors(
+            rows, *steps, *survivors, labels, marginals, np.empty((3, self.n_labels))
+        )
         if count < 0:
             raise _nothing_left(number - 1 - count - first)
         return labels[:count].copy(), marginals[:count].copy()

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kernelfields.inference import junction
 from kernelfields.inference.packing import grouped
 
 # No table of two labels per node is larger; also the digits that fit into an int64.
@@ -40,9 +41,7 @@ def cliques_of(
     order: np.ndarray, offsets: np.ndarray, members: Sequence[np.ndarray], widest: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return (starts, flat, parents, cliques) of an order of all nodes, see :func:`elimination_compiled.eliminate`."""
-    from kernelfields.inference.junction.elimination_compiled import eliminate
-
-    return eliminate(offsets, *later_neighbours(order, members), widest)
+    return junction.elimination_compiled.eliminate(offsets, *later_neighbours(order, members), widest)
 
 
 def later_neighbours(order: np.ndarray, members: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

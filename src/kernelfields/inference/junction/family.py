@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.inference import junction
 from kernelfields.inference.family import LabelFamily, Potentials, RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.elimination import TooWide
@@ -155,13 +156,11 @@ class JunctionFamily(GraphFamily):
         self, ready: ReadyPotentials, first: int, last: int, log_partition: np.ndarray, marginals: np.ndarray
     ) -> RunTables | None:
         """Fill in what is known of a run of graphs, and return its tables; None where a graph is infeasible."""
-        from kernelfields.inference.junction.passes_compiled import downward
-
         layout, tables = self._condition(ready, first, last, log_partition)
         if np.isneginf(log_partition[first:last]).any():
             return None
         separators = np.zeros(layout.separator_start[self.offsets[last]])
-        downward(first, last, self.offsets, layout, tables, separators, marginals)
+        junction.passes_compiled.downward(first, last, self.offsets, layout, tables, separators, marginals)
         return RunTables(layout, tables, separators)
 
     def _run_layout(self, first: int, last: int) -> Layout:
@@ -171,18 +170,19 @@ class JunctionFamily(GraphFamily):
         self, ready: ReadyPotentials, first: int, last: int, log_partition: np.ndarray
     ) -> tuple[Layout, np.ndarray]:
         """Run the upward pass over a run of graphs: return its layout and tables q; fill log partition functions."""
-        from kernelfields.inference.junction.passes_compiled import condition, condition_scaled
-
+        compiled = junction.passes_compiled
         offsets, layout, node = self.offsets, self._run_layout(first, last), ready.checked.node
         tables = np.empty(layout.table_start[offsets[last]])
         messages = np.empty(layout.separator_start[offsets[last]])
         factors = ready.values, ready.places, ready.item_shift
-        condition_scaled(first, last, offsets, layout, node, *factors, tables, messages, log_partition)
+        compiled.condition_scaled(first, last, offsets, layout, node, *factors, tables, messages, log_partition)
         troubled = first + np.flatnonzero(np.isnan(log_partition[first:last]))
         if troubled.size:
             flat = end_to_end(ready.checked.tables)
             for graph in troubled.tolist():
-                condition(graph, graph + 1, offsets, layout, node, flat, ready.places, tables, messages, log_partition)
+                compiled.condition(
+                    graph, graph + 1, offsets, layout, node, flat, ready.places, tables, messages, log_partition
+                )
         return layout, tables
 
     def _impossible(self) -> np.ndarray:
@@ -224,8 +224,7 @@ class JunctionFamily(GraphFamily):
 
     def _best_labellings(self, checked: GraphPotentials, k: int, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
         """Return the k best labellings (k, N) and their scores (S, k), minus infinity where there are no more."""
-        from kernelfields.inference.junction.passes_compiled import best_labellings
-
+        best_labellings = junction.passes_compiled.best_labellings
         offsets = self.offsets
         potentials = checked.node, end_to_end(checked.tables), self.item_places(checked.tables, self.entries)
         labels, scores = np.zeros((k, self.n_positions), dtype=np.int64), np.empty((self.n_items, k))
@@ -243,8 +242,7 @@ class JunctionFamily(GraphFamily):
     def _draw(
         self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:
-        from kernelfields.inference.junction.passes_compiled import draw_labellings
-
+        draw_labellings = junction.passes_compiled.draw_labellings
         ready, log_partition = self._prepare(checked), np.empty(self.n_items)
         uniforms = random.random((n_samples, self.n_positions))
         labels = np.zeros((n_samples, self.n_positions), dtype=np.int64)
@@ -311,13 +309,10 @@ class JunctionMember(GraphMember):
 
     def _add_marginals(self, first: int, last: int, tables: RunTables, weights: np.ndarray, sums: ItemSums) -> None:
         """Add the marginals of the factors of a run of graphs to sums."""
-        from kernelfields.inference.junction.passes_compiled import factor_sums
-
-        factor_sums(first, last, self.family.offsets, *tables, weights, sums)
+        junction.passes_compiled.factor_sums(first, last, self.family.offsets, *tables, weights, sums)
 
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        from kernelfields.inference.junction.passes_compiled import belief_responses, score_expectations
-
+        compiled = junction.passes_compiled
         family, offsets, weights = self.family, self.family.offsets, self.item_weights
         direction = d_node, end_to_end(d_tables), family.item_places(d_tables, family.entries)
         centres, d_marginals = np.zeros(family.n_positions), np.empty_like(d_node)
@@ -327,8 +322,10 @@ class JunctionMember(GraphMember):
             layout, q, separators = self._tables(first, last)
             expected, d_separators = np.zeros_like(separators), np.zeros_like(separators)
             derivatives = Derivatives(np.empty_like(q), expected, centres, d_separators, d_marginals)
-            score_expectations(first, last, offsets, layout, *direction, q, derivatives)
-            belief_responses(first, last, offsets, layout, q, separators, derivatives, weights, sums.of_run(first))
+            compiled.score_expectations(first, last, offsets, layout, *direction, q, derivatives)
+            compiled.belief_responses(
+                first, last, offsets, layout, q, separators, derivatives, weights, sums.of_run(first)
+            )
 
         self._workers.each(run, family.runs)
         return d_marginals, sums.tables()

@@ -1,1 +1,5 @@
 """Chains whose labels meet in n-grams: automata, their compiled passes, beliefs and answers."""
+
+from kernelfields.numerics.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.data.graphs import group_name
+from kernelfields.inference import ngrams
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import EDGE, Observed, Placed, Potentials, RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
@@ -163,8 +164,7 @@ class NgramFamily(GraphFamily):
         return beliefs
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        from kernelfields.inference.ngrams.decoding_compiled import best_labellings
-
+        best_labellings = ngrams.decoding_compiled.best_labellings
         automaton, scores, edge = self.automaton, self.arc_scores(checked.tables), self._edges(checked)
         labels, totals = np.zeros(self.n_positions, dtype=np.int64), np.empty(self.n_items)
         shared = automaton.arcs, automaton.arc_of, scores, edge, checked.node, labels, totals
@@ -183,8 +183,6 @@ class NgramFamily(GraphFamily):
     def _draw(
         self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers
     ) -> np.ndarray:
-        from kernelfields.inference.ngrams.decoding_compiled import draw_labellings
-
         automaton, scores, both = self.automaton, self.arc_scores(checked.tables), self.scores(checked.tables)
         labels, uniforms = (
             np.zeros((n_samples, self.n_positions), np.int64),
@@ -198,17 +196,19 @@ class NgramFamily(GraphFamily):
             drawn = np.zeros((n_samples, end - begin), dtype=np.int64)
             shares = np.ascontiguousarray(uniforms[:, begin:end])
             edge = self._edges(checked, sequence)
-            draw_labellings(automaton.arcs, automaton.arc_of, scores, edge, node, futures, shares, drawn)
+            ngrams.decoding_compiled.draw_labellings(
+                automaton.arcs, automaton.arc_of, scores, edge, node, futures, shares, drawn
+            )
             labels[:, begin:end] = drawn
         return labels
 
     def _ranked(self, checked: GraphPotentials, k: int, workers: Workers) -> RankedLabellings:
-        from kernelfields.inference.ngrams.decoding_compiled import best_futures
-
         scores, both, found = self.arc_scores(checked.tables), self.scores(checked.tables), []
         for sequence, (begin, end) in enumerate(pairwise(self.offsets.tolist())):
             futures = np.empty((end - begin, self.automaton.n_states))
-            best_futures(self.automaton.arcs, scores, self._edges(checked, sequence), checked.node[begin:end], futures)
+            ngrams.decoding_compiled.best_futures(
+                self.automaton.arcs, scores, self._edges(checked, sequence), checked.node[begin:end], futures
+            )
             best = self._best_first(self.position_scores(*both, sequence), checked.node[begin:end], futures, k)
             if not best:
                 raise InfeasibleSequence(sequence)
@@ -322,8 +322,7 @@ class NgramMember(GraphMember):
         direction: Direction | None = None,
     ) -> np.ndarray:
         """Run the compiled passes over a batch; return sums over arcs."""
-        from kernelfields.inference.ngrams.passes_compiled import Edges, Room, run_lanes
-
+        compiled = ngrams.passes_compiled
         family, offsets = self.family, self.family.offsets
         kinds = 1 if direction is None else 2
         lengths, arcs = offsets[batch + 1] - offsets[batch], family.automaton.arcs
@@ -331,18 +330,18 @@ class NgramMember(GraphMember):
         d_scores, d_node, d_edge = (None, np.zeros((0, 0)), np.zeros((0, 0))) if direction is None else direction
         steps = self._steps[None] if d_scores is None else np.stack([self._steps, self._steps * d_scores])
         sums = np.zeros(family.automaton.n_arcs)
-        run_lanes(
+        compiled.run_lanes(
             offsets[batch],
             lengths,
             self.item_weights[batch],
             arcs,
             node,
             d_node,
-            Edges(self._edge_steps, d_edge, edge_posterior, offsets[batch] - batch - 1),
+            compiled.Edges(self._edge_steps, d_edge, edge_posterior, offsets[batch] - batch - 1),
             steps,
             self._shift,
             segment,
-            Room.of(arcs, family.n_labels, len(batch), int(lengths[0]), segment, kinds, bool(self._edge.size)),
+            compiled.Room.of(arcs, family.n_labels, len(batch), int(lengths[0]), segment, kinds, bool(self._edge.size)),
             results,
             sums,
         )

@@ -1,1 +1,5 @@
 """Segments of chains: semi-Markov inference."""
+
+from kernelfields.numerics.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

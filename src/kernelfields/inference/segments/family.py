@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.data.segments import DURATION, Segmentation, SegmentedChains, begins_of, bounds_of
+from kernelfields.inference import segments
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.choice import FamilySpec, builds
 from kernelfields.inference.family import (
@@ -114,8 +115,7 @@ class SegmentMember(Member):
     family: SegmentFamily
 
     def __init__(self, family: SegmentFamily, potentials: Potentials, weights: np.ndarray | None, workers: Workers):
-        from kernelfields.inference.segments.passes_compiled import forward
-
+        forward = segments.passes_compiled.forward
         arrays = family.arrays(potentials)
         node, edge, _ = arrays
         self.offsets, self.edge = family.offsets, edge
@@ -172,8 +172,7 @@ class SegmentMember(Member):
 
     def sample(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draw a segmentation of every sequence: labels (N,) and a mask of where segments begin (N,)."""
-        from kernelfields.inference.segments.decoding_compiled import draw_segments
-
+        draw_segments = segments.decoding_compiled.draw_segments
         uniforms = random.random((self._passes.totals.shape[1], 2))
         labels, begins = np.empty(self.offsets[-1], dtype=np.int64), np.empty(self.offsets[-1], dtype=np.bool_)
         known = self.offsets, self.edge, self.durations, self._passes, uniforms, labels, begins
@@ -186,8 +185,7 @@ class SegmentMember(Member):
 
     def covariance_product(self, direction: Potentials) -> Potentials:
         """Return the Hessian of the weighted log partition times a direction, shaped like it."""
-        from kernelfields.inference.segments.tangents_compiled import forward_tangent
-
+        forward_tangent = segments.tangents_compiled.forward_tangent
         moved, expected = self._tangent(direction)
         marginals, within, weights = np.empty_like(self._node_marginals), self._log_partition_within, self.item_weights
         known = self.offsets, self.edge, self.durations, weights, self._passes, within, moved, expected, marginals
@@ -214,9 +212,8 @@ class SegmentMember(Member):
 
     def _tangent(self, direction: Potentials) -> tuple[Moved, np.ndarray]:
         """Return a direction with the derivatives of the backward pass, and those of log Z, (S,)."""
-        from kernelfields.inference.segments.passes_compiled import add_up_scores
-        from kernelfields.inference.segments.tangents_compiled import backward_tangent
-
+        add_up_scores = segments.passes_compiled.add_up_scores
+        backward_tangent = segments.tangents_compiled.backward_tangent
         node, edge, duration = self.family.arrays(direction)
         table = np.ascontiguousarray(duration.T, dtype=np.float64)
         weights = table * self.durations.weights
@@ -280,8 +277,7 @@ class SegmentFamily(LabelFamily):
 
         ``compiled`` is called with first, last, offsets, edge, durations, the passes and ``results``; it fills both.
         """
-        from kernelfields.inference.segments.passes_compiled import add_up
-
+        add_up = segments.passes_compiled.add_up
         node, edge, duration = arrays
         shape = self.n_labels, self.n_positions + self.n_items
         reaches = [np.empty(shape, dtype=np.int32) for _ in range(2)]
@@ -302,10 +298,8 @@ class SegmentFamily(LabelFamily):
 
         Log Z is minus infinity where a sequence cannot be cut into segments.
         """
-        from kernelfields.inference.segments.passes_compiled import backward
-
         within = np.empty(self.n_items)
-        return self.run_passes(arrays, workers, backward, within), within
+        return self.run_passes(arrays, workers, segments.passes_compiled.backward, within), within
 
     def clique_places(self, group: str) -> np.ndarray | None:
         """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
@@ -367,11 +361,11 @@ class SegmentFamily(LabelFamily):
 
     def _best_segments(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return labels (N,), a mask of where segments begin (N,), and scores (S,) of the best segmentations."""
-        from kernelfields.inference.segments.decoding_compiled import best_segments
-
         scores = np.empty(self.n_items)
         labels, begins = np.zeros(self.n_positions, dtype=np.int64), np.zeros(self.n_positions, dtype=np.bool_)
-        prepared = self.run_passes(self.arrays(potentials), workers, best_segments, scores, labels, begins)
+        prepared = self.run_passes(
+            self.arrays(potentials), workers, segments.decoding_compiled.best_segments, scores, labels, begins
+        )
         check_possible(scores, self.offsets, self.max_duration)
         return labels, begins, scores + prepared.shifts
 
@@ -394,11 +388,11 @@ class SegmentFamily(LabelFamily):
     def _k_best_segments(
         self, potentials: Potentials, k: int, workers: Workers
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        from kernelfields.inference.segments.decoding_compiled import k_best_segments
-
         scores, shape = np.empty((self.n_items, k)), (k, self.n_positions)
         labels, begins = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.bool_)
-        prepared = self.run_passes(self.arrays(potentials), workers, k_best_segments, k, scores, labels, begins)
+        prepared = self.run_passes(
+            self.arrays(potentials), workers, segments.decoding_compiled.k_best_segments, k, scores, labels, begins
+        )
         check_possible(scores[:, 0], self.offsets, self.max_duration)
         # No segment of the sequence before runs into one that has less than k.
         begins[:, self.offsets[:-1]] = True

@@ -1,1 +1,5 @@
 """Exact inference on forests."""
+
+from kernelfields.numerics.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

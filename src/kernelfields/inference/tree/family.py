@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kernelfields.inference import tree
 from kernelfields.inference.family import RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.family import JunctionFamily, JunctionMember, RescuedItems
@@ -97,8 +98,7 @@ class TreeFamily(GraphFamily):
         return JunctionFamily(self.offsets, self.members, self.n_labels, memory=np.inf, order=self.leaves_first)
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> TreeMember:
-        from kernelfields.inference.tree.passes_compiled import leaves_to_roots, roots_to_leaves
-
+        compiled = tree.passes_compiled
         node, pairs, source = checked.node, self.pairs.graph, self.pairs.sources(checked.tied)
         # Groups of larger factors have none.
         tables = [each if each.ndim == 3 else np.zeros((len(each), *node.shape[1:] * 2)) for each in checked.tables]
@@ -112,8 +112,8 @@ class TreeFamily(GraphFamily):
         total = np.empty(self.n_items)
 
         def run(first: int, last: int) -> None:
-            leaves_to_roots(first, last, trees, node, passes, shift, open_labels, total)
-            roots_to_leaves(first, last, trees, passes, total)
+            compiled.leaves_to_roots(first, last, trees, node, passes, shift, open_labels, total)
+            compiled.roots_to_leaves(first, last, trees, passes, total)
 
         workers.each(run, workers.runs(self.offsets, self.n_labels))
         return TreeMember(self, checked, total, trees, passes, workers)
@@ -166,8 +166,7 @@ class TreeMember(GraphMember):
 
     def _pairs(self, group: int, chosen: np.ndarray | None) -> np.ndarray:
         """Return X for some or all (None) factors of a group."""
-        from kernelfields.inference.tree.passes_compiled import pair_tables
-
+        pair_tables = tree.passes_compiled.pair_tables
         if self.family.members[group].shape[1] != 2:
             return np.zeros(self.family.table_shape(group, False))
         pair, turned = self.family.pairs.groups[group]

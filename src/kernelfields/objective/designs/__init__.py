@@ -1,1 +1,5 @@
 """Terms on data: features and their two products, in memory, in files, recomputed."""
+
+from kernelfields.numerics.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

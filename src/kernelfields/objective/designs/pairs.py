@@ -32,6 +32,7 @@ from kernelfields.data.allowed import AllowedLabels
 from kernelfields.numerics.group import Group
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
+from kernelfields.objective import designs
 from kernelfields.objective.designs.tables import FeatureTable, squares_of, table_of
 
 #: Runs of rows [first, last).
@@ -399,8 +400,7 @@ class PairScorer:
 
     def listed_scores(self, features: csr_array, lists: AllowedLabels, workers: Workers) -> np.ndarray:
         """Return the scores of allowed labels, (A,), of a CSR (N, r)."""
-        from kernelfields.objective.designs.pairs_compiled import gather_lists
-
+        gather_lists = designs.pairs_compiled.gather_lists
         scores = np.empty(len(lists.labels))
         table, support, _ = _arrays(features, self.layout.support, lists)
         arrays = table, support, self.flat, (self.layout.slots, self.table), self.layout.marks
@@ -418,10 +418,8 @@ class PairScorer:
         return scores
 
     def _fill(self, features: csr_array, first: int, last: int, scores: np.ndarray) -> None:
-        from kernelfields.objective.designs.pairs_compiled import gather_pairs
-
         support = self.layout.support
-        gather_pairs(
+        designs.pairs_compiled.gather_pairs(
             features.indptr[first : last + 1],
             features.indices,
             features.data,
@@ -489,8 +487,7 @@ class PairTable:
 
         Every run adds to an array of its own: gradients of pairs, and the table of full rows.
         """
-        from kernelfields.objective.designs.pairs_compiled import scatter_pairs
-
+        scatter_pairs = designs.pairs_compiled.scatter_pairs
         features, support, layout = self.features, self.support, self.layout
 
         def part(first: int, last: int) -> np.ndarray:
@@ -534,8 +531,7 @@ class PairLists:
     """A CSR Z (N, r) with a support and the allowed labels of its rows; ``copies`` limits gradients held at a time."""
 
     def __init__(self, features: csr_array, support: Support, lists: AllowedLabels, workers: Workers, copies: int = 1):
-        from kernelfields.objective.designs.pairs_compiled import walk_matches
-
+        walk_matches = designs.pairs_compiled.walk_matches
         arrays = _arrays(features, support, lists)
         counts = np.zeros(len(lists.labels), dtype=np.int64)
         walk_matches(*arrays, counts, np.empty(0, dtype=np.uint32), features.data[:0])
@@ -551,8 +547,7 @@ class PairLists:
 
     def scores(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of allowed labels, (A,)."""
-        from kernelfields.objective.designs.pairs_compiled import product
-
+        product = designs.pairs_compiled.product
         scores = np.empty(len(self._indptr) - 1)
         flat = np.ascontiguousarray(coefficients, dtype=np.float64).reshape(-1)
         self._workers.each(
@@ -563,7 +558,7 @@ class PairLists:
 
     def gradient(self, residual: np.ndarray, squared: bool = False) -> np.ndarray:
         """Return what residuals of allowed labels (A,) make of every pair, (P, 1); with z^2 instead of z if squared."""
-        from kernelfields.objective.designs.pairs_compiled import scatter
+        scatter = designs.pairs_compiled.scatter
 
         def part(first: int, last: int) -> np.ndarray:
             total = np.zeros(self._size)

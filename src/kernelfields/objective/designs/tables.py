@@ -18,6 +18,7 @@ import scipy.sparse
 
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 from kernelfields.numerics.threads import Workers
+from kernelfields.objective import designs
 from kernelfields.objective.coordinates import gram_matrix
 
 # Of the two ways to write Z V, the library is faster by a third with Z first on x86, with V first elsewhere.
@@ -133,8 +134,7 @@ def squares_of(features: SparseRows) -> SparseRows:
 
 
 def _sparse_product(matrix: SparseRows, table: np.ndarray, workers: Workers) -> np.ndarray:
-    from kernelfields.objective.designs.pairs_compiled import add_rows
-
+    add_rows = designs.pairs_compiled.add_rows
     table = np.ascontiguousarray(table, dtype=np.float64)
     out = np.empty((matrix.shape[0], table.shape[1]))
     workers.each(

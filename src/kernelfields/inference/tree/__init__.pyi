@@ -1,0 +1,1 @@
+from kernelfields.inference.tree import passes_compiled as passes_compiled

@@ -1,0 +1,1 @@
+from kernelfields.objective.designs import pairs_compiled as pairs_compiled
