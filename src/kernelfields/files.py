@@ -30,7 +30,36 @@ assert {kind.kind for kind in (AnnotatedCRF, ChainCRF, CalibratedField, Conforma
 
 
 def save(model: StoredEstimator | WrappedField | Pipeline, path: PathLike) -> None:
-    """Write a fitted estimator, or a pipeline of transformers and one, to a file of data, atomically."""
+    """Write a fitted estimator, or a pipeline of transformers and one, to a file of data, atomically.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        The fitted model.
+    path : str or path
+        The file; it is replaced once the new one is complete.
+
+    Raises
+    ------
+    TypeError
+        If the model, or a step of it, cannot be kept in a file of data.
+
+    See Also
+    --------
+    load : Read a model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+    >>> from kernelfields import load, save
+    >>> save(crf, "weather.kfm")
+    >>> load("weather.kfm").predict([[[21.0], [10.0]]])
+    [['sun', 'rain']]
+    """
     if isinstance(model, Pipeline):
         write_document(path, PIPELINE, describe_pipeline(model))
     elif isinstance(model, StoredEstimator | WrappedField):
@@ -40,10 +69,42 @@ def save(model: StoredEstimator | WrappedField | Pipeline, path: PathLike) -> No
 
 
 def load(path: PathLike, *, callables: Functions | None = None) -> Any:
-    """Return the model of a file, whatever its kind; ``callables`` names functions of kernels that are not data.
+    """Return the model of a file, of any kind.
 
-    Models of words, which are pipelines and those of ``kernelfields train`` without a template or with one, are
-    returned as a Pipeline that takes words.
+    Models of words are returned as a Pipeline that takes words: pipelines, and models of ``kernelfields train``.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    callables : dict of str to callable or None, default None
+        Functions of kernels that are not data, by their names.
+
+    Returns
+    -------
+    estimator or Pipeline
+        The fitted model.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is no sound model.
+
+    See Also
+    --------
+    save : Write a model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+    >>> from kernelfields import load
+    >>> crf.save("weather.kfm")
+    >>> type(load("weather.kfm")).__name__
+    'ChainCRF'
     """
     kinds = {kind: partial(rebuild_model, kind, callables=callables) for kind in (*known_kinds(), PIPELINE)}
     return read_document_of(path, kinds)

@@ -147,9 +147,36 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     def fit(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Self:
-        """Fit field and confusions to the labels of annotators for X; ``sample_weight`` is that of the estimator.
+        """Fit the field and the confusions to the labels of annotators.
 
-        ``groups`` holds the document, or the like, of each sequence: folds do not cut them.
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that the estimator takes.
+        y : dict or list
+            A dict annotator -> labels of all sequences, or a list with, for each sequence, a dict annotator -> labels
+            or an array (T, R) with a column for each annotator; None or an empty text where one said nothing.
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence, graph or row.
+        groups : array (n_items,) or None, default None
+            The document, or the like, of each item: folds do not cut them.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import AnnotatedCRF, ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])] * 3
+        >>> right = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]] * 3
+        >>> hasty = [["sun", "rain", "rain", "rain"], ["rain", None, "rain"]] * 3
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> model = AnnotatedCRF(field, cv=2).fit(X, {"Ada": right, "Bob": hasty, "Eve": right})
+        >>> model.predict([np.array([[21.0], [10.0]])])
+        [['sun', 'rain']]
         """
         field = self._checked_field()
         given = {name: value for name, value in field.get_params(deep=False).items() if name in _SET_FOR_THE_FIT}
@@ -256,19 +283,93 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         return self.estimator_.classes_
 
     def predict(self, X: object, decode: str | None = None, **settings: Any) -> ByItem:
-        """Return the labels that the field predicts; ``settings``, such as ``known``, go to the estimator."""
+        """Return the labels that the field predicts.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        decode : {"auto", "viterbi", "posterior"} or None, default None
+            How labels are chosen; None means ``decode`` of the estimator.
+        **settings : object
+            Further arguments of the estimator, such as ``known``.
+
+        Returns
+        -------
+        list of lists or arrays (T,)
+            The labels of each item; for rows one array (n,).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import AnnotatedCRF, ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])] * 3
+        >>> right = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]] * 3
+        >>> hasty = [["sun", "rain", "rain", "rain"], ["rain", None, "rain"]] * 3
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> model = AnnotatedCRF(field, cv=2).fit(X, {"Ada": right, "Bob": hasty, "Eve": right})
+        >>> model.predict([np.array([[21.0], [10.0]])])
+        [['sun', 'rain']]
+        """
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict(X, decode, **settings)
 
     @available_if(lambda self: self.estimator is None or not is_classifier(self.estimator))
     def predict_marginals(self, X: object, **settings: Any) -> ByItem:
-        """Return p(y_t | x) of each sequence or graph, columns as in ``classes_``."""
+        """Return the probabilities p(y_t | x) of labels, position by position.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences or graphs, in a form that :meth:`fit` takes.
+        **settings : object
+            Further arguments of the estimator, such as ``known``.
+
+        Returns
+        -------
+        list of arrays (T, L)
+            The marginals of each item, columns as in ``classes_``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import AnnotatedCRF, ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])] * 3
+        >>> right = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]] * 3
+        >>> hasty = [["sun", "rain", "rain", "rain"], ["rain", None, "rain"]] * 3
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> model = AnnotatedCRF(field, cv=2).fit(X, {"Ada": right, "Bob": hasty, "Eve": right})
+        >>> model.predict_marginals([np.array([[21.0], [10.0]])])[0].argmax(axis=1)
+        array([1, 0])
+        """
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict_marginals(X, **settings)
 
     @available_if(lambda self: self.estimator is not None and is_classifier(self.estimator))
     def predict_proba(self, X: object, **settings: Any) -> np.ndarray:
-        """Return p(y | x), (n, classes), columns as in ``classes_``."""
+        """Return the probabilities p(y | x) of classes, if the estimator is a classifier.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The rows.
+        **settings : object
+            Further arguments of the estimator, such as ``known``.
+
+        Returns
+        -------
+        ndarray (n, L)
+            The probabilities, columns as in ``classes_``.
+
+        Examples
+        --------
+        >>> from kernelfields import AnnotatedCRF, KernelClassifier
+        >>> X = [[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]]
+        >>> y = {"Ada": ["a", "a", "a", "b", "b", "b"], "Bob": ["a", "b", None, "b", "b", "b"]}
+        >>> model = AnnotatedCRF(KernelClassifier("rbf", prior_variance=10.0, random_state=0), cv=2).fit(X, y)
+        >>> model.predict_proba([[0.0], [1.2]]).argmax(axis=1)
+        array([0, 1])
+        """
         check_is_fitted(self, "estimator_")
         assert isinstance(self.estimator_, KernelClassifier)
         return self.estimator_.predict_proba(X, **settings)
@@ -278,11 +379,38 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     ) -> float:
         """Return how well data are predicted that were not in the fit, the larger the better.
 
-        Where y are labels of annotators, in a form that :meth:`fit` takes: the mean of their log-likelihood, in nats
-        for each label that was said; those who were not in the fit have the confusions of the prior. This needs no
-        label that is known to be right, so that a search can choose by it. Where y are labels that are known to be
-        right: the estimator's score, the share of right predictions. ``sample_weight`` holds a weight for each
-        sequence.
+        For labels of annotators it is the mean of their log-likelihood, in nats for each label that was said;
+        annotators who were not in the fit have the confusions of the prior. It needs no label that is known to be
+        right, so that a search can choose by it. For labels that are known to be right it is the score of the
+        estimator, the share of right ones.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        y : labels
+            Labels of annotators, in a form that :meth:`fit` takes, or labels that are known to be right.
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence, graph or row.
+        decode : {"auto", "viterbi", "posterior"} or None, default None
+            As in :meth:`predict`, for labels that are known to be right.
+
+        Returns
+        -------
+        float
+            The score.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import AnnotatedCRF, ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])] * 3
+        >>> right = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]] * 3
+        >>> hasty = [["sun", "rain", "rain", "rain"], ["rain", None, "rain"]] * 3
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> model = AnnotatedCRF(field, cv=2).fit(X, {"Ada": right, "Bob": hasty, "Eve": right})
+        >>> model.score([np.array([[21.0], [10.0]])], [["sun", "rain"]])
+        1.0
         """
         check_is_fitted(self, "estimator_")
         single = is_classifier(self.estimator_)
@@ -295,27 +423,117 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         return float(weights @ self._log_likelihoods(X, said) / (weights @ by_item))
 
     def to_be_fitted(self) -> Any:
-        """Return the estimator that a fit fits."""
+        """Return the estimator that a fit fits.
+
+        Returns
+        -------
+        estimator
+            The one given, or a ``ChainCRF()``.
+        """
         return ChainCRF() if self.estimator is None else self.estimator
 
     def consensus(self, X: object, y: object) -> ByItem:
-        """Return the labels of each sequence, given the inputs and what annotators said of them.
+        """Return the labels of each item, given the inputs and what annotators said.
 
-        Decoded as by :meth:`predict`. For the data of the fit, ``consensus_`` holds them by fields of other folds.
+        They are decoded as by :meth:`predict`. For the data of the fit, ``consensus_`` holds those of fields of other
+        folds.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        y : dict or list
+            The labels of annotators of the fit, in a form that :meth:`fit` takes.
+
+        Returns
+        -------
+        list of lists or arrays (T,)
+            The labels of each item; for rows one array (n,).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import AnnotatedCRF, ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])] * 3
+        >>> right = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]] * 3
+        >>> hasty = [["sun", "rain", "rain", "rain"], ["rain", None, "rain"]] * 3
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> model = AnnotatedCRF(field, cv=2).fit(X, {"Ada": right, "Bob": hasty, "Eve": right})
+        >>> model.consensus([np.array([[21.0], [10.0]])], {"Ada": [["sun", "rain"]]})
+        [['sun', 'rain']]
         """
         said, field = self._said(y), self.estimator_
         return field.arranged((given.data, self.classes_[field.decoded(given)]) for _, given in self._beliefs(X, said))
 
     def consensus_marginals(self, X: object, y: object) -> ByItem:
-        """Return p(y_t | x, what annotators said): a (T, L) array per sequence, one (n, L) for samples."""
+        """Return the probabilities of labels, given the inputs and what annotators said.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        y : dict or list
+            The labels of annotators of the fit, in a form that :meth:`fit` takes.
+
+        Returns
+        -------
+        list of arrays (T, L)
+            The marginals of each item, columns as in ``classes_``; for rows one array (n, L).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import AnnotatedCRF, ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])] * 3
+        >>> right = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]] * 3
+        >>> hasty = [["sun", "rain", "rain", "rain"], ["rain", None, "rain"]] * 3
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> model = AnnotatedCRF(field, cv=2).fit(X, {"Ada": right, "Bob": hasty, "Eve": right})
+        >>> alone = model.predict_marginals([np.array([[21.0]])])[0]
+        >>> agreed = model.consensus_marginals([np.array([[21.0]])], {"Ada": [["sun"]], "Bob": [["sun"]]})[0]
+        >>> bool(agreed[0, 1] > alone[0, 1])
+        True
+        """
         said = self._said(y)
         return self.estimator_.arranged((given.data, given.marginals) for _, given in self._beliefs(X, said))
 
     def log_likelihood(self, X: object, y: object, *, per_item: bool = False) -> float | np.ndarray:
-        """Return log p(z | x) of what all annotators said, summed over sequences or for each.
+        """Return the log-likelihood log p(z | x) of what annotators said.
 
-        An annotator of the fit may be silent here; one who was not there is an error. Where y are labels that are
-        known to be right, their log-likelihood by the field.
+        An annotator of the fit may be silent here; one who was not there is an error. For labels that are known to be
+        right it is their log-likelihood by the field.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        y : labels
+            Labels of annotators, in a form that :meth:`fit` takes, or labels that are known to be right.
+        per_item : bool, default False
+            Whether to return one number for each item instead of their sum.
+
+        Returns
+        -------
+        float or ndarray (n_items,)
+            The sum over items, or the log-likelihood of each.
+
+        Raises
+        ------
+        ValueError
+            If inference is approximate, or an annotator was not in the fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import AnnotatedCRF, ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])] * 3
+        >>> right = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]] * 3
+        >>> hasty = [["sun", "rain", "rain", "rain"], ["rain", None, "rain"]] * 3
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> model = AnnotatedCRF(field, cv=2).fit(X, {"Ada": right, "Bob": hasty, "Eve": right})
+        >>> likely = model.log_likelihood([np.array([[21.0]])], {"Ada": [["sun"]]})
+        >>> bool(likely > model.log_likelihood([np.array([[21.0]])], {"Ada": [["rain"]]}))
+        True
         """
         check_is_fitted(self, "estimator_")
         if not are_annotations(y, single=is_classifier(self.estimator_)):
@@ -324,7 +542,25 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         return values if per_item else float(values.sum())
 
     def reliability(self) -> AnnotatorTable:
-        """Return who is reliable, the best first, to be printed, shown by a notebook, or plotted."""
+        """Return the reliability of all annotators, the best first.
+
+        Returns
+        -------
+        AnnotatorTable
+            Their accuracy and kappa, to be printed, shown by a notebook, or plotted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import AnnotatedCRF, ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])] * 3
+        >>> right = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]] * 3
+        >>> hasty = [["sun", "rain", "rain", "rain"], ["rain", None, "rain"]] * 3
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> model = AnnotatedCRF(field, cv=2).fit(X, {"Ada": right, "Bob": hasty, "Eve": right})
+        >>> model.reliability().rows[-1].annotator
+        'Bob'
+        """
         check_is_fitted(self, "estimator_")
         labels = self.classes_.tolist()
         rows = [
@@ -366,7 +602,20 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     # ---- files
 
     def to_document(self) -> Document:
-        """Return the fitted estimator as plain values and arrays; ``estimator`` comes back as that of the field."""
+        """Return the fitted estimator as plain values and arrays.
+
+        The parameter ``estimator`` comes back as that of the field.
+
+        Returns
+        -------
+        dict
+            The document of a model file.
+
+        Raises
+        ------
+        TypeError
+            If the names of annotators are no text or numbers.
+        """
         try:
             names = describe_value(self.annotators_)
         except NotData as error:
@@ -383,7 +632,20 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described; errors of any kind if it is not sound."""
+        """Return the estimator that was described.
+
+        Parameters
+        ----------
+        document : dict
+            What :meth:`to_document` returned.
+        callables : dict of str to callable or None, default None
+            Functions of kernels that are not data, by their names.
+
+        Returns
+        -------
+        Self
+            The fitted estimator; errors of any kind if the document is not sound.
+        """
         functions = callables or {}
         model = rebuild_estimator(cls, document["parameters"], functions)
         check_declared(model)

@@ -27,7 +27,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class AnnotatorReliability:
-    """One annotator: positions labelled, accuracy, kappa, and the label that is most often mistaken for another."""
+    """The reliability of one annotator.
+
+    Parameters
+    ----------
+    annotator : object
+        The name.
+    n_labelled : int
+        The number of positions that the annotator labelled.
+    accuracy : float
+        The share of right labels at a position drawn at random, as the model estimates it.
+    kappa : float
+        What is left of the accuracy beyond giving labels as often without looking; 1 is the best.
+    worst : tuple or None
+        The label that is most often mistaken, what is said in its place, and how often; None for one label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import AnnotatedCRF, ChainCRF
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])] * 3
+    >>> right = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]] * 3
+    >>> hasty = [["sun", "rain", "rain", "rain"], ["rain", None, "rain"]] * 3
+    >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+    >>> model = AnnotatedCRF(field, cv=2).fit(X, {"Ada": right, "Bob": hasty, "Eve": right})
+    >>> last = model.reliability().rows[-1]
+    >>> last.annotator, last.n_labelled
+    ('Bob', 18)
+    """
 
     annotator: Hashable
     n_labelled: int
@@ -47,7 +74,26 @@ class AnnotatorReliability:
     def of(
         cls, annotator: Hashable, n_labelled: int, matrix: np.ndarray, shares: np.ndarray, labels: list
     ) -> AnnotatorReliability:
-        """Return the reliability that a confusion matrix means for labels with some shares."""
+        """Return the reliability that follows from a confusion matrix.
+
+        Parameters
+        ----------
+        annotator : object
+            The name.
+        n_labelled : int
+            The number of positions that the annotator labelled.
+        matrix : array (L, L)
+            The probabilities p(said | label).
+        shares : array (L,)
+            The shares of the labels.
+        labels : list
+            The labels.
+
+        Returns
+        -------
+        AnnotatorReliability
+            The reliability.
+        """
         accuracy = float(shares @ np.diag(matrix))
         chance = float(shares @ (shares @ matrix))
         kappa = (accuracy - chance) / (1.0 - chance) if chance < 1.0 else 0.0
@@ -59,14 +105,45 @@ class AnnotatorReliability:
 
 @dataclass(frozen=True, eq=False)
 class AnnotatorTable(Shown):
-    """Who is reliable, the best first; print it, show it in a notebook, or ``plot()`` the confusions of one."""
+    """The reliability of all annotators, the best first.
+
+    Print it, show it in a notebook, or ``plot()`` the confusions of one annotator.
+
+    Parameters
+    ----------
+    rows : list of AnnotatorReliability
+        The annotators, the best first.
+    labels : list
+        The labels.
+    confusions : dict
+        The array (L, L) of p(said | label) of each annotator, by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import AnnotatedCRF, ChainCRF
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])] * 3
+    >>> right = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]] * 3
+    >>> hasty = [["sun", "rain", "rain", "rain"], ["rain", None, "rain"]] * 3
+    >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+    >>> model = AnnotatedCRF(field, cv=2).fit(X, {"Ada": right, "Bob": hasty, "Eve": right})
+    >>> table = model.reliability()
+    >>> print(str(table).splitlines()[0])
+    3 annotators, 2 labels; as estimated by field and annotators together
+    """
 
     rows: list[AnnotatorReliability]
     labels: list[Hashable]
     confusions: dict[Hashable, np.ndarray]
 
     def parts(self) -> list[str | Table]:
-        """Return the heading and a row for each annotator."""
+        """Return the heading and a row for each annotator.
+
+        Returns
+        -------
+        list of str and Table
+            What is printed and shown.
+        """
         heading = f"{counted(len(self.rows), 'annotator')}, {counted(len(self.labels), 'label')}"
         columns = ("annotator", "labelled", "accuracy", "kappa", "most often mistaken")
         formats = {"labelled": ",", "accuracy": ".3f", "kappa": ".3f"}
@@ -74,7 +151,13 @@ class AnnotatorTable(Shown):
         return [f"{heading}; as estimated by field and annotators together", table]
 
     def to_dict(self) -> PlainValues:
-        """Return plain values for JSON."""
+        """Return plain values for JSON.
+
+        Returns
+        -------
+        dict
+            Labels, rows and confusions.
+        """
         columns = ("annotator", "n_labelled", "accuracy", "kappa", "worst")
         values = {
             "labels": self.labels,
@@ -84,7 +167,25 @@ class AnnotatorTable(Shown):
         return {name: json_value(value) for name, value in values.items()}
 
     def plot(self, annotator: Hashable | None = None, ax: AxesOrNone = None) -> Picture:
-        """Return a picture of confusions, p(said | label), by default those of the least reliable annotator."""
+        """Return a picture of the confusions p(said | label) of one annotator.
+
+        Parameters
+        ----------
+        annotator : object or None, default None
+            The name; None for the least reliable annotator.
+        ax : Axes or None, default None
+            Where to draw with matplotlib; None for a picture of its own.
+
+        Returns
+        -------
+        Picture
+            The picture.
+
+        Raises
+        ------
+        ValueError
+            If no annotator has that name.
+        """
         chosen = self.rows[-1].annotator if annotator is None else annotator
         if chosen not in self.confusions:
             known = ", ".join(map(repr, self.confusions))

@@ -147,7 +147,36 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     random_state: Seed = parameter(None)
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to points X (n, d); y is ignored. Points outside the box are refused, the first by name."""
+        """Fit the density to points.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The points.
+        y : object, default None
+            Ignored.
+        sample_weight : array (n,) or None, default None
+            One weight for each point.
+
+        Returns
+        -------
+        Self
+            The fitted density.
+
+        Raises
+        ------
+        ValueError
+            If a point lies outside the box, or no point has a positive weight.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ExponentialFamilyDensity
+        >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+        >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+        >>> density.box_.tolist()
+        [[0.0, 1.0]]
+        """
         check_declared(self)
         refuse_named_features(X)
         points = self._points(X, reset=True)
@@ -245,7 +274,27 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return self.basis_.apply(self._measure.box.to_unit(X), self.coef_[:, None])[:, 0]
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
-        """Return log p of points, (n,), in the units of X; minus infinity outside the box."""
+        """Return the log-density of points, in the units of X.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The points.
+
+        Returns
+        -------
+        ndarray (n,)
+            The values of log p(x); minus infinity outside the box.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ExponentialFamilyDensity
+        >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+        >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+        >>> density.score_samples([[0.2], [0.9], [1.5]]).round(2)
+        array([ 0.74, -0.62,  -inf])
+        """
         check_is_fitted(self, "coef_")
         X = self._points(X)
         inside = self._measure.box.contains(X)
@@ -256,11 +305,32 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return scores
 
     def score(self, X: ArrayLike, y: object = None) -> float:
-        """Return the mean of log p over points.
+        """Return the mean log-density of points.
 
-        Outside of a box that was given the density is zero, and the score minus infinity. Beyond one that box="auto"
-        has chosen, a point counts, with a warning, as if one in n + 1 fell into a volume as large as the box around it:
-        n is the size of the sample (Laplace's rule of succession), so that searches can compare densities.
+        Outside a box that was given the density is zero, and the score minus infinity. Beyond a box that "auto" has
+        chosen a point counts, with a warning, as if one in n + 1 fell into a volume as large as the box around it,
+        where n is the size of the sample (Laplace's rule of succession), so that searches can compare densities.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The points.
+        y : object, default None
+            Ignored.
+
+        Returns
+        -------
+        float
+            The mean of log p(x).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ExponentialFamilyDensity
+        >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+        >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+        >>> round(density.score([[0.2], [0.3]]), 2)
+        0.61
         """
         scores = self.score_samples(X)
         outside = ~self._measure.box.contains(np.asarray(X, dtype=np.float64))
@@ -277,17 +347,71 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return float(np.mean(scores))
 
     def family(self) -> FiniteFamily:
-        """Return the finite family on the nodes of the quadrature, of which ``coef_`` are natural parameters."""
+        """Return the finite exponential family on the nodes of the quadrature.
+
+        Returns
+        -------
+        FiniteFamily
+            The family, of which ``coef_`` are natural parameters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ExponentialFamilyDensity
+        >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+        >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+        >>> member = density.family().at(density.coef_)
+        >>> member.mean.shape == density.coef_.shape
+        True
+        """
         check_is_fitted(self, "coef_")
         return self._finite_family(self.quadrature_.rule(self._measure))[0]
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return gradient (r,) and Hessian (r, r) of g: mean and covariance of the features (Prop. 1)."""
+        """Return the mean and covariance of the features, which are the gradient and Hessian of g (Prop. 1).
+
+        Returns
+        -------
+        mean : ndarray (r,)
+            The mean of the features.
+        covariance : ndarray (r, r)
+            Their covariance.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ExponentialFamilyDensity
+        >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+        >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+        >>> mean, covariance = density.moments()
+        >>> mean.shape == density.coef_.shape, bool((covariance.diagonal() > 0).all())
+        (True, True)
+        """
         member = self.family().at(self.coef_)
         return member.mean, member.covariance()
 
     def expectation(self, function: Callable[[np.ndarray], ArrayLike]) -> np.ndarray:
-        """Return E function(x) under p, by quadrature; ``function`` maps points (M, d) to values (M, ...)."""
+        """Return the expectation of a function of points, by quadrature.
+
+        Parameters
+        ----------
+        function : callable
+            It maps points (M, d) to values (M, ...).
+
+        Returns
+        -------
+        ndarray (...)
+            The expectation under p.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ExponentialFamilyDensity
+        >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+        >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+        >>> round(float(density.expectation(lambda points: points[:, 0] < 0.5)), 2)
+        0.69
+        """
         check_is_fitted(self, "coef_")
         rule = self.quadrature_.reference().rule(self._measure)
         logs = rule.log_masses + self._scores(rule.nodes)
@@ -295,20 +419,80 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return np.tensordot(shares / shares.sum(), np.asarray(function(rule.nodes)), axes=1)
 
     def mean(self) -> np.ndarray:
-        """Return E x, (d,)."""
+        """Return the mean of the density.
+
+        Returns
+        -------
+        ndarray (d,)
+            The mean, in the units of X.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ExponentialFamilyDensity
+        >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+        >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+        >>> density.mean().round(2)
+        array([0.39])
+        """
         return self.expectation(lambda X: X)
 
     def covariance(self) -> np.ndarray:
-        """Return Var x, (d, d)."""
+        """Return the covariance of the density.
+
+        Returns
+        -------
+        ndarray (d, d)
+            The covariance, in the units of X.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ExponentialFamilyDensity
+        >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+        >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+        >>> density.covariance().round(2)
+        array([[0.07]])
+        """
         centre = self.mean()
         return self.expectation(lambda X: np.einsum("mi,mj->mij", X - centre, X - centre))
 
     def entropy(self) -> float:
-        """Return -E log p(x), in nats."""
+        """Return the differential entropy -E log p(x), in nats.
+
+        Returns
+        -------
+        float
+            The entropy.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ExponentialFamilyDensity
+        >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+        >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+        >>> round(density.entropy(), 2)
+        -0.12
+        """
         return -float(self.expectation(self.score_samples))
 
     def summary(self) -> Table:
-        """Return the fitted density at a glance, to be printed or shown by a notebook."""
+        """Return the fitted density at a glance.
+
+        Returns
+        -------
+        Table
+            Box, mean, entropy, quadrature and fit, to be printed or shown by a notebook.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ExponentialFamilyDensity
+        >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+        >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+        >>> print(str(density.summary()).splitlines()[0])
+        ExponentialFamilyDensity: 1 dimensions, 23 basis functions
+        """
         check_is_fitted(self, "coef_")
         low, high = self.box_.T
         nodes, error = self.quadrature_.n_nodes(len(self.box_)), self.log_partition_error_
@@ -325,9 +509,31 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return Table(("figure", "value"), rows, heading, words=(0, 1))
 
     def certify(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Certificate:
-        """Return how far the fit to X can be from the best one among all functions of the RKHS.
+        """Return how far the fit can be from the best one among all functions of the RKHS.
 
-        For the discretised problem, exact; O((M + n)^2) kernel evaluations for M nodes and n points.
+        It is exact for the discretised problem, and takes O((M + n)^2) evaluations of the kernel for M nodes and n
+        points.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            The points of the fit.
+        sample_weight : array (n,) or None, default None
+            Their weights.
+
+        Returns
+        -------
+        Certificate
+            The value of the objective and a lower bound of its minimum.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ExponentialFamilyDensity
+        >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+        >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+        >>> bool(density.certify(X).relative_gap < 1e-3)
+        True
         """
         check_is_fitted(self, "coef_")
         X = self._points(X)
@@ -346,7 +552,13 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         return Certificate("rkhs", value, value - 0.5 * variance * max(gradient, 0.0))
 
     def to_document(self) -> Document:
-        """Return the fitted density as plain values and arrays."""
+        """Return the fitted density as plain values and arrays.
+
+        Returns
+        -------
+        dict
+            The document of a model file.
+        """
         names = getattr(self, "feature_names_in_", np.array([], dtype=str))
         return {
             "parameters": describe_parameters(self),
@@ -366,7 +578,20 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the density that was described; errors of any kind if it is not sound."""
+        """Return the density that was described.
+
+        Parameters
+        ----------
+        document : dict
+            What :meth:`to_document` returned.
+        callables : dict of str to callable or None, default None
+            Functions of kernels that are not data, by their names.
+
+        Returns
+        -------
+        Self
+            The fitted density; errors of any kind if the document is not sound.
+        """
         functions = callables or {}
         bounds = finite_array(document["box"], "the box", (None, 2)).astype(np.float64)
         box = Box(bounds[:, 0].copy(), bounds[:, 1].copy())

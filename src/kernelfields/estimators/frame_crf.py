@@ -90,10 +90,38 @@ class FrameCRF(WrappedField, StoredEstimator):
     sort: bool | Hashable = parameter(False)
 
     def fit(self, X: object, y: object = None, **settings: Any) -> Self:
-        """Fit the field to a table; ``y``, a label per row or SoftTargets, takes the place of its column of labels.
+        """Fit the field to a table.
 
-        ``settings`` go to the ``fit`` of the estimator; ``X_dev`` is a table. Labels may be
-        missing, which is unknown, if ``partial_labels`` of the estimator is given.
+        Parameters
+        ----------
+        X : data frame
+            One row for each position.
+        y : sequence (n,), SoftTargets or None, default None
+            A label for each row, in place of the column of labels. Labels may be missing if ``partial_labels`` of the
+            estimator is given.
+        **settings : object
+            Further arguments of the ``fit`` of the estimator; ``X_dev`` is a table.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, or the rows of a sequence are not together.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from kernelfields import ChainCRF, FrameCRF
+        >>> days = pd.DataFrame({"week": [1, 1, 1, 2, 2], "t": [20.0, 21.0, 10.0, 9.0, 22.0]})
+        >>> days["weather"] = ["sun", "sun", "rain", "rain", "sun"]
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> crf = FrameCRF(field, sequence="week", label="weather").fit(days)
+        >>> crf.feature_names_in_.tolist(), crf.classes_.tolist()
+        (['t'], ['rain', 'sun'])
         """
         reader = FrameReader(self.sequence, self.label, self.features, self.sort)
         estimator = ChainCRF() if self.estimator is None else clone(self.estimator)
@@ -116,7 +144,34 @@ class FrameCRF(WrappedField, StoredEstimator):
         return self._keep(estimator.fit(sequences.X, sequences.y, **settings), reader)
 
     def partial_fit(self, X: object, y: object = None, **settings: Any) -> Self:
-        """Fit one more table of sequences, as :meth:`ChainCRF.partial_fit` does; ``y`` as in :meth:`fit`."""
+        """Fit one more table of sequences, with the posterior so far as the prior.
+
+        Parameters
+        ----------
+        X : data frame
+            One row for each position.
+        y : sequence (n,) or None, default None
+            A label for each row, in place of the column of labels.
+        **settings : object
+            Further arguments of :meth:`ChainCRF.partial_fit`.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from kernelfields import ChainCRF, FrameCRF
+        >>> days = pd.DataFrame({"week": [1, 1, 1, 2, 2], "t": [2.0, 2.1, 1.0, 0.9, 2.2]})
+        >>> days["weather"] = ["sun", "sun", "rain", "rain", "sun"]
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=False, random_state=0)
+        >>> crf = FrameCRF(field, sequence="week", label="weather")
+        >>> crf = crf.partial_fit(days[:3]).partial_fit(days[3:])
+        >>> crf.predict(days[:3]).tolist()
+        ['sun', 'sun', 'rain']
+        """
         if not self.__sklearn_is_fitted__():
             reader = FrameReader(self.sequence, self.label, self.features, self.sort)
             estimator = clone(ChainCRF() if self.estimator is None else self.estimator)
@@ -140,21 +195,100 @@ class FrameCRF(WrappedField, StoredEstimator):
         return self.estimator_.classes_
 
     def sequences(self, X: object, y: object = None, *, labelled: bool = False) -> FrameSequences:
-        """Return a table as the fitted field sees it: for questions to ``estimator_``, and columns of its answers."""
+        """Return a table as the fitted field sees it.
+
+        Parameters
+        ----------
+        X : data frame
+            One row for each position.
+        y : sequence (n,) or None, default None
+            A label for each row, in place of the column of labels.
+        labelled : bool, default False
+            Whether to read labels.
+
+        Returns
+        -------
+        FrameSequences
+            The inputs and labels of sequences, for questions to ``estimator_``, and columns of its answers.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from kernelfields import ChainCRF, FrameCRF
+        >>> days = pd.DataFrame({"week": [1, 1, 1, 2, 2], "t": [20.0, 21.0, 10.0, 9.0, 22.0]})
+        >>> days["weather"] = ["sun", "sun", "rain", "rain", "sun"]
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> crf = FrameCRF(field, sequence="week", label="weather").fit(days)
+        >>> sequences = crf.sequences(days, labelled=True)
+        >>> [len(own) for own in sequences.X], sequences.y[1]
+        ([3, 2], ['rain', 'sun'])
+        """
         check_is_fitted(self, "estimator_")
         return self._reader.read(X, y, labelled=labelled)
 
     def predict(self, X: object, *, known: object = None, **settings: object) -> object:
-        """Return a column with the label of each row; ``settings``, such as ``decode``, go to the estimator.
+        """Return a column with the label of each row.
 
-        ``known`` is the name of a column of labels that are known, missing where they are not, or holds an entry per
-        row; known labels are kept, and the others filled in given these.
+        Parameters
+        ----------
+        X : data frame
+            One row for each position.
+        known : str, sequence (n,) or None, default None
+            The name of a column of labels that are known, missing where they are not, or an entry for each row; answers
+            are given that it is so.
+        **settings : object
+            Further arguments of the estimator, such as ``decode``.
+
+        Returns
+        -------
+        series (n,)
+            The labels, of the library and with the index of the table.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from kernelfields import ChainCRF, FrameCRF
+        >>> days = pd.DataFrame({"week": [1, 1, 1, 2, 2], "t": [20.0, 21.0, 10.0, 9.0, 22.0]})
+        >>> days["weather"] = ["sun", "sun", "rain", "rain", "sun"]
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> crf = FrameCRF(field, sequence="week", label="weather").fit(days)
+        >>> crf.predict(pd.DataFrame({"week": [3, 3], "t": [21.0, 10.0]})).tolist()
+        ['sun', 'rain']
         """
         sequences, given = self._given(X, known)
         return self._output(sequences.column(self.ask("predict", sequences.X, **given, **settings), str(self.label)))
 
     def predict_marginals(self, X: object, *, known: object = None, **settings: object) -> object:
-        """Return a table with p(y_t | x) for each row, a column per label, named by it; ``known`` as for predict."""
+        """Return a table with the probabilities of labels, a column for each label.
+
+        Parameters
+        ----------
+        X : data frame
+            One row for each position.
+        known : str, sequence (n,) or None, default None
+            What is known of the labels, as in :meth:`predict`.
+        **settings : object
+            Further arguments of the estimator, such as ``cliques``.
+
+        Returns
+        -------
+        data frame (n, L)
+            The marginals p(y_t | x), of the library and with the index of the table; with ``cliques`` a pair of it and
+            the joint marginals of the estimator.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from kernelfields import ChainCRF, FrameCRF
+        >>> days = pd.DataFrame({"week": [1, 1, 1, 2, 2], "t": [20.0, 21.0, 10.0, 9.0, 22.0]})
+        >>> days["weather"] = ["sun", "sun", "rain", "rain", "sun"]
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> crf = FrameCRF(field, sequence="week", label="weather").fit(days)
+        >>> crf.predict_marginals(pd.DataFrame({"week": [3, 3], "t": [21.0, 10.0]})).round(2)
+           rain   sun
+        0  0.19  0.81
+        1  0.73  0.27
+        """
         sequences, given = self._given(X, known)
         answer = self.ask("predict_marginals", sequences.X, **given, **settings)
         if settings.get("cliques") is None:
@@ -162,10 +296,30 @@ class FrameCRF(WrappedField, StoredEstimator):
         return self._output(sequences.columns(answer[0], self.classes_)), answer[1]
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Set the library of the answers: "pandas", "polars", or "default" for that of the table that is given.
+        """Set the library of the answers.
 
-        None leaves it as it is. ``sklearn.set_config(transform_output=...)`` sets it where this does not; ``clone``
-        keeps it.
+        ``sklearn.set_config(transform_output=...)`` sets it where this does not; ``clone`` keeps it.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default None
+            The library; "default" is that of the table which is given, None leaves it as it is.
+
+        Returns
+        -------
+        Self
+            The estimator.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from kernelfields import ChainCRF, FrameCRF
+        >>> days = pd.DataFrame({"week": [1, 1, 1, 2, 2], "t": [20.0, 21.0, 10.0, 9.0, 22.0]})
+        >>> days["weather"] = ["sun", "sun", "rain", "rain", "sun"]
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> crf = FrameCRF(field, sequence="week", label="weather").fit(days)
+        >>> type(crf.set_output(transform="pandas").predict(days)).__name__
+        'Series'
         """
         if transform is not None:
             if transform not in ("default", "pandas", "polars"):
@@ -189,16 +343,47 @@ class FrameCRF(WrappedField, StoredEstimator):
         return sequences, {"known": sequences.y}
 
     def score(self, X: object, y: object = None) -> float:
-        """Return the estimator's score, for a ChainCRF the share of rows whose label is right.
+        """Return the score of the estimator, for a ChainCRF the share of rows whose label is right.
 
-        Labels may be missing where the fit took such labels; these rows are left out.
+        Labels may be missing if the fit took such labels; these rows are left out.
+
+        Parameters
+        ----------
+        X : data frame
+            One row for each position.
+        y : sequence (n,) or None, default None
+            A label for each row, in place of the column of labels.
+
+        Returns
+        -------
+        float
+            The score.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from kernelfields import ChainCRF, FrameCRF
+        >>> days = pd.DataFrame({"week": [1, 1, 1, 2, 2], "t": [20.0, 21.0, 10.0, 9.0, 22.0]})
+        >>> days["weather"] = ["sun", "sun", "rain", "rain", "sun"]
+        >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+        >>> crf = FrameCRF(field, sequence="week", label="weather").fit(days)
+        >>> crf.score(days)
+        1.0
         """
         check_is_fitted(self, "estimator_")
         sequences = self._reader.read(X, y, labelled=True, partly=_fits_gaps(self.estimator_))
         return self.estimator_.score(sequences.X, sequences.y)
 
     def to_document(self) -> Document:
-        """Return the fitted field and the names of its columns as plain values and arrays; of a search the best one."""
+        """Return the fitted field and the names of its columns as plain values and arrays.
+
+        Of a search it is the best field.
+
+        Returns
+        -------
+        dict
+            The document of a model file.
+        """
         kind, document = describe_model(self.estimator_, "the estimator of this FrameCRF")
         names = {"sequence": self.sequence, "label": self.label, "sort": self.sort}
         kinds = self._reader.kinds
@@ -211,7 +396,20 @@ class FrameCRF(WrappedField, StoredEstimator):
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described; errors of any kind if it is not sound."""
+        """Return the estimator that was described.
+
+        Parameters
+        ----------
+        document : dict
+            What :meth:`to_document` returned.
+        callables : dict of str to callable or None, default None
+            Functions of kernels that are not data, by their names.
+
+        Returns
+        -------
+        Self
+            The fitted estimator; errors of any kind if the document is not sound.
+        """
         field = rebuild_model(document["kind"], document["field"], callables)
         kinds = dict(document["columns"])
         if not kinds or not {*kinds.values()} <= {NUMBER, TEXT}:
@@ -222,11 +420,28 @@ class FrameCRF(WrappedField, StoredEstimator):
         return cls(clone(field), features=features, **own)._keep(field, reader)
 
     def to_be_fitted(self) -> Any:
-        """Return the estimator that a fit fits."""
+        """Return the estimator that a fit fits.
+
+        Returns
+        -------
+        estimator
+            The one given, or a ``ChainCRF()``.
+        """
         return ChainCRF() if self.estimator is None else self.estimator
 
     def behind(self, transformer: object) -> Self:
-        """Refuse: what is made of a table before it is read has other columns."""
+        """Refuse: what is made of a table before it is read has other columns.
+
+        Parameters
+        ----------
+        transformer : transformer
+            A fitted transformer.
+
+        Raises
+        ------
+        TypeError
+            In any case.
+        """
         raise TypeError("a FrameCRF reads tables itself: FrameCRF(make_pipeline(transformer, ChainCRF())) asks both")
 
     def _ask_of_table(self, name: str, X: object, *arguments: object, known: object = None, **settings: object) -> Any:
@@ -258,7 +473,26 @@ class FrameCRF(WrappedField, StoredEstimator):
         return self.ask(name, sequences.X[0], labels, *arguments, **settings)
 
     def asked(self, X: object, y: object, labelled: bool) -> tuple[Any, list, list | None]:
-        """Return the field, with X and y as it takes them: what evaluations ask."""
+        """Return the field that evaluations ask, with X and y as it takes them.
+
+        Parameters
+        ----------
+        X : data frame
+            One row for each position.
+        y : sequence (n,) or None
+            A label for each row.
+        labelled : bool
+            Whether to read labels from a column if y is None.
+
+        Returns
+        -------
+        estimator : object
+            The fitted field.
+        X : list of sequences
+            The inputs.
+        y : list of labels or None
+            The labels.
+        """
         sequences = self.sequences(X, y, labelled=labelled)
         return self.fitted_inside(), sequences.X, sequences.y
 

@@ -39,10 +39,28 @@ class Storable(Protocol):
 
 
 class Checkpoint(StepCallback):
-    """A callback of ChainCRF that writes the model to ``path`` every so many ``seconds``, and when the fit ends.
+    """A callback that writes the model to a file from time to time, so that a killed fit can go on.
 
-    With a development set the model is the one that was best there. A basis that grows by the gradient cannot have
-    checkpoints.
+    It writes when the fit ends, too. With a development set the model is the one that was best there. A basis that
+    grows by the gradient cannot have checkpoints. A checkpoint that cannot be written warns, and the fit goes on.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, which is a model like any other; it is replaced once the new one is complete.
+    seconds : float, default 60.0
+        The least time between two checkpoints.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.estimators import Checkpoint
+    >>> X, y = [np.array([[20.0], [10.0]])], [["sun", "rain"]]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, callbacks=[Checkpoint("weather.checkpoint")]).fit(X, y)
+    >>> crf = ChainCRF.load("weather.checkpoint").set_params(warm_start=True).fit(X, y)
+    >>> crf.predict(X)
+    [['sun', 'rain']]
     """
 
     def __init__(self, path: str | os.PathLike, seconds: float = 60.0):
@@ -54,15 +72,40 @@ class Checkpoint(StepCallback):
         """Let the fit go on; what is written comes by way of :meth:`keep`."""
 
     def step(self) -> Checkpointing:
-        """Return the step that writes what a fit has so far."""
+        """Return the step that writes what a fit has so far.
+
+        Returns
+        -------
+        Checkpointing
+            The step.
+        """
         return Checkpointing(self)
 
     def stand_in(self, send: Sender) -> CheckpointThere:
-        """Return what stands for the checkpoint on a worker of a cluster."""
+        """Return what stands for the checkpoint on a worker of a cluster.
+
+        Parameters
+        ----------
+        send : callable
+            It sends a model to the client.
+
+        Returns
+        -------
+        CheckpointThere
+            The stand-in.
+        """
         return CheckpointThere(self, send)
 
     def begin(self) -> None:
-        """Check that a file can be written here, and start the clock."""
+        """Check that a file can be written here, and start the clock.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the folder does not exist.
+        ValueError
+            If ``seconds`` is no number of at least 0.
+        """
         if not is_real(self.seconds) or not self.seconds >= 0:
             raise ValueError(f"seconds between checkpoints must be a number of at least 0, got {self.seconds!r}")
         folder = Path(os.path.realpath(self.path)).parent
@@ -71,13 +114,25 @@ class Checkpoint(StepCallback):
         self._start_clock()
 
     def keep(self, snapshot: Callable[[], Storable]) -> None:
-        """Write the estimator that ``snapshot()`` makes, if it is time."""
+        """Write an estimator if it is time.
+
+        Parameters
+        ----------
+        snapshot : callable
+            It returns the estimator.
+        """
         if time.monotonic() >= self._due:
             self.end(snapshot())
             self._start_clock()
 
     def end(self, estimator: Storable) -> None:
-        """Write the estimator; warn if the file cannot be written."""
+        """Write the estimator; warn if the file cannot be written.
+
+        Parameters
+        ----------
+        estimator : estimator
+            The estimator.
+        """
         try:
             estimator.save(self.path)
         except OSError as error:

@@ -35,10 +35,31 @@ class LabelShares(BaseEstimator):
 
     Parameters
     ----------
-    shares : dict, label or tuple of labels -> number between 0 and 1
-        Labels in a tuple have the share together. Those that are not named have what is left to one.
-    weight : float or None
-        What it counts as: that many labels, drawn with these shares. None for the number of positions.
+    shares : dict of label or tuple of labels to float
+        Numbers between 0 and 1. Labels in a tuple have the share together; those that are not named have what is left.
+    weight : float or None, default None
+        The number of labels, drawn with these shares, that it counts as; None for the number of positions.
+
+    See Also
+    --------
+    kernelfields.PartialLabels : Takes expectations.
+
+    References
+    ----------
+    .. [1] G. S. Mann and A. McCallum, "Generalized expectation criteria for semi-supervised learning with weakly
+       labeled data", Journal of Machine Learning Research 11, 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF, PartialLabels
+    >>> from kernelfields.estimators import LabelShares
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> shares = LabelShares({"sun": 0.45, "rain": 0.55})
+    >>> partial = PartialLabels(expectations=[shares])
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, partial_labels=partial, random_state=0)
+    >>> crf.fit(X, [["sun", None, None, "rain"], [None, None, None]]).predict(X)
+    [['sun', 'sun', 'rain', 'rain'], ['rain', 'rain', 'sun']]
     """
 
     def __init__(self, shares: Shares, *, weight: float | None = None):
@@ -46,7 +67,13 @@ class LabelShares(BaseEstimator):
         self.weight = weight
 
     def check(self) -> None:
-        """Raise if shares or weight cannot be used with any labels."""
+        """Raise an error if shares or weight cannot be used with any labels.
+
+        Raises
+        ------
+        ValueError
+            If a share is not between 0 and 1, or the weight is negative.
+        """
         if not isinstance(self.shares, Mapping) or not self.shares:
             raise ValueError(f"LabelShares needs a dict of labels and their shares, got {self.shares!r:.60}")
         for label, share in self.shares.items():
@@ -56,9 +83,27 @@ class LabelShares(BaseEstimator):
             check_penalty(self.weight, "weight of LabelShares")
 
     def on(self, data: PackedData, classes: np.ndarray, *, is_part: bool = False) -> list[Expectation]:
-        """Return the expectations on some data; ValueError if they do not have the labels.
+        """Return the expectations on some data.
 
-        Of a part of the data, nothing may count; what all of it counts as is known when the parts are added up.
+        Parameters
+        ----------
+        data : PackedData
+            The data.
+        classes : array (L,)
+            The labels.
+        is_part : bool, default False
+            Whether the data are a part of all: then nothing may count, and the weight is known when the parts are added
+            up.
+
+        Returns
+        -------
+        list of Expectation
+            The expectations.
+
+        Raises
+        ------
+        ValueError
+            If the labels do not have the names.
         """
         places = {label: place for place, label in enumerate(classes.tolist())}
         weigh = (lambda own: self.weight) if is_part else (lambda own: self._weight_of(data, own))

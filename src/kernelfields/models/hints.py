@@ -232,22 +232,17 @@ class AdvisedEstimator(BaseEstimator):
         cls.__init__ = advising  # type: ignore[method-assign, assignment]
 
     def set_params(self, **settings: object) -> Self:
-        """Set parameters, as in scikit-learn.
+        """Set parameters, as in scikit-learn; an unknown name raises an error that says what is meant.
 
         Parameters
         ----------
         **settings : object
-            Parameters by their names.
+            Parameters by name, ``name__inner`` for those of a parameter.
 
         Returns
         -------
-        estimator
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is unknown; names that other packages have are answered with advice.
+        Self
+            The estimator.
         """
         known = self.get_params(deep=False)
         for name in settings:

@@ -34,14 +34,29 @@ from kernelfields.solvers.loop import Iteration
 
 @SETTINGS.register("partial labels")
 class PartialLabels(LabelsAlone, BaseEstimator):
-    """What a fit to labels that are partly known is told beside them.
+    """What is known beside labels that are partly known.
 
     Parameters
     ----------
-    classes : list of labels or None
+    classes : list of labels or None, default None
         All labels there are, where y may not show each of them; None for those that y names.
-    expectations : list of LabelShares
+    expectations : list of LabelShares, default ()
         Shares that labels are known to have, of all positions or of those where a feature is active.
+
+    See Also
+    --------
+    kernelfields.SoftTargets : Labels given as probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF, PartialLabels
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", None, {"rain", "snow"}, None], ["rain", None, None]]
+    >>> partial = PartialLabels(classes=["rain", "snow", "sun"])
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, partial_labels=partial, random_state=0).fit(X, y)
+    >>> crf.classes_.tolist()
+    ['rain', 'snow', 'sun']
     """
 
     def __init__(self, *, classes: Any = None, expectations: Sequence[LabelShares] = ()):
@@ -49,7 +64,20 @@ class PartialLabels(LabelsAlone, BaseEstimator):
         self.expectations = expectations
 
     def steps(self, data: PackedData, classes: np.ndarray) -> list[FitStep]:
-        """Return the steps of a fit to data."""
+        """Return the steps of a fit to data.
+
+        Parameters
+        ----------
+        data : PackedData
+            The data.
+        classes : array (L,)
+            The labels.
+
+        Returns
+        -------
+        list of FitStep
+            The steps; none without expectations.
+        """
         criteria = self.criteria(data, classes)
         return [] if criteria is None else [ExpectedShares(criteria)]
 
@@ -59,12 +87,36 @@ class PartialLabels(LabelsAlone, BaseEstimator):
         return not isinstance(self.expectations, tuple | list) or bool(self.expectations)
 
     def check(self) -> None:
-        """Raise if a parameter cannot be used."""
+        """Raise an error if a parameter cannot be used.
+
+        Raises
+        ------
+        TypeError
+            If expectations are no list of LabelShares.
+        """
         if self.expects_shares:
             check_expectations(self.expectations)
 
     def criteria(self, data: PackedData, classes: np.ndarray) -> Criteria | CriteriaOfParts | None:
-        """Return the expectations of data, None for none; ValueError if labels could be anything."""
+        """Return the expectations of data.
+
+        Parameters
+        ----------
+        data : PackedData
+            The data.
+        classes : array (L,)
+            The labels.
+
+        Returns
+        -------
+        Criteria, CriteriaOfParts or None
+            The expectations; None without any.
+
+        Raises
+        ------
+        ValueError
+            If nothing is known of the labels.
+        """
         if data.lie_with is not None:
             return CriteriaOfParts(self, classes) if self.expects_shares else None
         if not self.expectations:

@@ -37,14 +37,21 @@ class StoredEstimator(AdvisedEstimator):
             _KINDS.setdefault(cls.kind, cls)
 
     def save(self, path: PathLike) -> None:
-        """Write the fitted model to a file.
-
-        The file is in the safetensors format: data, and no code. It appears under its name once it is complete.
+        """Write the fitted model to one file of data (safetensors), atomically.
 
         Parameters
         ----------
-        path : path
-            The file; an old one is replaced.
+        path : str or path
+            The file; it is replaced once the new one is complete.
+
+        Raises
+        ------
+        TypeError
+            If a part of the model cannot be kept in a file of data.
+
+        See Also
+        --------
+        load : Read a model.
         """
         from kernelfields.models.documents import write_document
 
@@ -52,17 +59,22 @@ class StoredEstimator(AdvisedEstimator):
         write_document(path, self.kind, self.to_document())
 
     def behind(self, transformer: object) -> Self:
-        """Return a copy that takes what a fitted transformer takes.
+        """Return a copy that takes what a fitted transformer takes, as the last step of a pipeline does.
 
         Parameters
         ----------
         transformer : transformer
-            The steps before the last one of a pipeline.
+            A fitted transformer.
 
         Returns
         -------
-        estimator
+        Self
             The copy.
+
+        Raises
+        ------
+        TypeError
+            If estimators of this kind do not make their inputs.
         """
         raise TypeError(f"a {self.kind} does not make its inputs: ask it with pipeline[:-1].transform(X)")
 
@@ -70,41 +82,45 @@ class StoredEstimator(AdvisedEstimator):
     def load(cls, path: PathLike, *, callables: Functions | None = None) -> Self:
         """Read a model that :meth:`save` wrote.
 
-        If the engine of the model is not available here, "auto" takes its place, with a warning.
+        An engine that is not available here is replaced by "auto", with a warning.
 
         Parameters
         ----------
-        path : path
+        path : str or path
             The file.
-        callables : dict, optional
-            Functions by their names, for kernels and other parts of the model that are not data.
+        callables : dict of str to callable or None, default None
+            Functions of kernels, and others that are not data, by their names.
 
         Returns
         -------
-        estimator
+        Self
             The fitted model.
 
         Raises
         ------
-        ValueError
-            If the file is no model, or one of another class.
+        ModelFileError
+            If the file is no sound model of this kind.
+
+        See Also
+        --------
+        save : Write the model.
         """
         return load_one_of([cls], path, callables)
 
     @classmethod
     def placed(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Rebuild the estimator from its description, with an engine that is available here.
+        """Return the estimator that was described, with an engine that is available here.
 
         Parameters
         ----------
         document : dict
-            What :meth:`to_document` returned.
-        callables : dict, optional
-            Functions by their names, as in :meth:`load`.
+            The document of a model file.
+        callables : dict of str to callable or None, default None
+            Functions of kernels that are not data, by their names.
 
         Returns
         -------
-        estimator
+        Self
             The fitted estimator.
         """
         model = cls.from_document(document, callables)
@@ -114,30 +130,30 @@ class StoredEstimator(AdvisedEstimator):
 
     @abstractmethod
     def to_document(self) -> Document:
-        """Describe the fitted estimator by plain values and arrays.
+        """Return the fitted estimator as plain values and arrays.
 
         Returns
         -------
         dict
-            The description.
+            The document of a model file.
         """
 
     @classmethod
     @abstractmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Rebuild the estimator from its description.
+        """Return the estimator that was described.
 
         Parameters
         ----------
         document : dict
             What :meth:`to_document` returned.
-        callables : dict, optional
-            Functions by their names, as in :meth:`load`.
+        callables : dict of str to callable or None, default None
+            Functions of kernels that are not data, by their names.
 
         Returns
         -------
-        estimator
-            The fitted estimator.
+        Self
+            The fitted estimator; errors of any kind if the document is not sound.
         """
 
 

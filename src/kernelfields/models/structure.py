@@ -132,20 +132,33 @@ def _check_validation(value: float, name: str) -> None:
 @SETTINGS.register("structure search")
 @declares_parameters
 class StructureSearch(BaseEstimator):
-    """What to choose from, and when to stop: ``cliques`` of a ChainCRF or ``label_graph`` of a MultiLabelCRF.
+    """A search for the clique sets that a field should have.
 
-    What one Newton step in a candidate promises decides which comes first, the bound on what it could bring when to
-    stop. Both are about the coefficients of the candidate: of a kernel, about the span of its pivots.
+    It is the parameter ``cliques`` of a ChainCRF or ``label_graph`` of a MultiLabelCRF. What one Newton step in a
+    candidate promises decides which comes first, and a bound on what it could bring decides when to stop. Both are
+    about the coefficients of the candidate: for a kernel, about the span of its pivots.
 
     Parameters
     ----------
-    candidates : list of clique sets, or of pairs of labels; None for all pairs
-    max_additions : int or None
-        Most sets that are added; None for any number.
-    threshold : float or None
-        Stop when no candidate could improve the objective by more nats; None means a thousandth of it.
+    candidates : list of clique sets, list of pairs of labels or None, default None
+        What to choose from; None for all pairs of labels.
+    max_additions : int or None, default None
+        The most sets that are added; None for any number.
+    threshold : float or None, default None
+        The gain of the objective, in nats, below which no candidate is worth adding; None for a thousandth of it.
     validation : float, default 0.2
-        Share of the training data held out to judge each addition; 0 for none: then every one is kept.
+        The share of the training data held out to judge each addition; 0 keeps every addition.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF, SkipCliques
+    >>> from kernelfields.estimators import StructureSearch
+    >>> X = [[{"day": 1.0}] * 6] * 4
+    >>> y = [["a", "a", "b", "b", "a", "a"], ["b", "b", "a", "a", "b", "b"]] * 2
+    >>> search = StructureSearch([SkipCliques(lag=2), SkipCliques(lag=3)], max_additions=1, validation=0)
+    >>> crf = ChainCRF(prior_variance=10.0, cliques=search, random_state=0).fit(X, y)
+    >>> crf.structure_path_.added
+    ['lag2']
     """
 
     candidates: Sequence | None = parameter(None, first=True)
@@ -154,22 +167,76 @@ class StructureSearch(BaseEstimator):
     validation: float = parameter(0.2, _check_validation)
 
     def check(self) -> None:
-        """Raise ValueError if a parameter cannot be used."""
+        """Raise an error if a parameter cannot be used.
+
+        Raises
+        ------
+        ValueError
+            If a number is outside its range.
+        """
         check_declared(self)
 
     def refuse_partial(self, data: Chains | LabelledInstances) -> None:
-        """Raise ValueError if labels are partly known: the bounds of candidates hold for a convex objective."""
+        """Raise an error if labels are partly known: bounds of candidates hold for a convex objective.
+
+        Parameters
+        ----------
+        data : Chains or LabelledInstances
+            The data.
+
+        Raises
+        ------
+        ValueError
+            If some labels are not known.
+        """
         data.given.check_complete(
             "a search for structure needs labels that are all known: learn on data of which they are, then name what "
             "was chosen"
         )
 
     def chain_cliques(self, *arguments: Any, **settings: Any) -> tuple[NamedCliques, StructurePath | None]:
-        """Return the named clique sets that the search chooses, and its path, as :func:`learn_chain_cliques` does."""
+        """Return the clique sets that the search chooses.
+
+        Parameters
+        ----------
+        *arguments : object
+            As in ``learn_chain_cliques``.
+        **settings : object
+            As in ``learn_chain_cliques``.
+
+        Returns
+        -------
+        cliques : list of (str, CliqueSet)
+            The named clique sets.
+        path : StructurePath or None
+            The steps of the search.
+        """
         return learn_chain_cliques(self, *arguments, **settings)
 
     def split(self, count: int, random: np.random.Generator, items: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of the items to fit and, at random, of those held out; errors name ``items``."""
+        """Split items at random into those to fit and those held out.
+
+        Parameters
+        ----------
+        count : int
+            The number of items.
+        random : Generator
+            The source of randomness.
+        items : str
+            What messages call the items.
+
+        Returns
+        -------
+        fitted : ndarray
+            The numbers of the items to fit.
+        held_out : ndarray
+            The numbers of the others.
+
+        Raises
+        ------
+        ValueError
+            If there are too few items.
+        """
         held = round(self.validation * count)
         if self.validation > 0 and not 0 < held < count:
             raise ValueError(

@@ -129,38 +129,43 @@ class WrappedField(BaseEstimator):
         return self._inside in vars(self)
 
     def fitted_inside(self) -> Any:
-        """Return the fitted estimator inside.
+        """Return the fitted estimator, of a pipeline as ``field_of`` does.
 
         Returns
         -------
         estimator
-            The estimator; for a pipeline what ``field_of`` makes of it.
+            The fitted estimator.
 
         Raises
         ------
         NotFittedError
-            If there has been no fit.
+            If there is none yet.
         """
         check_is_fitted(self)
         return field_of(vars(self)[self._inside])
 
     def to_be_fitted(self) -> Any:
-        """Return the estimator that a fit fits.
+        """Return the estimator that a fit fits, or its class.
 
         Returns
         -------
-        estimator, class or None
-            The estimator or its class; None if it is not known yet.
+        estimator, type or None
+            The estimator; None if it is not known yet.
         """
         return self.get_params(deep=False).get("estimator")
 
     def check_offered(self, name: str) -> None:
-        """Raise AttributeError, in the words of the estimator inside, if it does not have a method.
+        """Raise an error if the estimator inside has no answer to a question.
 
         Parameters
         ----------
         name : str
             The name of the method.
+
+        Raises
+        ------
+        AttributeError
+            If there is no such method, in the words of the estimator inside.
         """
         inside = self.fitted_inside() if self.__sklearn_is_fitted__() else self.to_be_fitted()
         while isinstance(inside, Pipeline):
@@ -169,7 +174,7 @@ class WrappedField(BaseEstimator):
             getattr(inside, name)
 
     def ask(self, name: str, *arguments: object, **settings: object) -> Any:
-        """Call a method of the fitted estimator inside.
+        """Return what the fitted estimator inside answers.
 
         Parameters
         ----------
@@ -178,12 +183,12 @@ class WrappedField(BaseEstimator):
         *arguments : object
             Its arguments.
         **settings : object
-            Its keyword arguments.
+            Its keywords.
 
         Returns
         -------
         object
-            What the method returns.
+            The answer.
         """
         return getattr(self.fitted_inside(), name)(*arguments, **settings)
 
@@ -197,7 +202,7 @@ class WrappedField(BaseEstimator):
 
         Returns
         -------
-        estimator
+        Self
             The copy.
         """
         other = copy.copy(self)
@@ -205,16 +210,16 @@ class WrappedField(BaseEstimator):
         return other
 
     def behind(self, transformer: Any) -> Self:
-        """Return a copy that takes what a fitted transformer takes.
+        """Return a copy whose field takes what a fitted transformer takes, as the last step of a pipeline does.
 
         Parameters
         ----------
         transformer : transformer
-            The steps before the last one of a pipeline.
+            A fitted transformer.
 
         Returns
         -------
-        estimator
+        Self
             The copy.
         """
         return self.around(self.fitted_inside().behind(transformer))
@@ -224,17 +229,21 @@ class WrappedField(BaseEstimator):
 
         Parameters
         ----------
-        X : object
-            The inputs, as this estimator takes them.
-        y : object
-            The labels, or None.
+        X : inputs
+            The inputs.
+        y : labels or None
+            The labels.
         labelled : bool
             Whether labels may be a part of X, such as a column of a table.
 
         Returns
         -------
-        tuple
-            The estimator, X and y.
+        estimator : object
+            The fitted estimator.
+        X : inputs
+            The inputs as it takes them.
+        y : labels or None
+            The labels as it takes them.
         """
         return self.fitted_inside(), X, y
 
@@ -271,7 +280,31 @@ def field_of(model: object) -> Any:
 
     The last step of a pipeline answers questions that scikit-learn's Pipeline does not have, such as
     ``predict_entities``, ``explain`` and ``save``, once its inputs are made by the steps before. Here it makes them
-    itself: ``field_of(pipeline).predict_entities(sentences)``. Other estimators are returned as they are.
+    itself. Other estimators are returned as they are.
+
+    Parameters
+    ----------
+    model : Pipeline, search or estimator
+        The fitted model.
+
+    Returns
+    -------
+    estimator
+        The field; of a pipeline a copy that takes the inputs of the pipeline.
+
+    Raises
+    ------
+    TypeError
+        If no estimator of kernelfields answers for the model.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from kernelfields import ChainCRF, TextFeatures, field_of
+    >>> pipeline = make_pipeline(TextFeatures(), ChainCRF(prior_variance=1.0, random_state=0))
+    >>> pipeline = pipeline.fit([["Ada", "met", "Bob"], ["Bob", "slept"]], [["PER", "O", "PER"], ["PER", "O"]])
+    >>> [(entity.label, entity.begin) for entity in field_of(pipeline).predict_entities([["Ada", "slept"]])[0]]
+    [('PER', 0)]
     """
     if isinstance(model, Pipeline):
         *before, (_, last) = [step for step in model.steps if step[1] not in (None, "passthrough")]

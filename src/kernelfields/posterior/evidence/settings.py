@@ -17,23 +17,43 @@ _SAME = 1e-3
 
 
 class EvidenceSearch(BaseEstimator):
-    """How to maximise the evidence; pass it as ``optimize`` of a fit, or the name "evidence" for the defaults.
+    """Settings of a search for the prior variances and kernel parameters of the largest evidence.
+
+    Pass it as ``optimize`` of a fit, or the name "evidence" for the defaults.
 
     Parameters
     ----------
     kernels : bool, default True
         Whether to choose parameters of kernels (gamma, length scales, offsets) beside the prior variances.
     restarts : int, default 1
+        The number of climbs from other points.
     max_evaluations : int, default 40
-        Most points tried in each climb.
+        The most points tried in each climb.
     tol : float, default 1e-4
-        A climb ends when a step gains less than this share of the log evidence, or promises to.
-    method, steps, probes : as in ``laplace``
-        Probes are the same at all points, so that the estimated evidence is smooth.
+        The gain below which a climb ends, as a share of the log evidence.
+    method : {"auto", "exact", "lanczos"}, default "auto"
+        How the log determinant is found, as in :meth:`ChainCRF.laplace`.
+    steps : int, default 100
+        The number of products for each probe, for "lanczos".
+    probes : int, default 10
+        The number of estimates, for "lanczos"; they are the same at all points, so that the evidence is smooth.
 
     Notes
     -----
     Prior variances stay between 1e-4 and 1e6, parameters of kernels within a factor of 100 of their first values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.estimators import EvidenceSearch
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> search = EvidenceSearch(kernels=False, restarts=0, max_evaluations=10)
+    >>> crf = ChainCRF("rbf", scale=True, random_state=0).fit(X, y, optimize=search)
+    >>> path = crf.evidence_path_
+    >>> bool(path.best.value >= path.first.value)
+    True
     """
 
     def __init__(
@@ -56,7 +76,13 @@ class EvidenceSearch(BaseEstimator):
         self.probes = probes
 
     def check(self) -> None:
-        """Raise ValueError if a setting cannot be used."""
+        """Raise an error if a setting cannot be used.
+
+        Raises
+        ------
+        ValueError
+            If a number is outside its range.
+        """
         check_count(self.restarts, "restarts", least=0)
         for name in ("max_evaluations", "steps", "probes"):
             check_count(getattr(self, name), name)
