@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from kernelfields.engines import Sample
+from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.objective.posterior import LogPosterior

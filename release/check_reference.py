@@ -18,6 +18,7 @@ from numpydoc.validate import validate
 COMPLETE = (
     "basis",
     "compat",
+    "engines",
     "evaluation",
     "families",
     "features",

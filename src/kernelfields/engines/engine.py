@@ -41,12 +41,30 @@ PackedData: TypeAlias = Data
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """How labelled data are put in a place.
+    """Set how labelled data are put in a place.
 
-    ``dtype`` is the precision of features, None where the engine may choose it for a fit to the relative gap
-    ``tol``. ``n_terms`` terms with features share the memory with those of data of ``beside`` more positions; data
-    that are only looked at, such as a development set, are not ``solved``. ``group`` are the processes of which each
-    has a part of the data.
+    Parameters
+    ----------
+    dtype : dtype, optional
+        The precision of features; by default the engine chooses it for a fit to the relative gap ``tol``.
+    tol : float, default 1e-3
+        The relative gap to which a fit is done.
+    workers : Workers, optional
+        The threads; by default all cores.
+    n_terms : int, default 1
+        The number of terms with features that share the memory.
+    beside : int, default 0
+        The number of positions of further data that share the memory.
+    solved : bool, default True
+        Whether the data are fitted to, and not only looked at, as a development set is.
+    group : Group, optional
+        The processes of which each has a part of the data; by default this one alone.
+
+    Examples
+    --------
+    >>> from kernelfields.engines import SampleSettings
+    >>> SampleSettings(tol=1e-6).solved
+    True
     """
 
     dtype: np.dtype | None = None
@@ -83,30 +101,124 @@ class Sample(Protocol):
     n_positions: int
 
     def check_basis(self, name: str, basis: Basis) -> None:
-        """Raise if a way of choosing pivots cannot be had here."""
+        """Raise ValueError if a way of choosing pivots is not available here.
+
+        Parameters
+        ----------
+        name : str
+            The name of the clique set.
+        basis : Basis
+            The way of choosing pivots.
+        """
 
     def view(self, name: str, clique: CliqueSet) -> View:
-        """Return what the cliques of a set see."""
+        """Return what the cliques of a set see.
+
+        Parameters
+        ----------
+        name : str
+            The name of the clique set.
+        clique : CliqueSet
+            The clique set.
+
+        Returns
+        -------
+        View
+            A row for each clique.
+        """
 
     def design(self, term: Term, view: Any = None, panel: Any = None) -> Design:
-        """Return a term on the data; ``view`` and ``panel`` are those its features come from, where they are known."""
+        """Return a term on the data.
+
+        Parameters
+        ----------
+        term : Term
+            The term.
+        view : View, optional
+            What the cliques of the set see, if it is known.
+        panel : PanelCholesky, optional
+            The panel with the features, if it is known.
+
+        Returns
+        -------
+        Design
+            The term with its features.
+        """
 
     def shared(self, design: Any, term: Term) -> Any:
-        """Return the features of a design for another term, which sees the same rows."""
+        """Return the features of a design for another term, which sees the same rows.
+
+        Parameters
+        ----------
+        design : Design
+            The design.
+        term : Term
+            The other term.
+
+        Returns
+        -------
+        Design
+            The other term with the features.
+        """
 
     def part(
         self, designs: Sequence[Design], items: Items, times: int = 1, dtype: np.dtype | None = None
     ) -> tuple[Any, list[Any]] | None:
-        """Return some items, of so many times the weight, and designs of features that are there; None if not."""
+        """Return some items, and designs of the features that are there.
+
+        Parameters
+        ----------
+        designs : sequence of Design
+            The designs of all items.
+        items : slice, mask or numbers
+            The items.
+        times : int, default 1
+            The factor of their weights.
+        dtype : dtype, optional
+            The precision of the features; by default that of the designs.
+
+        Returns
+        -------
+        pair or None
+            The sample and its designs; None if the features would have to be computed.
+        """
 
     def single_labels(self) -> Any | None:
-        """Return the same data without what labels meet in: no factors, no constraints; None where there are none."""
+        """Return the same data without what labels meet in: no factors, no constraints.
+
+        Returns
+        -------
+        Sample or None
+            The data; None if there are none of the kind.
+        """
 
     def on_host(self) -> Sample:
-        """Return the same data with all features in the memory of the host; ValueError where they cannot be."""
+        """Return the same data with all features in the memory of the host.
+
+        Returns
+        -------
+        Sample
+            The data.
+
+        Raises
+        ------
+        ValueError
+            If the data are in parts, of which no process has all.
+        """
 
     def datafit(self, designs: Sequence[Design]) -> Datafit:
-        """Return the likelihood of the data in the coefficients of some terms."""
+        """Return the likelihood of the data in the coefficients of some terms.
+
+        Parameters
+        ----------
+        designs : sequence of Design
+            The terms on the data.
+
+        Returns
+        -------
+        Datafit
+            The likelihood.
+        """
 
 
 class DeviceFamily(LabelFamily):
@@ -118,7 +230,23 @@ class DeviceFamily(LabelFamily):
 
 
 class Engine(BaseEstimator):
-    """A place where fits run, with its settings: ``Threads``, ``Torch`` or ``Dask``."""
+    """Say where fits run, with what settings: the base class of Threads, Torch and Dask.
+
+    An engine defines :meth:`place`, and what else differs from the threads of this process. docs/engines.md compares
+    the three.
+
+    See Also
+    --------
+    Threads : The threads of this process.
+    Torch : A device of PyTorch.
+    Dask : The workers of a cluster.
+
+    Examples
+    --------
+    >>> from kernelfields.engines import Engine, Threads
+    >>> isinstance(Threads(memory="2GB"), Engine)
+    True
+    """
 
     name: ClassVar[str] = ""
 
@@ -132,28 +260,93 @@ class Engine(BaseEstimator):
         return self
 
     def check(self) -> None:
-        """Raise, before any work starts, if fits cannot run here."""
+        """Raise an error, before any work starts, if fits cannot run here."""
 
     def check_scoring(self) -> None:
-        """Raise if new data cannot be scored here."""
+        """Raise an error if new data cannot be scored here."""
         self.check()
 
     def same_random(self, random: np.random.Generator) -> np.random.Generator:
-        """Return a generator of random numbers that draws the same ones in all processes of a fit."""
+        """Return a generator of random numbers that draws the same ones in all processes of a fit.
+
+        Parameters
+        ----------
+        random : Generator
+            The generator of this process.
+
+        Returns
+        -------
+        Generator
+            The generator of the first process.
+        """
         return random
 
     def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> Sample:
-        """Return labelled data in this place."""
+        """Put labelled data in this place.
+
+        Parameters
+        ----------
+        data : Chains, Graphs or other packed data
+            Labelled data.
+        spec : FamilySpec
+            The kind of the labels.
+        settings : SampleSettings
+            Precision, threads and memory.
+
+        Returns
+        -------
+        Sample
+            The data there.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define place(data, spec, settings)")
 
     def scores(self, expansion: Expansion, inputs: Matrix) -> np.ndarray:
-        """Return k(x, B) alpha of new inputs, (n, q), on the host; ``expansion.placed`` keeps copies elsewhere."""
+        """Compute the scores k(x, B) alpha of new inputs.
+
+        Parameters
+        ----------
+        expansion : Expansion
+            Pivots and coefficients; it keeps copies that are elsewhere.
+        inputs : array or CSR matrix (n, d)
+            The new inputs.
+
+        Returns
+        -------
+        array (n, q)
+            The scores, on the host.
+        """
         return expansion.scores(inputs)
 
     def quadratic_form(self, kernel: Kernel, inputs: Matrix, residuals: np.ndarray) -> float:
-        """Return tr R^T K R for residuals R (N, q), with the kernel matrix K of N inputs computed here."""
+        """Compute tr R^T K R for residuals R, with the kernel matrix K of the inputs.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel.
+        inputs : array or CSR matrix (N, d)
+            The inputs.
+        residuals : array (N, q)
+            The residuals.
+
+        Returns
+        -------
+        float
+            The value.
+        """
         return kernel_quadratic_form(kernel, inputs, residuals)
 
     def device_inference(self, family: LabelFamily) -> DeviceFamily | None:
-        """Return the family that infers new data where their kernels are computed; None for the host."""
+        """Return the family that infers new data on a device.
+
+        Parameters
+        ----------
+        family : LabelFamily
+            The family on the host.
+
+        Returns
+        -------
+        DeviceFamily or None
+            The family; None if new data are inferred on the host.
+        """
         return None

@@ -49,11 +49,29 @@ _FLOAT32_TOLERANCE = 1e-5
 
 @SETTINGS.register("threads")
 class Threads(Engine):
-    """The threads of this process.
+    """Fit with the threads of this process, within a budget of memory if there is one.
 
-    ``memory``, a number of bytes or text such as "8GB", is what a fit may add to the memory of the process, inputs
-    aside; features that do not fit are kept in a file in ``folder`` (None: that of temporary files), see
-    objective/designs/budget.py. None leaves them in memory.
+    Parameters
+    ----------
+    memory : float or str, optional
+        The bytes, or text such as "8GB", that a fit may add to the memory of the process, inputs aside; by default
+        there is no limit.
+    folder : path, optional
+        The folder of the files of features that do not fit; by default that of temporary files.
+
+    See Also
+    --------
+    Torch : Fits on a device of PyTorch.
+    Dask : Fits on the workers of a cluster.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.engines import Threads
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, engine=Threads(memory="1GB")).fit(X, y)
+    >>> crf.predict([[[0.0], [1.0]]])
+    [['a', 'b']]
     """
 
     name = "threads"
@@ -63,18 +81,45 @@ class Threads(Engine):
         self.folder = folder
 
     def check(self) -> None:
-        """Raise if the budget cannot be read."""
+        """Raise ValueError if the budget cannot be read."""
         self.budget()
 
     def budget(self) -> int | None:
-        """Return the bytes that a fit may add to the memory of the process; None for no limit."""
+        """Return the memory that a fit may add to the process.
+
+        Returns
+        -------
+        int or None
+            The number of bytes; None for no limit.
+
+        Examples
+        --------
+        >>> from kernelfields.engines import Threads
+        >>> Threads(memory="2GB").budget()
+        2000000000
+        """
         return None if self.memory is None else parse_memory(self.memory)
 
     def check_scoring(self) -> None:
         """New data can always be scored here; the budget is for fits."""
 
     def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
-        """Return labelled data in this process."""
+        """Put labelled data in this process.
+
+        Parameters
+        ----------
+        data : Chains, Graphs or other packed data
+            Labelled data.
+        spec : FamilySpec
+            The kind of the labels.
+        settings : SampleSettings
+            Precision, threads and memory.
+
+        Returns
+        -------
+        Sample
+            The data in this process.
+        """
         return LocalSample(data, spec, settings, self.budget(), self.folder)
 
 

@@ -38,11 +38,31 @@ _START = "start one with distributed.Client(), or distributed.Client(address) of
 
 @SETTINGS.register("dask")
 class Dask(Engine):
-    """The workers of a Dask cluster; ``client`` is a ``distributed.Client``, None for the present one.
+    """Fit on all workers of a Dask cluster together, each with its part of the data.
 
-    ``workers`` is the engine of each worker, None for its threads. With ``Torch("cuda")`` it keeps its share on the
-    device that it sees first: give each worker one of its own, as :meth:`local_devices` and dask-cuda do. A fit runs on
-    the workers alone; the client starts it, sees its iterations, and has it start again where a worker has died.
+    It needs ``pip install "kernelfields[dask]"``. A fit runs on the workers alone; the client starts it, sees its
+    iterations, and has it start again if a worker has died. Workers are processes of their own, with the same versions
+    of the package and of torch.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        The client of the cluster; by default the one that was made last.
+    workers : Threads or Torch, optional
+        The engine of each worker; by default its threads. With ``Torch("cuda")`` it keeps its share on the device that
+        it sees first: give each worker one of its own, as :meth:`local_devices` and dask-cuda do.
+
+    See Also
+    --------
+    Threads : Fits with the threads of this process.
+    Torch : Fits on a device of PyTorch.
+
+    Examples
+    --------
+    >>> from kernelfields.engines import Dask, Threads
+    >>> engine = Dask(workers=Threads(memory="2GB"))  # of the cluster whose client was made last
+    >>> engine.workers.budget()
+    2000000000
     """
 
     name = "dask"
@@ -53,9 +73,26 @@ class Dask(Engine):
 
     @classmethod
     def local_devices(cls, n_devices: int | None = None, device: str = "cuda") -> Dask:
-        """Return the devices of this machine as a cluster: a worker for each, which sees no other.
+        """Start a cluster of the devices of this machine: a worker for each, which sees no other.
 
-        ``n_devices`` None is for all of CUDA. The cluster ends with this process, with :meth:`close`, or as a context.
+        The cluster ends with this process, with :meth:`close`, or as a context.
+
+        Parameters
+        ----------
+        n_devices : int, optional
+            The number of devices; by default all of CUDA.
+        device : str, default "cuda"
+            The kind of the devices.
+
+        Returns
+        -------
+        Dask
+            The engine.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer devices.
         """
         Torch(device).check()
         n_devices = device_count(device) if n_devices is None else n_devices
@@ -83,7 +120,7 @@ class Dask(Engine):
         return cls(Client(cluster, set_as_default=False), Torch(device))
 
     def close(self) -> None:
-        """End the client and, where it started one, its cluster."""
+        """End the client and, if it started one, its cluster."""
         if self.client is not None:
             cluster = self.client.cluster
             self.client.close()
@@ -106,7 +143,19 @@ class Dask(Engine):
         return self.workers or Threads()
 
     def check(self) -> None:
-        """Raise unless there is a cluster with workers that have this version of the package, and their devices."""
+        """Raise an error unless all workers of a cluster have this version of the package, and their devices.
+
+        Raises
+        ------
+        ImportError
+            If Dask is not installed.
+        TypeError
+            If the client or the engine of the workers is of another type.
+        ValueError
+            If there is no client, or no worker.
+        RuntimeError
+            If the workers have other versions, miss a device, or share a process.
+        """
         if self.workers is not None and not isinstance(self.workers, Threads | Torch):
             raise TypeError(f"workers must be None, Torch(...) or Threads(...), got {self.workers!r}")
         if RUNNING.get() is None:
@@ -116,11 +165,37 @@ class Dask(Engine):
         """New data are scored in this process, or with the collection they are in: no cluster is needed."""
 
     def same_random(self, random: np.random.Generator) -> np.random.Generator:
-        """Return the generator of the first worker."""
+        """Return the generator of the first worker.
+
+        Parameters
+        ----------
+        random : Generator
+            The generator of this process.
+
+        Returns
+        -------
+        Generator
+            The generator of the first process.
+        """
         return (RUNNING.get() or ALONE).same_random(random)
 
     def place(self, data: PackedData | DataInParts, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
-        """Return the part of labelled data that this worker has in a fit that all of them run."""
+        """Return the part of labelled data that this worker has in a fit that all of them run.
+
+        Parameters
+        ----------
+        data : Chains, Graphs or other packed data
+            Labelled data.
+        spec : FamilySpec
+            The kind of the labels.
+        settings : SampleSettings
+            Precision, threads and memory.
+
+        Returns
+        -------
+        Sample
+            The part of this worker.
+        """
         group = RUNNING.get()
         if group is None:
             raise RuntimeError("engine='dask' places data in fits that its workers run, and none is running here")
@@ -136,10 +211,27 @@ class Dask(Engine):
         *,
         waits: bool = False,
     ) -> Any:
-        """Run ``program(run, common, *partitions)`` on all workers; see launch.py for ``watch`` and ``waits``.
+        """Run a program on all workers.
 
-        ``collections`` are lists of ``n_parts`` partitions, of which each worker has a run of consecutive ones; without
-        any, ``n_parts`` says how many workers can have a part of what is ``common``.
+        Parameters
+        ----------
+        program : callable
+            It is called as ``program(run, common, *partitions)``.
+        common : object
+            What all workers get.
+        collections : sequence of sequences
+            Lists of ``n_parts`` partitions, of which each worker has a run of consecutive ones.
+        n_parts : int
+            The number of partitions; without collections, the number of workers that can have a part of ``common``.
+        watch : callable
+            It gets what workers report, and returns text by which they go on or end.
+        waits : bool, default False
+            Whether workers wait for the answer of ``watch``.
+
+        Returns
+        -------
+        object
+            What the program returns on the first worker.
         """
         self.check()
         from dask import is_dask_collection

@@ -28,13 +28,34 @@ if TYPE_CHECKING:
 
 @SETTINGS.register("torch")
 class Torch(Engine):
-    """A device of PyTorch: "cuda", "cuda:1", "cpu"; None for CUDA where there is one, else the processor.
+    """Fit on a device of PyTorch, or on several with the processes of ``torchrun``.
 
-    ``memory``, a number of bytes or text such as "40GB", is what a fit may take of the device, None for what is free
-    there; features that do not fit are kept in the memory of the host, or recomputed (engines/torch/memory.py).
+    It needs ``pip install "kernelfields[torch]"``. With ``group="env"`` all processes call ``fit`` with the same data,
+    each keeps a part of it on a device of its own, and all of them have the fitted field.
 
-    With ``group="env"``, the processes that ``torchrun`` has started fit together: all of them call ``fit`` with the
-    same data, each keeps a part of it on a device of its own, and all of them have the fitted field.
+    Parameters
+    ----------
+    device : str or torch.device, optional
+        The device: "cuda", "cuda:1", "cpu"; by default CUDA if there is a device of it, else the processor.
+    memory : float or str, optional
+        The bytes, or text such as "40GB", that a fit may take of the device; by default what is free there. Features
+        that do not fit are kept in the memory of the host, or recomputed.
+    group : "env", optional
+        The processes that fit together: those that ``torchrun`` has started; by default this one alone.
+
+    See Also
+    --------
+    Threads : Fits with the threads of this process.
+    Dask : Fits on the workers of a cluster.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.engines import Torch
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, engine=Torch("cpu")).fit(X, y)
+    >>> crf.predict([[[0.0], [1.0]]])
+    [['a', 'b']]
     """
 
     name = "torch"
@@ -50,7 +71,17 @@ class Torch(Engine):
         self.group = group
 
     def check(self) -> None:
-        """Raise if torch is not installed or has no such device, or if the budget cannot be read."""
+        """Raise an error if fits cannot run on the device.
+
+        Raises
+        ------
+        ImportError
+            If PyTorch is not installed.
+        ValueError
+            If the name of the device, the budget or the group cannot be read.
+        RuntimeError
+            If there is no such device.
+        """
         parse_memory(self.memory)
         if self.group not in (None, "env"):
             raise ValueError(f'group must be None, or "env" for the processes of torchrun, got {self.group!r}')
@@ -59,7 +90,28 @@ class Torch(Engine):
             self._processes()
 
     def resolved_device(self) -> torch.device:
-        """Return the device, as PyTorch names it; ImportError, ValueError or RuntimeError where it cannot be had."""
+        """Return the device as PyTorch names it.
+
+        Returns
+        -------
+        torch.device
+            The device.
+
+        Raises
+        ------
+        ImportError
+            If PyTorch is not installed.
+        ValueError
+            If the name of the device cannot be read.
+        RuntimeError
+            If there is no such device.
+
+        Examples
+        --------
+        >>> from kernelfields.engines import Torch
+        >>> Torch("cpu").resolved_device()
+        device(type='cpu')
+        """
         try:
             import torch
         except ImportError as error:
@@ -101,11 +153,37 @@ class Torch(Engine):
         return from_environment(self.resolved_device())
 
     def same_random(self, random: np.random.Generator) -> np.random.Generator:
-        """Return the generator of the first process that fits."""
+        """Return the generator of the first process that fits.
+
+        Parameters
+        ----------
+        random : Generator
+            The generator of this process.
+
+        Returns
+        -------
+        Generator
+            The generator of the first process.
+        """
         return random if self.group is None else self._processes().same_random(random)
 
     def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
-        """Return labelled data on the device, or the part of them that this process has."""
+        """Put labelled data on the device, or the part of them that this process has.
+
+        Parameters
+        ----------
+        data : Chains, Graphs or other packed data
+            Labelled data.
+        spec : FamilySpec
+            The kind of the labels.
+        settings : SampleSettings
+            Precision, threads and memory.
+
+        Returns
+        -------
+        Sample
+            The data on the device.
+        """
         if self.group is not None:
             from kernelfields.engines.together.placing import place_part
 
@@ -115,13 +193,41 @@ class Torch(Engine):
         return TorchSample(data, spec, settings, self.resolved_device(), parse_memory(self.memory))
 
     def scores(self, expansion: Expansion, inputs: Matrix) -> np.ndarray:
-        """Return k(x, B) alpha for each row of inputs, (n, q), computed on the device."""
+        """Compute the scores k(x, B) alpha of new inputs on the device.
+
+        Parameters
+        ----------
+        expansion : Expansion
+            Pivots and coefficients; it keeps copies that are elsewhere.
+        inputs : array or CSR matrix (n, d)
+            The new inputs.
+
+        Returns
+        -------
+        array (n, q)
+            The scores, on the host.
+        """
         from kernelfields.engines.torch.rows import device_expansion
 
         return device_expansion(expansion, self.resolved_device()).scores(inputs)
 
     def quadratic_form(self, kernel: Kernel, inputs: Matrix, residuals: np.ndarray) -> float:
-        """Return tr R^T K R for residuals R (N, q), with the kernel matrix K of N inputs computed on the device."""
+        """Compute tr R^T K R for residuals R, with the kernel matrix K computed on the device.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel.
+        inputs : array or CSR matrix (N, d)
+            The inputs.
+        residuals : array (N, q)
+            The residuals.
+
+        Returns
+        -------
+        float
+            The value.
+        """
         from kernelfields.engines.torch.rows import DeviceRows
         from kernelfields.kernels.tensors import tensor_from
 
@@ -133,7 +239,18 @@ class Torch(Engine):
         return kernel_quadratic_form(kernel, inputs, residuals, placed)
 
     def device_inference(self, family: LabelFamily) -> AnsweredChains | None:
-        """Return the family of chains whose neighbours meet; None for others, and if no device was named."""
+        """Return the family of chains whose neighbours meet, on the device.
+
+        Parameters
+        ----------
+        family : LabelFamily
+            The family on the host.
+
+        Returns
+        -------
+        DeviceFamily or None
+            The family; None for other families, and if no device was named.
+        """
         device = self.resolved_device()
         asked_for = device.type != "cpu" or self.device is not None
         if not asked_for or not isinstance(family, ChainFamily) or isinstance(family, ListFamily):
