@@ -50,6 +50,7 @@ from kernelfields.kernels.registry import has_no_scale, has_one_scale
 from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.choices import Settings
 from kernelfields.models.pilot_fit import MOST_POSITIONS
+from kernelfields.models.placed import FitStep
 from kernelfields.numerics.parameters import left_open
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.windows import STATISTICS
@@ -66,13 +67,15 @@ class OpenFit:
     """A fit some of whose parameters are ``left`` to the data, by name, with the values that are tried.
 
     ``scaling`` are the steps that bring columns to one scale, while it is open whether they should. ``groups`` (S,)
-    are those of items, which folds keep together; None where each is its own.
+    are those of items, which folds keep together; None where each is its own. Kernels must suit every one of the
+    ``steps``.
     """
 
     problem: FitState
     left: Mapping[str, Sequence[object]]
     scaling: ColumnSteps = field(default_factory=ColumnSteps)
     groups: np.ndarray | None = None
+    steps: Sequence[FitStep] = ()
 
     def on_scale(self, data: PackedData, scale: bool) -> PackedData:
         """Return data whose columns come to one scale, or as they are."""
@@ -136,9 +139,9 @@ def kernel_candidates(training: FitState, *, tied: bool, by_node: bool = False) 
     return [*simple, "laplacian", *(["forest"] if labels_known and not tied else [])]
 
 
-def suiting_steps(kernels: list[str], problem: FitState) -> list[str]:
+def suiting_steps(kernels: list[str], steps: Sequence[FitStep]) -> list[str]:
     """Return the kernels that every step of the fit can do with."""
-    for step in problem.steps:
+    for step in steps:
         kernels = step.kernels(kernels)
     return kernels
 

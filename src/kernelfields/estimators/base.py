@@ -29,7 +29,7 @@ from kernelfields.estimators.going_on import decides_as_fitted, described_parame
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.inputs.steps import ColumnSteps
-from kernelfields.numerics.parameters import check_callbacks, with_usual_values
+from kernelfields.numerics.parameters import check_callbacks
 from kernelfields.numerics.threads import blas_threads
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         that completes labels, keep them: whoever numbers the items.
         """
         from kernelfields.estimators.beginning import FROM_NOTHING
-        from kernelfields.estimators.fit_state import FitState, among, changed, rewritten
+        from kernelfields.estimators.fit_state import FitState, among, changed, rewritten, with_usual_choices
 
         beginning = FROM_NOTHING if beginning is None else beginning
         reader, data, classes = beginning.read(self, X, y, sample_weight)
@@ -188,16 +188,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         reader, data = rewritten(reader, data, beginning.scaling(self, reader, data))
         options = self._fit_options(data, progress, random)
         steps = [*steps, *stated_labels(self.partial_labels).steps(data, classes)]
-        settings, fitted = self._sample_settings(), self._with_usual()
+        settings, fitted = self._sample_settings(), with_usual_choices(self)
         return FitState(fitted, reader, data, classes, spec, engine, options, progress.announce, settings, steps=steps)
-
-    def _with_usual(self) -> Self:
-        """Return a copy with usual values of what is left to the data, of which nothing has been tried."""
-        from kernelfields.models.choices import Choices
-
-        usual = with_usual_values(self)
-        usual.choices_, usual._repeated = Choices(), None
-        return usual
 
     def _in_own_kind(self, reader: Reader, data: Data, among: Group | None) -> Data:
         """Return data dense or sparse by their numbers, those ``among`` others included, which the kernel follows."""

@@ -14,9 +14,11 @@ from kernelfields.estimators.questions import Data, Reader
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.build import NamedCliques
+from kernelfields.models.choices import Choices
 from kernelfields.models.placed import FitStep
 from kernelfields.models.structure import StructurePath
 from kernelfields.numerics.group import Group
+from kernelfields.numerics.parameters import with_usual_values
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration
 
@@ -71,6 +73,13 @@ def rewritten(reader: Any, data: Any, steps: ColumnSteps) -> tuple[Any, Any]:
         return reader, data
     reader = replace(reader, steps=reader.steps.then(steps))
     return reader, changed(data, lambda own: own.rewritten(steps))
+
+
+def with_usual_choices(estimator: Any) -> Any:
+    """Return a copy of an estimator with usual values of what is left to the data, of which nothing has been tried."""
+    usual = with_usual_values(estimator)
+    usual.choices_, usual._repeated = Choices(), None
+    return usual
 
 
 class NoProgress(AbstractContextManager):

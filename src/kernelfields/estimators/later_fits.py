@@ -50,7 +50,9 @@ class GoesOn(Beginning):
 
     def settled(self, estimator: Any) -> Any:
         """Return a copy with the structure of the fit."""
-        return estimator.as_fitted()
+        fitted = estimator.as_fitted()
+        self.choices = fitted.choices_
+        return fitted
 
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return data as the reader of the fit reads them."""
@@ -77,7 +79,7 @@ class GoesOn(Beginning):
 
     def before(self, estimator: Any, problem: FitState) -> None:
         """Let "auto" stand for what the fit has chosen."""
-        chosen, choices = problem.estimator, estimator.choices_
+        chosen, choices = problem.estimator, self.choices
         clique = next(term.clique for term in estimator.field_.terms if term.clique.kernel is not None)
         own = clique.get_params(deep=False)
         chosen._set_chosen({name: own[name] for name in left_open(estimator) if name in own})
@@ -172,6 +174,7 @@ class NextBatch(GoesOn):
         """Return a copy with the structure of the batches before, and the labels of this one."""
         settled = super().settled(estimator)
         settled._admit(estimator._all_classes(self.y, self.classes))
+        self.choices = settled.choices_
         return settled
 
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:

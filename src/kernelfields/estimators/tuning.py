@@ -116,7 +116,8 @@ class Tuning(_Judging):
 
     def open_fit(self, estimator: Estimator, problem: FitState) -> OpenFit:
         """Return what there is to choose for an estimator."""
-        return OpenFit(problem, left_open(estimator), self.scaling, self.groups)
+        steps = [self._beginning, *problem.steps]
+        return OpenFit(problem, left_open(estimator), self.scaling, self.groups, steps)
 
     def around(self, solve: Solve) -> Solve:
         """Return the solve, from the coefficients of the short fit where most of them are zero."""
@@ -160,7 +161,7 @@ def _choose(chosen: Estimator, fit: OpenFit, chosen_later: bool) -> Sequence[Ter
     path, kernel_left = described and "prior_variance" in left, "kernel" in left and described
     columns, usual = scale_candidates(fit), {}
     if "kernel" in left:
-        usual = {"kernel": suiting_steps(suitable_kernels(problem.reader, scaled=False), problem)[0]}
+        usual = {"kernel": suiting_steps(suitable_kernels(problem.reader, scaled=False), fit.steps)[0]}
     chosen._set_chosen(usual)
     usual = usual if kernel_left else {}
     choices = Choices(columns[0] | usual | ({"prior_variance": FALLBACK} if path else {}))
@@ -171,7 +172,7 @@ def _choose(chosen: Estimator, fit: OpenFit, chosen_later: bool) -> Sequence[Ter
     # Of a collection, this process has the items that were drawn.
     here = problem.data.lie_with is None
     seen = fit if here else drawn
-    kernels = suiting_steps(kernel_candidates(seen.problem, tied=tied), problem) if kernel_left else []
+    kernels = suiting_steps(kernel_candidates(seen.problem, tied=tied), fit.steps) if kernel_left else []
     wanted = path or learns or max(len(kernels), len(columns)) > 1
     piloted: Sequence[Term] = ()
     if wanted and (scenes := _scenes(chosen, seen, drawn, described)):
@@ -183,7 +184,7 @@ def _choose(chosen: Estimator, fit: OpenFit, chosen_later: bool) -> Sequence[Ter
             if own.get("window") == STATISTICS:
                 own["kernel"] = kernel_of_windows(problem.reader)[0]
         if kernel_left and not scenes[0].has_edges:
-            kernels = suiting_steps(kernel_candidates(seen.problem, tied=tied, by_node=True), problem)
+            kernels = suiting_steps(kernel_candidates(seen.problem, tied=tied, by_node=True), fit.steps)
         tried = partial(_choose_by_pilot_fits, chosen, seen, scenes, columns, path=path, changes=changes)
         rank_left = "rank" in left
         with blas_threads(1):

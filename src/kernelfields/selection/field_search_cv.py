@@ -35,7 +35,7 @@ from kernelfields.estimators.auto_parameters import (
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.beginning import FROM_NOTHING
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.estimators.fit_state import FitState, NoProgress
+from kernelfields.estimators.fit_state import FitState, NoProgress, with_usual_choices
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
@@ -346,7 +346,7 @@ class FieldSearchCV(WrappedField):
         pilot.rank, pilot.prior_variance = USUAL_RANK, "auto"
         fit = tuning.open_fit(pilot, training)
         if fit.scaling or windows_open(pilot, fit) or neighbours_open(pilot, fit) or training.reader.categories:
-            training.estimator = pilot._with_usual()
+            training.estimator = with_usual_choices(pilot)
             tuning.before(pilot, training)
 
     def _rungs(
