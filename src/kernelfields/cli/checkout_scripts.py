@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 import kernelfields
+from kernelfields.cli import library
 from kernelfields.cli.messages import explains_errors
 
 _Name = Annotated[str | None, typer.Argument(help="Which one; without a name they are listed.", metavar="NAME")]
@@ -40,8 +41,6 @@ def reproduce(context: typer.Context, name: _Name = None) -> None:
 
 
 def _run(name: str | None, arguments: list[str]) -> int:
-    from kernelfields.data.text_files import standard_output  # here, because help must come fast
-
     folder = checkout()
     if folder is None:
         raise ValueError(
@@ -52,7 +51,7 @@ def _run(name: str | None, arguments: list[str]) -> int:
     scripts = {stem: text for stem, text in texts.items() if '__name__ == "__main__"' in text}
     if name is None:
         width = max(map(len, scripts), default=0)
-        with standard_output():
+        with library.standard_output():
             for stem, text in scripts.items():
                 title, *_ = (ast.get_docstring(ast.parse(text)) or "").split("\n")
                 typer.echo(f"{stem:{width}}  {title}")

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from kernelfields import cli
+from kernelfields.cli import library
 from kernelfields.cli.messages import Console, command
 from kernelfields.cli.settings import SETTINGS, RunSettings, Value, given_settings
 from kernelfields.numerics.wording import counted
@@ -69,26 +71,23 @@ def convert(
       kernelfields convert train.conll train.jsonl --to doccano
       kernelfields convert tasks.json train.conll --from labelstudio --lossy
     """
-    from kernelfields.cli.models import read_training_file
-    from kernelfields.data.text_files import input_name
-    from kernelfields.formats import format_of, write_sequences
-    from kernelfields.formats.annotation_files import ANNOTATION_FORMATS, annotation_format_of
-
     kinds = [
-        annotation_format_of(path) or "" if kind == "auto" else kind
+        library.annotation_format_of(path) or "" if kind == "auto" else kind
         for path, kind in ((file, source), (output, target))
     ]
-    if kinds[0] not in _OF_SEQUENCES and kinds[1] in ANNOTATION_FORMATS:
+    if kinds[0] not in _OF_SEQUENCES and kinds[1] in library.ANNOTATION_FORMATS:
         _convert_documents(console, (file, output), (kinds[0] or source, kinds[1]), lossy, given_settings(reading))
         return
-    if kinds[0] in ANNOTATION_FORMATS and kinds[0] not in ("columns", "conllu"):
-        raise ValueError(f"{kinds[0]} becomes {_known(ANNOTATION_FORMATS)} by --to; for features, convert that again")
+    if kinds[0] in library.ANNOTATION_FORMATS and kinds[0] not in ("columns", "conllu"):
+        raise ValueError(
+            f"{kinds[0]} becomes {_known(library.ANNOTATION_FORMATS)} by --to; for features, convert that again"
+        )
     settings = RunSettings(train=file, format=source, **given_settings(reading))
     if target == "auto":
-        target = format_of(output, "--to")
-    read = read_training_file(settings, "--from")
-    write_sequences(output, read.X, read.y, read.weights, target)
-    console.info(f"wrote {counted(len(read.X), 'sequence')} of {input_name(file)} as {target}")
+        target = library.format_of(output, "--to")
+    read = cli.read_training_file(settings, "--from")
+    library.write_sequences(output, read.X, read.y, read.weights, target)
+    console.info(f"wrote {counted(len(read.X), 'sequence')} of {library.input_name(file)} as {target}")
 
 
 def _known(names: Iterable[str]) -> str:
@@ -100,22 +99,17 @@ def _convert_documents(
     console: Console, paths: tuple[str, str], kinds: tuple[str, str], lossy: bool, reading: Mapping[str, Value]
 ) -> None:
     """Write annotated texts or time lines in another format, after a list of what it cannot hold."""
-    from kernelfields.data.text_files import check_outputs, input_name
-    from kernelfields.formats.annotation_files import (
-        ANNOTATION_FORMATS,
-        files_of,
-        losses,
-        option_names,
-        read_documents,
-        write_documents,
-    )
-
-    if kinds[0] not in ANNOTATION_FORMATS:
-        raise ValueError(f"--from must be one of {_known(ANNOTATION_FORMATS)} for --to {kinds[1]}, got {kinds[0]!r}")
+    if kinds[0] not in library.ANNOTATION_FORMATS:
+        raise ValueError(
+            f"--from must be one of {_known(library.ANNOTATION_FORMATS)} for --to {kinds[1]}, got {kinds[0]!r}"
+        )
     options: dict[str, Any] = {name: value for name, value in reading.items() if value is not None}
     if (label := options.pop("label_column", None)) is not None:
         options["label"] = int(label) if label.removeprefix("-").isdigit() else label
-    taken = [option_names(ANNOTATION_FORMATS[kinds[0]].read), option_names(ANNOTATION_FORMATS[kinds[1]].write)]
+    taken = [
+        library.option_names(library.ANNOTATION_FORMATS[kinds[0]].read),
+        library.option_names(library.ANNOTATION_FORMATS[kinds[1]].write),
+    ]
     if strange := sorted(set(options) - set(taken[0]) - set(taken[1])):
         option = "label_column" if strange[0] == "label" else strange[0]
         raise ValueError(f"{SETTINGS[option].names[0]} has no meaning between {kinds[0]} and {kinds[1]}")
@@ -123,19 +117,19 @@ def _convert_documents(
     if kinds[0] in ("columns", "conllu"):
         write.pop("label", None)  # where labels are in the file that is read
     try:
-        documents = read_documents(paths[0], kinds[0], **read)
-        found = losses(documents, kinds[1], **write)
+        documents = library.read_documents(paths[0], kinds[0], **read)
+        found = library.losses(documents, kinds[1], **write)
         for loss in found:
             console.warn(f"{kinds[1]} cannot hold {loss}")
         if found and not lossy:
             raise ValueError(f"{paths[1]} was not written: {kinds[1]} cannot hold all; --lossy writes what it can hold")
         # Of folders, and of texts with their annotations beside them, each file.
-        written, given = files_of(paths[1], kinds[1], documents), files_of(paths[0], kinds[0])
-        check_outputs([("OUTPUT", each) for each in written], [("FILE", each) for each in given])
-        write_documents(paths[1], documents, kinds[1], lossy=lossy, **write)
+        written, given = library.files_of(paths[1], kinds[1], documents), library.files_of(paths[0], kinds[0])
+        library.check_outputs([("OUTPUT", each) for each in written], [("FILE", each) for each in given])
+        library.write_documents(paths[1], documents, kinds[1], lossy=lossy, **write)
     except ImportError as error:
         raise ValueError(str(error)) from error
-    console.info(f"wrote {counted(len(documents), 'document')} of {input_name(paths[0])} as {kinds[1]}")
+    console.info(f"wrote {counted(len(documents), 'document')} of {library.input_name(paths[0])} as {kinds[1]}")
 
 
 @command(as_json=False, reads=("model",), writes=("output",))
@@ -167,11 +161,8 @@ def export(
     The best labelling alone, in less time:
       kernelfields export chunks.safetensors fast.onnx --only labels
     """
-    from kernelfields.serving import load_chain
-    from kernelfields.serving.onnx_export import OUTPUTS, to_onnx
-
     try:
-        to_onnx(load_chain(model), output, decode=decode, outputs=tuple(only or OUTPUTS))
+        library.to_onnx(library.load_chain(model), output, decode=decode, outputs=tuple(only or library.OUTPUTS))
     except ImportError as error:
         raise ValueError(str(error)) from error
     console.info(f"wrote {model} as {output}")

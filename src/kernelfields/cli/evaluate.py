@@ -10,19 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from kernelfields import cli
+from kernelfields.cli import library
 from kernelfields.cli.labels import LabelSets, UnknownLabel, count_line, count_unknown
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command
 from kernelfields.cli.predict import Decode, check_decoding
 from kernelfields.cli.settings import LARGEST_SEED, Parameters
-
-if TYPE_CHECKING:
-    from kernelfields.cli.models import Field, TrainedModel
-    from kernelfields.evaluation import Evaluation
-    from kernelfields.formats import SequenceFile
 
 _SHOWN_SEQUENCES = 12
 _SHOWN_POSITIONS = 600
@@ -74,11 +71,6 @@ def evaluate(
     Is the second model better than the first?
       kernelfields evaluate one.safetensors test.conll --against two.safetensors
     """
-    from kernelfields.cli.models import load_model
-    from kernelfields.data.text_files import input_name
-    from kernelfields.evaluation import compare
-    from kernelfields.evaluation import evaluate as evaluated
-
     check_decoding(decode)
     shared: Parameters = {
         "scheme": None if scheme == "none" else scheme,
@@ -86,26 +78,26 @@ def evaluate(
         "confidence": confidence,
         "random_state": seed,
     }
-    trained = load_model(model, n_jobs)
+    trained = cli.load_model(model, n_jobs)
     marks: Parameters = {"unknown_label": unknown_label, "label_sets": label_sets}
     with _about(model if against is not None else ""):
         read = trained.read(file, **marks)
-    console.info(count_line(input_name(file), read.y or [], read.part))
+    console.info(count_line(library.input_name(file), read.y or [], read.part))
     nouns = ("sequence", read.part)
     if against is not None:
         with _about(model):
             first = trained.crf.predict(read.X, decode)
-        other = load_model(against, n_jobs)
+        other = cli.load_model(against, n_jobs)
         with _about(against):
             reread = _reread(other, trained, file, read, marks)
             second = other.crf.predict(reread.X, decode)
-        comparison = replace(compare(read.y or [], first, second, **shared), nouns=nouns)
+        comparison = replace(library.compare(read.y or [], first, second, **shared), nouns=nouns)
         console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
         return
-    evaluation = evaluated(trained.crf, read.X, read.y or [], decode=decode, labels_only=labels_only, **shared)
+    evaluation = library.evaluate(trained.crf, read.X, read.y or [], decode=decode, labels_only=labels_only, **shared)
     evaluation = replace(evaluation, nouns=nouns)
     if report is not None:
-        title = f"{os.path.basename(model)} on {os.path.basename(input_name(file))}"
+        title = f"{os.path.basename(model)} on {os.path.basename(library.input_name(file))}"
         write_report(report, trained.crf, read, title, evaluation=evaluation)
         console.info(f"wrote {report}")
     console.result(str(evaluation), evaluation.to_dict())
@@ -123,12 +115,10 @@ def _about(model: str) -> Iterator[None]:
 
 
 def _reread(
-    other: TrainedModel, trained: TrainedModel, path: str, read: SequenceFile, marks: Parameters
-) -> SequenceFile:
+    other: cli.TrainedModel, trained: cli.TrainedModel, path: str, read: library.SequenceFile, marks: Parameters
+) -> library.SequenceFile:
     """Return a file as another model reads it."""
-    from kernelfields.formats import describe_reading
-
-    if describe_reading(other.reading) == describe_reading(trained.reading):
+    if library.describe_reading(other.reading) == library.describe_reading(trained.reading):
         return read
     if path == "-":
         raise ValueError("it reads files otherwise than the first, so standard input cannot serve both: use a file")
@@ -137,17 +127,13 @@ def _reread(
 
 def write_report(
     path: str,
-    crf: Field,
-    file: SequenceFile,
+    crf: cli.Field,
+    file: library.SequenceFile,
     title: str,
     *,
-    evaluation: Evaluation | None = None,
+    evaluation: library.Evaluation | None = None,
 ) -> None:
     """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
-    from kernelfields.cli.models import tokens_for
-    from kernelfields.data.text_files import open_text_output
-    from kernelfields.reports.report import report_page
-
     lengths = file.lengths[:_SHOWN_SEQUENCES]
     words = file.words
     # Words take room each; without them there is a time line, which is as wide as the page whatever it holds.
@@ -155,15 +141,15 @@ def write_report(
     shown = max(1, sum(total <= most for total in accumulate(lengths)))
     labelled = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
     sequences = [
-        crf.show(x, None if labels is None or count_unknown([labels]) else labels, **tokens_for(crf, tokens))
+        crf.show(x, None if labels is None or count_unknown([labels]) else labels, **cli.tokens_for(crf, tokens))
         for x, labels, tokens in labelled[:shown]
     ]
-    page = report_page(
+    page = library.report_page(
         title,
         model=crf.summary(),
         evaluation=evaluation,
         weights=crf.weights(top=_WEIGHTS_PER_LABEL),
         sequences=sequences,
     )
-    with open_text_output(path) as stream:
+    with library.open_text_output(path) as stream:
         stream.write(page)

@@ -7,18 +7,15 @@ checked anew on its training file. A model may come from anyone, so that no file
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from kernelfields import cli
+from kernelfields.cli import library
 from kernelfields.cli.messages import Console, ExitCode, Jobs, ModelFile, command
 from kernelfields.cli.settings import LARGEST_COUNT
 from kernelfields.numerics.wording import counted
-
-if TYPE_CHECKING:
-    from kernelfields.objective.bounds import Certificate
-    from kernelfields.reports.inspection import ModelSummary, WeightsTable
-    from kernelfields.reports.page import Shown
 
 #: Weights of each label where none is named, and what a screen has of labels, of features of each and of transitions.
 _TOP, _LABELS_SHOWN, _FEATURES_SHOWN, _TRANSITIONS_SHOWN = 10, 12, 3, 4
@@ -65,9 +62,7 @@ def inspect(
     Why is the third sentence labelled as it is?
       kernelfields inspect chunks.safetensors --explain test.conll --sequence 2
     """
-    from kernelfields.cli.models import load_model, tokens_for
-
-    trained = load_model(model)
+    trained = cli.load_model(model)
     crf = trained.crf
     if explain is not None:
         if label or features is not None:
@@ -75,8 +70,8 @@ def inspect(
         read = trained.read(explain, labels_required=False)
         if sequence >= len(read.X):
             raise ValueError(f"{explain} holds {len(read.X)} sequences, 0 to {len(read.X) - 1}: no {sequence}")
-        tokens = tokens_for(crf, read.words[sequence])
-        shown: dict[str, Shown] = {"explanation": crf.explain(read.X[sequence], top=top or _TOP, **tokens)}
+        tokens = cli.tokens_for(crf, read.words[sequence])
+        shown: dict[str, library.Shown] = {"explanation": crf.explain(read.X[sequence], top=top or _TOP, **tokens)}
     else:
         # Labels of a model that was fitted in Python may be numbers.
         known = {str(name): name for name in crf.classes_.tolist()}
@@ -90,7 +85,7 @@ def inspect(
     console.result("\n\n".join(map(str, shown.values())), document)
 
 
-def _at_a_glance(model: ModelSummary, weights: WeightsTable) -> str:
+def _at_a_glance(model: library.ModelSummary, weights: library.WeightsTable) -> str:
     """Return what fits a screen of 24 lines: the fit, the features that speak most for each label, transitions."""
     import numpy as np
 
@@ -147,15 +142,12 @@ def certify(
     Would a larger basis help?
       kernelfields certify rbf.safetensors train.csv --scope rkhs --limit 0.01
     """
-    from kernelfields.cli.models import check_labels, load_model
-    from kernelfields.cli.settings import file_digest
-
     if limit is not None and not limit >= 0:
         raise ValueError(f"--limit must be a relative gap of at least 0, such as 0.01, got {limit}")
-    trained = load_model(model, n_jobs)
+    trained = cli.load_model(model, n_jobs)
     read = trained.read(file)
-    check_labels(read, trained.crf.classes_, file, "give its training file, which has none")
-    digest = file_digest(file)
+    cli.check_labels(read, trained.crf.classes_, file, "give its training file, which has none")
+    digest = cli.file_digest(file)
     if digest is not None and digest != trained.checksums.get("train", digest):
         console.warn(f"{file} is not the file that {model} was trained on, or has changed since")
     certificate = trained.crf.certify(read.X, read.y, scope=scope, sample_weight=read.weights)
@@ -169,7 +161,7 @@ def certify(
     raise typer.Exit(ExitCode.DONE if accepted else ExitCode.SHORT)
 
 
-def _document(certificate: Certificate) -> dict[str, object]:
+def _document(certificate: library.Certificate) -> dict[str, object]:
     return {
         "scope": certificate.scope,
         "value": certificate.value,

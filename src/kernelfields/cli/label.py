@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from kernelfields import cli
+from kernelfields.cli import library
 from kernelfields.cli.messages import Console, Jobs, command
 from kernelfields.numerics.wording import counted
 
@@ -78,18 +80,11 @@ def label(
     import webbrowser
     from contextlib import closing, suppress
 
-    from kernelfields import field_of, load
-    from kernelfields.cli.models import load_model
-    from kernelfields.data.text_files import check_outputs
-    from kernelfields.page.files import document_format, open_file
-    from kernelfields.page.server import Server, check_installed
-    from kernelfields.page.session import LabellingSession
-
     if not file:
         raise ValueError("which file? FILE is empty")
-    check_outputs([("--journal", journal)], [("FILE", file)])  # FILE may be where its labels are saved
-    check_installed()  # before a journal is begun
-    trained = None if model is None else load_model(model, n_jobs)
+    library.check_outputs([("--journal", journal)], [("FILE", file)])  # FILE may be where its labels are saved
+    library.check_installed()  # before a journal is begun
+    trained = None if model is None else cli.load_model(model, n_jobs)
     options: dict[str, Any] = {} if sequence_column is None else {"sequence": sequence_column}
     if label_column is not None:
         options["label"] = int(label_column) if label_column.removeprefix("-").isdigit() else label_column
@@ -97,20 +92,20 @@ def label(
     if trained is not None:
         own = {**trained.reading}
         of_model = own.pop("format")
-        named = document_format(file) if file_format == "auto" else file_format
+        named = library.document_format(file) if file_format == "auto" else file_format
         if named in (None, of_model):
             options, file_format, field = own, of_model, trained.crf
     if annotator is not None:
         output = _of_annotator(output or file, annotator)
-    opened = open_file(file, file_format, output=output, blind=annotator is not None, **options)
+    opened = library.open_file(file, file_format, output=output, blind=annotator is not None, **options)
     X = opened.X if field is not None or opened.words is None else opened.words
     if model is not None and field is None:
         # A file of another format than those of the training: the model sees its words.
         if opened.words is None:
             raise ValueError(f"{file} has no words, and {model} reads files of the format {of_model}")
-        field = field_of(load(model)).set_params(n_jobs=n_jobs)
+        field = library.field_of(library.load(model)).set_params(n_jobs=n_jobs)
         field.predict(X[:1])  # a model that takes no words is refused before there is a page
-    labelling = LabellingSession(
+    labelling = library.LabellingSession(
         X,
         opened.y,
         field,
@@ -122,7 +117,7 @@ def label(
         journal=journal or f"{opened.path}.journal",
     )
     with closing(labelling):
-        server = Server(labelling, port)
+        server = library.Server(labelling, port)
         if labelling.journal.actions:
             console.info(f"applied {counted(len(labelling.journal.actions), 'action')} of the journal")
         n_unknown = int(labelling.left.sum())
@@ -151,15 +146,12 @@ def agreement(
     Files of label --annotator, of any format that label opens:
       kernelfields agreement notes.anna.conll notes.ben.conll
     """
-    from kernelfields.labelling import agreement as agreed
-    from kernelfields.page.files import open_file
-
-    opened = {path: open_file(path) for path in files}
+    opened = {path: library.open_file(path) for path in files}
     first, *others = opened.values()
     for other in others:
         if other.words != first.words:
             raise ValueError(f"{first.path} and {other.path} have different words: they are no labels of the same file")
-    table = agreed({path: own.y or [None] * len(own.X) for path, own in opened.items()})
+    table = library.agreement({path: own.y or [None] * len(own.X) for path, own in opened.items()})
     console.result(str(table), table.to_dict())
 
 

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from kernelfields import cli
+from kernelfields.cli import library
 from kernelfields.cli.labels import LabelSets, UnknownLabel, count_line
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command
 from kernelfields.cli.settings import LARGEST_SEED, SETTINGS, RunSettings, Value, given_settings
@@ -48,18 +50,13 @@ def check(
     A file that the model was not trained on, by the model itself:
       kernelfields check new.conll -m chunks.safetensors --by-model
     """
-    from kernelfields import find_label_errors
-    from kernelfields.cli.doubts import doubts
-    from kernelfields.cli.models import build_estimator, has_transitions, is_dense, load_model, read_training_file
-    from kernelfields.data.text_files import input_name
-
     given = given_settings(options)
     if by_model and model is None:
         raise ValueError("--by-model needs the model that is to judge: -m MODEL")
     if model is None:
         settings = RunSettings(train=file, **given)
-        read = read_training_file(settings)
-        if settings.kernel == "auto" and not is_dense(read.X):
+        read = cli.read_training_file(settings)
+        if settings.kernel == "auto" and not cli.is_dense(read.X):
             settings = replace(settings, kernel="linear")
     else:
         marks = {name: given.pop(name, None) for name in ("unknown_label", "label_sets")}
@@ -67,18 +64,18 @@ def check(
         if given:
             named = ", ".join(SETTINGS[name].names[0] for name in given)
             raise ValueError(f"the model names how files are read and fields are fitted: leave out {named}")
-        trained = load_model(model, n_jobs)
+        trained = cli.load_model(model, n_jobs)
         settings, read = replace(trained.settings, n_jobs=n_jobs), trained.read(file, **marks)
-    console.info(count_line(input_name(file), read.y or [], read.part))
-    for doubt in doubts(read, input_name(file)):
+    console.info(count_line(library.input_name(file), read.y or [], read.part))
+    for doubt in cli.doubts.doubts(read, library.input_name(file)):
         console.warn(doubt)
     if by_model:
         estimator: Any = trained.crf
     else:
-        estimator = build_estimator(settings, transitions=has_transitions(read.reading))
+        estimator = cli.build_estimator(settings, transitions=cli.has_transitions(read.reading))
     tokens = read.words if read.words and read.words[0] is not None else None
     cv = None if by_model else folds
-    errors = find_label_errors(estimator, read.X, read.y, cv=cv, top=top, tokens=tokens, random_state=seed)
+    errors = library.find_label_errors(estimator, read.X, read.y, cv=cv, top=top, tokens=tokens, random_state=seed)
     places = [read.place(row.sequence, row.position).partition(",")[0] for row in errors.rows]
     shown = [
         replace(row, token=place if row.token is None else f"{row.token} ({place})")
@@ -115,19 +112,16 @@ def rank(
     The words whose labels would help most, where the file has a ? for some:
       kernelfields rank tags.safetensors half.conll --known --positions --batch 9
     """
-    from kernelfields import rank_for_labelling
-    from kernelfields.cli.models import check_labels, load_model
-
     if not known and (unknown_label is not None or label_sets is not None):
         raise ValueError("--unknown-label and --label-sets are for --known, which takes the labels of the file")
-    trained = load_model(model, n_jobs)
+    trained = cli.load_model(model, n_jobs)
     if known:
         read = trained.read(file, unknown_label=unknown_label, label_sets=label_sets)
-        check_labels(read, trained.crf.classes_, file, "--unknown-label names how unknown labels are written")
+        cli.check_labels(read, trained.crf.classes_, file, "--unknown-label names how unknown labels are written")
     else:
         read = trained.read(file, labels_required=False)
     tokens = read.words if read.words and read.words[0] is not None else None
-    order = rank_for_labelling(
+    order = library.rank_for_labelling(
         trained.crf,
         read.X,
         batch=batch,

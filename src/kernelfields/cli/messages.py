@@ -30,6 +30,7 @@ from typing import Annotated, Any, TextIO, get_args
 import typer
 from typer.core import TyperGroup
 
+from kernelfields.cli import library
 from kernelfields.cli.settings import MOST_THREADS
 
 Jobs = Annotated[
@@ -86,9 +87,7 @@ class Console:
 
     def result(self, text: str, document: object) -> None:
         """Write the result to standard output: text for people, or one JSON document for machines."""
-        from kernelfields.data.text_files import standard_output  # here, because help must come fast
-
-        with standard_output():
+        with library.standard_output():
             typer.echo(json_text(document) if self.as_json else text)
 
     @contextmanager
@@ -112,9 +111,7 @@ class Console:
 
 def json_text(document: object) -> str:
     """Return a document as one line of strict JSON: numbers of NumPy are numbers, infinity and NaN are null."""
-    from kernelfields.reports.tables import json_value  # here, because help must come fast
-
-    return json.dumps(json_value(document), ensure_ascii=False, allow_nan=False)
+    return json.dumps(library.json_value(document), ensure_ascii=False, allow_nan=False)
 
 
 def command(
@@ -145,10 +142,8 @@ def command(
             console = Console(**{option.name: bool(values.pop(option.name)) for option in shared})
             with console.shows_warnings():
                 if writes:
-                    from kernelfields.data.text_files import check_outputs  # here, because help must come fast
-
                     files = [[(shown[name], values[name]) for name in names] for names in (writes, reads)]
-                    check_outputs(*files)  # type: ignore[arg-type]  # names of files, or None
+                    library.check_outputs(*files)  # type: ignore[arg-type]  # names of files, or None
                 function(console, **values)
 
         made = explains_errors(with_console)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from kernelfields.cli import library
 from kernelfields.cli.labels import labels_named, shown_labels
 from kernelfields.cli.settings import SETTINGS, Parameters, RunSettings, from_document, to_document
 from kernelfields.data.text_files import input_name
@@ -46,10 +47,7 @@ from kernelfields.models.model_text import COMMAND_NOTES, PIPELINE
 from kernelfields.numerics.parameters import is_whole
 
 if TYPE_CHECKING:
-    from kernelfields import ChainCRF, EdgeCliques, LabelDictionary, SegmentCRF
-    from kernelfields.kernels import Kernel
-
-    Field: TypeAlias = ChainCRF | SegmentCRF
+    Field: TypeAlias = library.ChainCRF | library.SegmentCRF
 
 KERNEL_PARAMETERS = tuple(name for name, setting in SETTINGS.items() if setting.part == "kernel")
 #: The settings that a format is read by.
@@ -161,13 +159,10 @@ def tokens_for(crf: Field, words: list[str] | None) -> Parameters:
     return {"tokens": words} if crf.kind == "ChainCRF" else {}
 
 
-def named_kernel(text: str, parameters: Mapping[str, object], option: str = "--kernel") -> Kernel:
+def named_kernel(text: str, parameters: Mapping[str, object], option: str = "--kernel") -> library.Kernel:
     """Return the kernel of a name; ``parameters`` that are None keep their defaults."""
-    from kernelfields.kernels import resolve_kernel
-    from kernelfields.models.build import parts_of_sum
-
-    kernel = resolve_kernel(text)
-    parts = parts_of_sum(kernel)
+    kernel = library.resolve_kernel(text)
+    parts = library.parts_of_sum(kernel)
     for name, value in parameters.items():
         if value is None:
             continue
@@ -180,11 +175,9 @@ def named_kernel(text: str, parameters: Mapping[str, object], option: str = "--k
     return kernel
 
 
-def kernel_settings(kernel: Kernel) -> Parameters:
+def kernel_settings(kernel: library.Kernel) -> Parameters:
     """Return the settings that name a kernel, or a sum of kernels; rules such as gamma="scale" are the default."""
-    from kernelfields.models.build import parts_of_sum
-
-    parts = parts_of_sum(kernel)
+    parts = library.parts_of_sum(kernel)
     parameters = reduce(lambda first, second: first | second, (part.get_params(deep=False) for part in parts))
     numbers = {name: parameters.get(name) for name in KERNEL_PARAMETERS}
     return {"kernel": " + ".join(part.kind for part in parts)} | {
@@ -194,37 +187,33 @@ def kernel_settings(kernel: Kernel) -> Parameters:
 
 def build_estimator(settings: RunSettings, *, transitions: bool = True) -> Field:
     """Return the estimator that the settings describe; without ``transitions``, labels do not meet."""
-    from kernelfields import ChainCRF, NodeCliques, SegmentCRF
-
     nodes, edges, fit = _nodes_of(settings), _edges_of(settings), fit_parameters(settings)
     if settings.segments:
         del nodes["support"], nodes["l1"]
-        return SegmentCRF(**nodes, edges=edges, **fit, **_segments_of(settings, transitions))
+        return library.SegmentCRF(**nodes, edges=edges, **fit, **_segments_of(settings, transitions))
     if transitions:
-        return ChainCRF(**nodes, edges=edges, **fit)
+        return library.ChainCRF(**nodes, edges=edges, **fit)
     if edges is not None:
         raise ValueError("the template has no B line, so there are no transitions: leave out the edge options")
     usual = {"prior_variance": 1.0, "kernel": "linear", "window": 1, "support": "all", "l1": 0.0}
     nodes |= {name: value for name, value in usual.items() if nodes[name] == "auto"}
-    return ChainCRF(cliques=[NodeCliques(**nodes)], **fit)
+    return library.ChainCRF(cliques=[library.NodeCliques(**nodes)], **fit)
 
 
 def _segments_of(settings: RunSettings, transitions: bool) -> Parameters:
     """Return the parameters of segments; ValueError where settings contradict each other."""
-    from kernelfields.data.constraints import find_scheme
-    from kernelfields.data.segments import DurationCliques
-
     if not transitions:
         raise ValueError("the template has no B line, and --segments has transitions between segments: add a line B")
     # Labels within a segment are equal, so that what may not follow itself cannot be forbidden there.
-    if settings.constraints is not None and (name := find_scheme(settings.constraints).name) in ("bioes", "bilou"):
+    name = None if settings.constraints is None else library.find_scheme(settings.constraints).name
+    if name in ("bioes", "bilou"):
         raise ValueError(
             f"--constraints {name} forbids B-X after B-X, and a SegmentCRF may have both in one segment: "
             "write the labels as bio, or leave out --segments"
         )
     own: Parameters = {"repeats": bool(settings.repeats), "max_duration": settings.max_duration}
     if settings.duration_prior_variance is not None:
-        own["durations"] = DurationCliques(prior_variance=settings.duration_prior_variance)
+        own["durations"] = library.DurationCliques(prior_variance=settings.duration_prior_variance)
     return own
 
 
@@ -244,14 +233,14 @@ def _nodes_of(settings: RunSettings) -> Parameters:
     }
 
 
-def _edges_of(settings: RunSettings) -> EdgeCliques | None:
+def _edges_of(settings: RunSettings) -> library.EdgeCliques | None:
     """Return the transitions; None for the usual ones."""
-    from kernelfields import EdgeCliques
-
     kernel, variance = settings.edge_kernel, settings.edge_prior_variance
     if kernel is None and variance is None:
         return None
-    return EdgeCliques(None if kernel is None else named_kernel(kernel, {}, "--edge-kernel"), prior_variance=variance)
+    return library.EdgeCliques(
+        None if kernel is None else named_kernel(kernel, {}, "--edge-kernel"), prior_variance=variance
+    )
 
 
 def fit_parameters(settings: RunSettings) -> Parameters:
@@ -266,25 +255,21 @@ def fit_parameters(settings: RunSettings) -> Parameters:
     return {**parameters, "scale": scale, "allowed": allowed_by(settings)}
 
 
-def allowed_by(settings: RunSettings) -> LabelDictionary | None:
+def allowed_by(settings: RunSettings) -> library.LabelDictionary | None:
     """Return the dictionary of labels that the settings describe; None for none."""
-    from kernelfields import LabelDictionary
-
     feature, count = settings.allowed_by, settings.allowed_min_count
     if feature is None:
         if count is not None:
             raise ValueError("--allowed-min-count is for --allowed-by: name a feature, or leave it out")
         return None
     named = int(feature) if feature.isdecimal() else feature
-    return LabelDictionary(named) if count is None else LabelDictionary(named, min_count=count)
+    return library.LabelDictionary(named) if count is None else library.LabelDictionary(named, min_count=count)
 
 
 def check_engine(settings: RunSettings) -> None:
     """Raise ValueError if the fit cannot run where the settings say."""
-    from kernelfields.engines.choice import resolve_engine
-
     try:
-        resolve_engine(settings.engine)
+        library.resolve_engine(settings.engine)
     except (ImportError, RuntimeError) as error:
         raise ValueError(str(error)) from error
 
@@ -309,19 +294,16 @@ class TrainedModel:
 
     def read_text(self, path: str) -> SequenceFile:
         """Read running text, a sequence on each line, cut into words by ``formats.tokenize``."""
-        from kernelfields.formats.annotation_files import read_documents
-        from kernelfields.formats.column_files import ColumnSequence, LabelledColumns
-
         if self.reading["format"] != "columns":
             raise ValueError(
                 f"--text is for models of words in column files, and this one reads files of format "
                 f"{self.reading['format']}"
             )
-        cut = [document.words for document in read_documents(path, "text")]
-        sequences = [ColumnSequence([[word] for word in words]) for words in cut if words]
+        cut = [document.words for document in library.read_documents(path, "text")]
+        sequences = [library.ColumnSequence([[word] for word in words]) for words in cut if words]
         if not sequences:
             raise ValueError(f"{input_name(path)} holds no words")
-        columns = LabelledColumns(
+        columns = library.LabelledColumns(
             sequences, input_name(path), self.reading["label"], required=False, n_columns=self.reading.get("n_columns")
         )
         return columns.file(self.reading.get("template"), self.reading.get("features"), dict(self.reading))
@@ -329,18 +311,14 @@ class TrainedModel:
 
 def model_content(path: str | os.PathLike, crf: Field, reading: Reading, settings: RunSettings) -> bytes:
     """Return the content of the file of a model at ``path``."""
-    from kernelfields.models.documents import document_bytes
-
     notes = {"reading": describe_reading(reading), "settings": to_document(settings, path)}
-    return document_bytes(crf.kind, {**crf.to_document(), COMMAND_NOTES: notes})
+    return library.document_bytes(crf.kind, {**crf.to_document(), COMMAND_NOTES: notes})
 
 
 def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedModel:
     """Read a model with its notes; ``n_jobs`` is for predicting, not that of the training run."""
-    from kernelfields import ChainCRF, SegmentCRF
-    from kernelfields.models.documents import read_document_of
 
-    def rebuild(kind: type[ChainCRF | SegmentCRF], document: dict) -> TrainedModel:
+    def rebuild(kind: type[library.ChainCRF | library.SegmentCRF], document: dict) -> TrainedModel:
         if "features" in document:
             return of_words(kind, document["features"], {**document, "features": []})
         if COMMAND_NOTES not in document:
@@ -352,15 +330,17 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
         settings, checksums = from_document(notes["settings"], path)
         return TrainedModel(placed(kind, document), rebuild_reading(notes["reading"]), settings, checksums)
 
-    def placed(kind: type[ChainCRF | SegmentCRF], document: dict) -> Field:
+    def placed(kind: type[library.ChainCRF | library.SegmentCRF], document: dict) -> Field:
         return kind.placed(document).set_params(n_jobs=n_jobs, verbose=0)
 
     def rebuild_pipeline(document: dict) -> TrainedModel:
         described = document["estimator"]
-        kind = {kind.kind: kind for kind in (ChainCRF, SegmentCRF)}.get(described["kind"])
+        kind = {kind.kind: kind for kind in (library.ChainCRF, library.SegmentCRF)}.get(described["kind"])
         return of_words(kind, document["steps"], described["document"])
 
-    def of_words(kind: type[ChainCRF | SegmentCRF] | None, steps: list[dict], document: dict) -> TrainedModel:
+    def of_words(
+        kind: type[library.ChainCRF | library.SegmentCRF] | None, steps: list[dict], document: dict
+    ) -> TrainedModel:
         first = rebuild_transformer(steps[0]["transformer"]) if len(steps) == 1 else None
         if kind is None or not isinstance(first, TextFeatures):
             raise ModelFileError(
@@ -369,8 +349,8 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
         return TrainedModel(placed(kind, document), word_reading(first), RunSettings(), {})
 
     readers: dict[str, Callable[[dict], TrainedModel]] = {PIPELINE: rebuild_pipeline}
-    readers |= {kind.kind: partial(rebuild, kind) for kind in (ChainCRF, SegmentCRF)}
-    return read_document_of(path, readers)
+    readers |= {kind.kind: partial(rebuild, kind) for kind in (library.ChainCRF, library.SegmentCRF)}
+    return library.read_document_of(path, readers)
 
 
 def word_reading(features: TextFeatures) -> Reading:

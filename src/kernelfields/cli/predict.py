@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import exp
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from kernelfields import cli
+from kernelfields.cli import library
 from kernelfields.cli.labels import LabelSets, UnknownLabel, count_unknown
 from kernelfields.cli.messages import Console, Jobs, ModelFile, command, json_text
 from kernelfields.numerics.wording import counted
-
-if TYPE_CHECKING:
-    from kernelfields.cli.models import Field, TrainedModel
-    from kernelfields.estimators.span_questions import Entity
-    from kernelfields.formats import SequenceFile
 
 # The memory for labellings is in proportion to their number.
 _MOST_LABELLINGS = 1_000_000
@@ -105,11 +102,6 @@ def predict(
     """
     import numpy as np
 
-    from kernelfields.cli.doubts import length_doubts
-    from kernelfields.cli.models import check_labels, load_model
-    from kernelfields.data.text_files import input_name, open_text_output
-    from kernelfields.formats import write_predictions
-
     check_decoding(decode)
     if nbest and (marginals or confidence or decode is not None):
         raise ValueError("--nbest writes whole labellings: leave out --marginals, --confidence, --decode")
@@ -122,24 +114,24 @@ def predict(
         )
     if text and known:
         raise ValueError("--text has no labels that could be --known")
-    trained = load_model(model, n_jobs)
+    trained = cli.load_model(model, n_jobs)
     crf, known_labels = trained.crf, None
     if text:
         read = trained.read_text(file)
     elif known:
         read = trained.read(file, unknown_label=unknown_label, label_sets=label_sets)
-        check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
+        cli.check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
         known_labels = read.y
     else:
         read = _read(trained, file)
-        for doubt in length_doubts(read, input_name(file)):
+        for doubt in cli.doubts.length_doubts(read, library.input_name(file)):
             console.warn(doubt)
     if entities:
-        with open_text_output(output) as lines:
+        with library.open_text_output(output) as lines:
             for found, words in zip(crf.predict_entities(read.X, known=known_labels), read.words, strict=True):
                 lines.write(json_text({"entities": [_entity(one, words) for one in found]}) + "\n")
     elif console.as_json:
-        with open_text_output(output) as lines:
+        with library.open_text_output(output) as lines:
             for line in _documents(crf, read, nbest, marginals or confidence, decode, known_labels):
                 lines.write(json_text(line) + "\n")
     elif nbest:
@@ -150,25 +142,23 @@ def predict(
         if probabilities is not None and not marginals:
             chosen = [np.searchsorted(crf.classes_, of_sequence) for of_sequence in labels]
             probabilities = [p[np.arange(len(p)), columns] for p, columns in zip(probabilities, chosen, strict=True)]
-        write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
+        library.write_predictions(output, read, labels, probabilities, crf.classes_.tolist() if marginals else None)
     if known_labels is not None:
         console.info(f"filled in {counted(count_unknown(known_labels), 'label')} of {sum(map(len, known_labels)):,}")
-    console.info(f"labelled {counted(len(read.X), 'sequence')} of {input_name(file)}")
+    console.info(f"labelled {counted(len(read.X), 'sequence')} of {library.input_name(file)}")
 
 
-def _read(trained: TrainedModel, file: str) -> SequenceFile:
+def _read(trained: cli.TrainedModel, file: str) -> library.SequenceFile:
     """Read sequences without labels; an error about lines of running text names the option that reads them."""
-    from kernelfields.formats import SequenceFileError
-
     try:
         return trained.read(file, labels_required=False)
-    except SequenceFileError as error:
+    except library.SequenceFileError as error:
         if trained.reading["format"] != "columns":
             raise
-        raise SequenceFileError(f"{error} For running text, a sentence on each line: --text") from error
+        raise library.SequenceFileError(f"{error} For running text, a sentence on each line: --text") from error
 
 
-def _entity(found: Entity, words: list[str] | None) -> dict[str, object]:
+def _entity(found: library.Entity, words: list[str] | None) -> dict[str, object]:
     """Return an entity as a document, with its words where there are any; alternatives have none of their own."""
     document = found._asdict() | {"alternatives": [_entity(other, words) for other in found.alternatives]}
     if words is None:
@@ -177,7 +167,7 @@ def _entity(found: Entity, words: list[str] | None) -> dict[str, object]:
 
 
 def _documents(
-    crf: Field, file: SequenceFile, nbest: int, with_marginals: bool, decode: str | None, known: list | None
+    crf: cli.Field, file: library.SequenceFile, nbest: int, with_marginals: bool, decode: str | None, known: list | None
 ) -> Iterator[dict[str, object]]:
     """Yield each sequence as a document."""
     if nbest:
@@ -193,11 +183,9 @@ def _documents(
         yield {"labels": of_sequence, "marginals": [dict(zip(classes, row, strict=True)) for row in table]}
 
 
-def _write_nbest(output: str, crf: Field, file: SequenceFile, nbest: int, known: list | None) -> None:
+def _write_nbest(output: str, crf: cli.Field, file: library.SequenceFile, nbest: int, known: list | None) -> None:
     """Write every sequence several times, each under a line with its rank and probability, as CRF++ does."""
-    from kernelfields.formats import ColumnFile, write_columns
-
-    if not isinstance(file, ColumnFile):
+    if not isinstance(file, library.ColumnFile):
         raise ValueError(f"--nbest writes column files or, with --json, documents: this file is {file.format}")
     sequences, cells = [], []
     for sequence, ranked in zip(file.sequences, crf.predict_nbest(file.X, nbest, known=known), strict=True):
@@ -205,4 +193,4 @@ def _write_nbest(output: str, crf: Field, file: SequenceFile, nbest: int, known:
             head = [(0, f"# {rank} {exp(logarithm):.6f}")]
             sequences.append(replace(sequence, kept=head))
             cells.append([[str(label)] for label in labels.tolist()])
-    write_columns(output, sequences, cells)
+    library.write_columns(output, sequences, cells)

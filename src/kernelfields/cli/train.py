@@ -44,6 +44,8 @@ def train(console: Console, **options: Value) -> None:
       kernelfields train --config chunks.toml
       kernelfields train --config chunks.toml --tol 1e-6 -m better.safetensors
     """
+    from kernelfields.cli.training_run import TrainingRun
+
     given = given_settings(options)
     settings = RunSettings()
     if "config" in given:
@@ -54,8 +56,6 @@ def train(console: Console, **options: Value) -> None:
     if settings.train is None:
         raise ValueError("which file? Give a training file, or --config with the settings of an earlier run")
     _check_kind(settings)
-    from kernelfields.cli.training_run import TrainingRun
-
     raise typer.Exit(TrainingRun(settings, console).go())
 
 

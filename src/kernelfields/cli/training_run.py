@@ -14,11 +14,11 @@ import os
 import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import typer
 
+from kernelfields.cli import library
 from kernelfields.cli.doubts import doubts
 from kernelfields.cli.evaluate import write_report
 from kernelfields.cli.labels import count_line, count_unknown, labels_named, shown_labels
@@ -42,10 +42,6 @@ from kernelfields.inputs.scale import uneven_spreads
 from kernelfields.models.choices import in_words
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.progress import FitProgress
-
-if TYPE_CHECKING:
-    from kernelfields.cli.models import Field
-    from kernelfields.models.choices import Choices, Trial
 
 _FINISHED = ("gap", "settled", "stationary", "early")
 
@@ -81,7 +77,7 @@ class TrainingRun:
         self._report_inputs()
         if self.settings.kernel == "auto" and not is_dense(self.file.X):
             self.settings = replace(self.settings, kernel="linear")
-        self.crf: Field = build_estimator(self.settings, transitions=has_transitions(self.reading))
+        self.crf = build_estimator(self.settings, transitions=has_transitions(self.reading))
         progress = FitProgress(self.console.level, max_iter=self.settings.max_iter, after=1)
         self._fit(progress)
         self._note_what_was_chosen()
@@ -215,9 +211,7 @@ class TrainingRun:
         """Report how well held-out sequences are labelled: those of the development file, else of the pilot fits."""
         crf, development, console = self.crf, self.development, self.console
         if development is not None:
-            from kernelfields.evaluation import evaluate
-
-            found = evaluate(crf, development.X, development.y, labels_only=True, n_resamples=0)
+            found = library.evaluate(crf, development.X, development.y, labels_only=True, n_resamples=0)
             figures = dict([found.headline, ("accuracy", found.accuracy)])
             words = ", ".join(f"{name} {figure.value:.4f}" for name, figure in figures.items())
             console.info(f"{self.settings.dev}: {words}")
@@ -229,7 +223,7 @@ class TrainingRun:
         return {"held_out_accuracy": trial.accuracy}
 
 
-def _chosen_trial(choices: Choices) -> Trial | None:
+def _chosen_trial(choices: library.Choices) -> library.Trial | None:
     """Return the pilot fit with the settings that were chosen; None where there was none."""
     return next((each for each in choices.trials if each.settings.items() <= choices.chosen.items()), None)
 

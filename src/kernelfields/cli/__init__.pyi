@@ -1,0 +1,13 @@
+from kernelfields.cli import doubts as doubts
+from kernelfields.cli.models import (
+    Field as Field,
+    TrainedModel as TrainedModel,
+    build_estimator as build_estimator,
+    check_labels as check_labels,
+    has_transitions as has_transitions,
+    is_dense as is_dense,
+    load_model as load_model,
+    read_training_file as read_training_file,
+    tokens_for as tokens_for,
+)
+from kernelfields.cli.settings import file_digest as file_digest

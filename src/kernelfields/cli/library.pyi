@@ -1,0 +1,57 @@
+from kernelfields import (
+    ChainCRF as ChainCRF,
+    EdgeCliques as EdgeCliques,
+    LabelDictionary as LabelDictionary,
+    NodeCliques as NodeCliques,
+    SegmentCRF as SegmentCRF,
+    field_of as field_of,
+    find_label_errors as find_label_errors,
+    load as load,
+    rank_for_labelling as rank_for_labelling,
+)
+from kernelfields.data.constraints import find_scheme as find_scheme
+from kernelfields.data.segments import DurationCliques as DurationCliques
+from kernelfields.data.text_files import (
+    check_outputs as check_outputs,
+    input_name as input_name,
+    open_text_output as open_text_output,
+    standard_output as standard_output,
+)
+from kernelfields.engines.choice import resolve_engine as resolve_engine
+from kernelfields.estimators.span_questions import Entity as Entity
+from kernelfields.evaluation import Evaluation as Evaluation, compare as compare, evaluate as evaluate
+from kernelfields.formats import (
+    ColumnFile as ColumnFile,
+    SequenceFile as SequenceFile,
+    SequenceFileError as SequenceFileError,
+    describe_reading as describe_reading,
+    format_of as format_of,
+    write_columns as write_columns,
+    write_predictions as write_predictions,
+    write_sequences as write_sequences,
+)
+from kernelfields.formats.annotation_files import (
+    ANNOTATION_FORMATS as ANNOTATION_FORMATS,
+    annotation_format_of as annotation_format_of,
+    files_of as files_of,
+    losses as losses,
+    option_names as option_names,
+    read_documents as read_documents,
+    write_documents as write_documents,
+)
+from kernelfields.formats.column_files import ColumnSequence as ColumnSequence, LabelledColumns as LabelledColumns
+from kernelfields.kernels import Kernel as Kernel, resolve_kernel as resolve_kernel
+from kernelfields.labelling import agreement as agreement
+from kernelfields.models.build import parts_of_sum as parts_of_sum
+from kernelfields.models.choices import Choices as Choices, Trial as Trial
+from kernelfields.models.documents import document_bytes as document_bytes, read_document_of as read_document_of
+from kernelfields.objective.bounds import Certificate as Certificate
+from kernelfields.page.files import document_format as document_format, open_file as open_file
+from kernelfields.page.server import Server as Server, check_installed as check_installed
+from kernelfields.page.session import LabellingSession as LabellingSession
+from kernelfields.reports.inspection import ModelSummary as ModelSummary, WeightsTable as WeightsTable
+from kernelfields.reports.page import Shown as Shown
+from kernelfields.reports.report import report_page as report_page
+from kernelfields.reports.tables import json_value as json_value
+from kernelfields.serving import load_chain as load_chain
+from kernelfields.serving.onnx_export import OUTPUTS as OUTPUTS, to_onnx as to_onnx
