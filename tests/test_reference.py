@@ -18,7 +18,7 @@ NEEDED = {
     "engines.dask": ("distributed",),
     "engines.torch": ("torch",),
     "layers": ("torch",),
-    "page": ("starlette", "uvicorn"),
+    "page.server": ("starlette", "uvicorn"),
     "serving.onnx_export": ("onnx", "onnxruntime"),
 }
 

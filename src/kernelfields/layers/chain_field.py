@@ -37,30 +37,49 @@ _REDUCTIONS = "mean", "token_mean", "sum", "none"
 
 
 class ChainField(torch.nn.Module):
-    """A chain of labels as the last layer of a network; see the module for the equations.
+    """Score labellings of sequences, as the last layer of a network.
+
+    The loss is the exact negative log-likelihood of what is known of the labels. It is computed in float64, whatever
+    the type of the scores. docs/layers.md has networks with it.
 
     Parameters
     ----------
     labels : int or sequence
-        How many labels there are, or their names in the order of the scores, which ``constraints`` refer to.
-    constraints : optional
-        Labels and transitions that are forbidden, as :class:`~kernelfields.ChainCRF` takes them: the name of a
-        scheme such as ``"bio"``, pairs of labels, a dict or :class:`~kernelfields.Constraints`.
+        The number of labels, or their names in the order of the scores, which ``constraints`` refer to.
+    constraints : str, list, dict or Constraints, optional
+        Labels and transitions that are forbidden, as :class:`~kernelfields.ChainCRF` takes them: the name of a scheme
+        such as ``"bio"``, pairs of labels, or more.
     ends : bool, default True
         Whether first and last labels have scores of their own.
-    device, dtype : optional
-        Of the parameters.
+    device : torch.device or str, optional
+        The device of the parameters.
+    dtype : torch.dtype, optional
+        The type of the parameters.
 
     Attributes
     ----------
-    transitions : (L, L) parameter, scores of steps from a label (row) to the next (column)
-    start, end : (L,) parameters, scores of first and last labels; None without ``ends``
+    transitions : Parameter (L, L)
+        The scores of steps from a label (row) to the next (column).
+    start : Parameter (L,)
+        The scores of first labels; None without ``ends``.
+    end : Parameter (L,)
+        The scores of last labels; None without ``ends``.
 
-    Notes
-    -----
-    All methods take ``scores`` (B, T, L), padded at the end, with ``lengths`` (B,) or a bool ``mask`` (B, T) unless all
-    sequences are full, or ``scores`` (N, L) of sequences end to end with ``lengths``. ``labels`` are whole numbers
-    (B, T) or (N,), -1 where a label is not known, or sets of labels as a bool mask, shaped like the scores.
+    See Also
+    --------
+    log_partition : The logarithm of the sum over labellings of any family.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from kernelfields.layers import ChainField
+    >>> layer = ChainField(2)
+    >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 1.0]]])
+    >>> loss = layer(scores, torch.tensor([[0, 1]]))
+    >>> loss.backward()
+    >>> round(loss.item(), 2), layer.transitions.grad.numpy().round(2)
+    (0.44, array([[ 0.24, -0.36],
+           [ 0.03,  0.09]], dtype=float32))
     """
 
     def __init__(
@@ -112,9 +131,41 @@ class ChainField(torch.nn.Module):
         pair_scores: torch.Tensor | None = None,
         reduction: str = "mean",
     ) -> torch.Tensor:
-        """Return the negative log-likelihood of what is known of the labels.
+        """Compute the negative log-likelihood of what is known of the labels.
 
-        ``reduction`` is "mean" over sequences, "token_mean" over positions, "sum", or "none" for one number each.
+        Parameters
+        ----------
+        scores : tensor (B, T, L) or (N, L)
+            The scores of labels, padded at the end, or of sequences end to end.
+        labels : tensor (B, T) or (N,)
+            Numbers of labels, -1 if a label is not known; or sets of labels as a bool mask, shaped like the scores.
+        lengths : tensor (B,), optional
+            The lengths of the sequences; by default all are full.
+        mask : bool tensor (B, T), optional
+            The positions that belong to sequences, in place of lengths.
+        pair_scores : tensor (B, T, L, L) or (N, L, L), optional
+            Scores of steps into each position, which are added to ``transitions``.
+        reduction : {"mean", "token_mean", "sum", "none"}, default "mean"
+            Whether to return the mean over sequences or over positions, the sum, or one number for each sequence.
+
+        Returns
+        -------
+        tensor () or (B,)
+            The loss.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit together, if a score is NaN, or if constraints forbid all labellings.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from kernelfields.layers import ChainField
+        >>> layer = ChainField(2)
+        >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 1.0]]])
+        >>> round(layer(scores, torch.tensor([[0, -1]])).item(), 3)  # the second label is not known
+        0.127
         """
         if reduction not in _REDUCTIONS:
             raise ValueError(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, got {reduction!r}")
@@ -137,7 +188,41 @@ class ChainField(torch.nn.Module):
         labels: torch.Tensor | None = None,
         pair_scores: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return the logarithm of the sum over all labellings, or those that fit ``labels``, of each sequence, (B,)."""
+        """Compute the logarithm of the sum over all labellings, or those that fit ``labels``.
+
+        Parameters
+        ----------
+        scores : tensor (B, T, L) or (N, L)
+            The scores of labels, padded at the end, or of sequences end to end.
+        lengths : tensor (B,), optional
+            The lengths of the sequences; by default all are full.
+        mask : bool tensor (B, T), optional
+            The positions that belong to sequences, in place of lengths.
+        labels : tensor (B, T) or (N,), optional
+            Numbers of labels, -1 if a label is not known; or sets of labels as a bool mask, shaped like the scores. By
+            default nothing is known.
+        pair_scores : tensor (B, T, L, L) or (N, L, L), optional
+            Scores of steps into each position, which are added to ``transitions``.
+
+        Returns
+        -------
+        tensor (B,)
+            The logarithm for each sequence.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit together, if a score is NaN, or if constraints forbid all labellings.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from kernelfields.layers import ChainField
+        >>> layer = ChainField(2)
+        >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 1.0]]])
+        >>> layer.log_partition(scores).detach().numpy().round(2)
+        array([3.44], dtype=float32)
+        """
         chains = _Chains(self, scores, lengths, mask, pair_scores)
         return chains.returned(chains.log_partition(labels))
 
@@ -151,7 +236,41 @@ class ChainField(torch.nn.Module):
         labels: torch.Tensor | None = None,
         pair_scores: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return the most probable labelling, (B, T) with -1 at padding, or (N,); ``labels`` may be known in part."""
+        """Find the most probable labelling of each sequence.
+
+        Parameters
+        ----------
+        scores : tensor (B, T, L) or (N, L)
+            The scores of labels, padded at the end, or of sequences end to end.
+        lengths : tensor (B,), optional
+            The lengths of the sequences; by default all are full.
+        mask : bool tensor (B, T), optional
+            The positions that belong to sequences, in place of lengths.
+        labels : tensor (B, T) or (N,), optional
+            Numbers of labels, -1 if a label is not known; or sets of labels as a bool mask, shaped like the scores. By
+            default nothing is known.
+        pair_scores : tensor (B, T, L, L) or (N, L, L), optional
+            Scores of steps into each position, which are added to ``transitions``.
+
+        Returns
+        -------
+        tensor (B, T) or (N,)
+            Numbers of labels, -1 at padding.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit together, if a score is NaN, or if constraints forbid all labellings.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from kernelfields.layers import ChainField
+        >>> layer = ChainField(2)
+        >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 1.0]]])
+        >>> layer.decode(scores).tolist()
+        [[0, 1]]
+        """
         chains = _Chains(self, scores, lengths, mask, pair_scores)
         return chains.unpacked(chains.best(labels), -1)
 
@@ -165,12 +284,53 @@ class ChainField(torch.nn.Module):
         labels: torch.Tensor | None = None,
         pair_scores: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Return probabilities of labels, shaped like the scores, 0 at padding; ``labels`` may be known in part."""
+        """Compute the probability of each label at each position.
+
+        Parameters
+        ----------
+        scores : tensor (B, T, L) or (N, L)
+            The scores of labels, padded at the end, or of sequences end to end.
+        lengths : tensor (B,), optional
+            The lengths of the sequences; by default all are full.
+        mask : bool tensor (B, T), optional
+            The positions that belong to sequences, in place of lengths.
+        labels : tensor (B, T) or (N,), optional
+            Numbers of labels, -1 if a label is not known; or sets of labels as a bool mask, shaped like the scores. By
+            default nothing is known.
+        pair_scores : tensor (B, T, L, L) or (N, L, L), optional
+            Scores of steps into each position, which are added to ``transitions``.
+
+        Returns
+        -------
+        tensor (B, T, L) or (N, L)
+            The probabilities, 0 at padding.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit together, if a score is NaN, or if constraints forbid all labellings.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from kernelfields.layers import ChainField
+        >>> layer = ChainField(2)
+        >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 1.0]]])
+        >>> layer.marginals(scores).numpy().round(2)
+        array([[[0.88, 0.12],
+                [0.27, 0.73]]], dtype=float32)
+        """
         chains = _Chains(self, scores, lengths, mask, pair_scores)
         return chains.unpacked(chains.returned(chains.marginals(labels)), 0)
 
     def extra_repr(self) -> str:
-        """Return what the display of a network shows of the layer."""
+        """Return what the display of a network shows of the layer.
+
+        Returns
+        -------
+        str
+            The number of labels, and what differs from the defaults.
+        """
         constraints = f", constraints={self._masks.scheme or 'some'!r}" if self._masks.any else ""
         return f"{len(self.labels)} labels{constraints}, ends={self.start is not None}"
 

@@ -28,21 +28,82 @@ from kernelfields.numerics.threads import Workers
 
 
 def log_partition(family: LabelFamily, *potentials: torch.Tensor) -> torch.Tensor:
-    """Return g of each item, (S,), float64; its gradient is exact, the marginals of cliques.
+    """Compute the log partition function of each item; its gradient is exact, the marginals of cliques.
 
     Parameters
     ----------
     family : LabelFamily
-        Such as ``ChainFamily(offsets, n_labels)``: labellings of packed items.
-    *potentials : torch.Tensor
-        One for each of ``family.groups``; minus infinity forbids.
+        The labellings of packed items, such as ``ChainFamily(offsets, n_labels)``.
+    *potentials : tensor
+        A float64 tensor for each of ``family.groups``; minus infinity forbids.
+
+    Returns
+    -------
+    tensor (S,)
+        The logarithm for each item, float64.
+
+    Raises
+    ------
+    ValueError
+        If there are too few tensors, or if all labellings of an item are forbidden.
+
+    See Also
+    --------
+    label_scores : Scores labellings.
+    ChainField : A layer for chains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from kernelfields.inference import ChainFamily
+    >>> from kernelfields.layers import log_partition
+    >>> node, edge = torch.zeros(3, 2, requires_grad=True), torch.zeros(1, 2, 2)
+    >>> total = log_partition(ChainFamily(np.array([0, 3]), 2), node, edge)  # a sequence of three positions
+    >>> total.sum().backward()
+    >>> total.exp().round().tolist(), node.grad[0].tolist()
+    ([8.0], [0.5, 0.5])
     """
     _check_groups(family, potentials)
     return _LogPartition.apply(family, *(place(family, array) for array in potentials))
 
 
 def label_scores(family: LabelFamily, labels: np.ndarray, *potentials: torch.Tensor) -> torch.Tensor:
-    """Return <Phi(y), u> of labels (N,) for each item, (S,), float64; the base measure is not included."""
+    """Compute the score of a labelling of each item, without the base measure.
+
+    Parameters
+    ----------
+    family : LabelFamily
+        The labellings of packed items.
+    labels : array (N,)
+        Numbers of labels of all positions.
+    *potentials : tensor
+        A float64 tensor for each of ``family.groups``.
+
+    Returns
+    -------
+    tensor (S,)
+        The score of each item, float64.
+
+    Raises
+    ------
+    ValueError
+        If there are too few tensors.
+
+    See Also
+    --------
+    log_partition : The logarithm of the sum over labellings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> from kernelfields.inference import ChainFamily
+    >>> from kernelfields.layers import label_scores
+    >>> node, edge = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[[0.0, 0.5], [0.0, 0.0]]])
+    >>> label_scores(ChainFamily(np.array([0, 2]), 2), np.array([0, 1]), node, edge).tolist()
+    [3.5]
+    """
     _check_groups(family, potentials)
     observed, total = family.observed(labels), None
     for group, given in zip(family.groups, potentials, strict=True):

@@ -48,7 +48,38 @@ class ChangedItems(KnownItems):
         return number
 
     def change(self, item: object, version: object, changes: object, first: int = 0) -> dict[str, Any]:
-        """Fix, or forget, labels of an item that was seen at a version; it is in the journal when this returns."""
+        """Fix, or forget, labels of an item; the change is in the journal when this returns.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item.
+        version : int
+            The version of the item that was seen.
+        changes : list of [position, labels]
+            A list of labels of which one is right for each position, None to forget what is known.
+        first : int, default 0
+            The position from which on the item is shown.
+
+        Returns
+        -------
+        dict
+            The item as :meth:`show` returns it.
+
+        Raises
+        ------
+        ValueError
+            If the item is not at that version any more, or if a position or label is none.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+        >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+        >>> shown = session.change(1, 0, [[0, ["B-city"]]])
+        >>> shown["positions"][0]["label"], shown["version"]
+        ('B-city', 1)
+        """
         with self._lock:
             number = self._seen(item, version)
             pairs = isinstance(changes, list) and all(isinstance(one, list) and len(one) == 2 for one in changes)
@@ -66,7 +97,42 @@ class ChangedItems(KnownItems):
     def mark(
         self, item: object, version: object, begin: object, end: object, kind: object, first: int = 0
     ) -> dict[str, Any]:
-        """Make positions a span of a type, None for outside of spans; without a scheme, each has the label ``kind``."""
+        """Mark positions as a span of a type; without a scheme, each gets the label ``kind``.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item.
+        version : int
+            The version of the item that was seen.
+        begin : int
+            The first position.
+        end : int
+            The position after the last.
+        kind : str or None
+            The type, or the label; None for outside of spans.
+        first : int, default 0
+            The position from which on the item is shown.
+
+        Returns
+        -------
+        dict
+            The item as :meth:`show` returns it.
+
+        Raises
+        ------
+        ValueError
+            If the item is not at that version any more, or if there are no such positions.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+        >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+        >>> shown = session.mark(1, 0, 0, 1, "city")
+        >>> session.labels()[1]
+        ['B-city', None, None]
+        """
         with self._lock:
             number = self._seen(item, version)
             start, stop = self._range(number, begin, end)
@@ -99,7 +165,43 @@ class ChangedItems(KnownItems):
         return changes
 
     def accept(self, item: object, version: object, begin: object, end: object, first: int = 0) -> dict[str, Any]:
-        """Fix what is predicted at positions, of spans that they touch all of it."""
+        """Fix what is predicted at positions, with all of the spans that they touch.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item.
+        version : int
+            The version of the item that was seen.
+        begin : int
+            The first position.
+        end : int
+            The position after the last.
+        first : int, default 0
+            The position from which on the item is shown.
+
+        Returns
+        -------
+        dict
+            The item as :meth:`show` returns it.
+
+        Raises
+        ------
+        ValueError
+            If the item is not at that version any more, or if there are no such positions.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["they", "saw", "Lima"]]
+        >>> y = [["O", "O", "city"], ["O", "O", "city"]]
+        >>> crf = ChainCRF("linear", prior_variance=10.0).fit(words, y)
+        >>> session = LabellingSession(words, None, crf, scheme=None, words=words)
+        >>> shown = session.accept(1, 0, 2, 3)
+        >>> session.labels()[1]
+        [None, None, 'city']
+        """
         with self._lock:
             number = self._seen(item, version)
             start, stop = self._range(number, begin, end)
@@ -111,7 +213,39 @@ class ChangedItems(KnownItems):
             return self._do(number, self._fixed(number, shown, range(start, stop)), first)
 
     def done(self, item: object, version: object, first: int = 0) -> dict[str, Any]:
-        """Fix all that is shown of an item; where labels write spans, the rest is outside of them."""
+        """Fix all labels that are shown of an item; if labels write spans, the rest is outside of them.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item.
+        version : int
+            The version of the item that was seen.
+        first : int, default 0
+            The position from which on the item is shown.
+
+        Returns
+        -------
+        dict
+            The item as :meth:`show` returns it.
+
+        Raises
+        ------
+        ValueError
+            If the item is not at that version any more, or if a position has no label yet.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["they", "saw", "Lima"]]
+        >>> y = [["O", "O", "city"], ["O", "O", "city"]]
+        >>> crf = ChainCRF("linear", prior_variance=10.0).fit(words, y)
+        >>> session = LabellingSession(words, None, crf, scheme=None, words=words)
+        >>> shown = session.done(1, 0)
+        >>> session.labels()[1]
+        ['O', 'O', 'city']
+        """
         with self._lock:
             number = self._seen(item, version)
             shown = self._labels_shown(number)
@@ -135,11 +269,53 @@ class ChangedItems(KnownItems):
         return self.show(item, first)
 
     def undo(self, first: int = 0) -> dict[str, Any]:
-        """Take back the last change; the item is as it was before it."""
+        """Take back the last change.
+
+        Parameters
+        ----------
+        first : int, default 0
+            The position from which on the item is shown.
+
+        Returns
+        -------
+        dict
+            The item as :meth:`show` returns it.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+        >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+        >>> shown = session.mark(1, 0, 0, 1, "city")
+        >>> shown = session.undo()
+        >>> session.labels()[1]
+        [None, None, None]
+        """
         return self._turn("undo", first)
 
     def redo(self, first: int = 0) -> dict[str, Any]:
-        """Make the change again that was undone last."""
+        """Make the change again that was undone last.
+
+        Parameters
+        ----------
+        first : int, default 0
+            The position from which on the item is shown.
+
+        Returns
+        -------
+        dict
+            The item as :meth:`show` returns it.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+        >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+        >>> shown = session.mark(1, 0, 0, 1, "city")
+        >>> shown = session.undo()
+        >>> session.redo()["left"]
+        2
+        """
         return self._turn("redo", first)
 
     def _turn(self, kind: str, first: int) -> dict[str, Any]:
@@ -154,7 +330,39 @@ class ChangedItems(KnownItems):
             return self.show(item, max(min(first, position), position - WINDOW + 1)) | {"at": position}
 
     def repeats(self, item: object, begin: object, end: object, kind: object, apply: object = False) -> dict[str, Any]:
-        """Return where the words of a span occur without a label; with ``apply``, mark them all, as one step."""
+        """Find where the words of a span occur without a label, and mark them if wanted.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item.
+        begin : int
+            The first position.
+        end : int
+            The position after the last.
+        kind : str
+            The type of the span.
+        apply : bool, default False
+            Whether to mark all of them, as one step.
+
+        Returns
+        -------
+        dict
+            The words, how often they occur, and the first places.
+
+        Raises
+        ------
+        ValueError
+            If labels write no spans, or if the items have no words.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Rome", "was", "far"]]
+        >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+        >>> session.repeats(0, 2, 3, "city")["count"]
+        1
+        """
         with self._lock:
             number = self._item(item)
             start, stop = self._range(number, begin, end)
@@ -188,7 +396,28 @@ class ChangedItems(KnownItems):
                     at += 1
 
     def flag(self, item: object, note: object) -> dict[str, Any]:
-        """Flag an item to come back to, with a note that may be empty; None takes the flag away."""
+        """Flag an item to come back to, or take its flag away.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item.
+        note : str or None
+            A note, which may be empty; None takes the flag away.
+
+        Returns
+        -------
+        dict
+            The item and its flag.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+        >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+        >>> session.flag(1, "which Lima?")
+        {'item': 1, 'flag': 'which Lima?'}
+        """
         with self._lock:
             number = self._item(item)
             if note is not None and not (isinstance(note, str) and len(note) <= _LONGEST_NOTE):
@@ -197,7 +426,20 @@ class ChangedItems(KnownItems):
             return {"item": number, "flag": note}
 
     def save(self) -> str:
-        """Write the labels into the file; returns what was written. What was done can be undone all the same."""
+        """Write the labels into the file that the items come from.
+
+        What was done can be undone all the same.
+
+        Returns
+        -------
+        str
+            What was written.
+
+        Raises
+        ------
+        ValueError
+            If the items come from no file, or if another program has changed it.
+        """
         with self._lock:
             if self.file is None:
                 raise ValueError("these items come from no file: take labels() in Python")

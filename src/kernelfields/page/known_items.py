@@ -186,7 +186,21 @@ class KnownItems:
             self.file.check_item(item, labels)
 
     def labels(self) -> Any:
-        """Return what is known of all labels as a y: labels, None, and sets of which one is right."""
+        """Return what is known of all labels, as ``fit`` takes it.
+
+        Returns
+        -------
+        list or array
+            Labels, None, and sets of which one is right.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+        >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+        >>> session.labels()
+        [['O', 'O', 'B-city'], [None, None, None]]
+        """
         return self.items.labels(self.known)
 
     def _check_label(self, label: object) -> None:
@@ -277,7 +291,38 @@ class KnownItems:
         ]
 
     def show(self, item: object, first: int = 0) -> dict[str, Any]:
-        """Return an item for the page, from a position on: labels, where they come from, likeliest ones, inputs."""
+        """Return an item for the page, from a position on.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item.
+        first : int, default 0
+            The position from which on the item is shown.
+
+        Returns
+        -------
+        dict
+            The item's version, length, and how many labels are ``left`` to find; for each of its ``positions`` the
+            label, where it comes ``from`` ("given", "fixed", "predicted", "nothing"), its probability ``p``, and the
+            likeliest labels.
+
+        Raises
+        ------
+        ValueError
+            If there is no such item.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["they", "saw", "Lima"]]
+        >>> y = [["O", "O", "city"], ["O", "O", "city"]]
+        >>> crf = ChainCRF("linear", prior_variance=10.0).fit(words, y)
+        >>> session = LabellingSession(words, None, crf, scheme=None, words=words)
+        >>> [(entry["label"], entry["from"]) for entry in session.show(1)["positions"]]
+        [('O', 'predicted'), ('O', 'predicted'), ('city', 'predicted')]
+        """
         with self._lock:
             number = self._item(item)
             length = self.lengths[number]
@@ -329,7 +374,34 @@ class KnownItems:
                     entry["p"] = round(own[kinds.index(entry["kind"])], 4)
 
     def best(self, item: object) -> list[dict[str, Any]]:
-        """Return the best labellings of an item given what is known, with their probabilities."""
+        """Return the best labellings of an item given what is known.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item.
+
+        Returns
+        -------
+        list of dict
+            The labels and the probability ``p`` of each labelling, the best first.
+
+        Raises
+        ------
+        ValueError
+            If there is no model yet.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["they", "saw", "Lima"]]
+        >>> y = [["O", "O", "city"], ["O", "O", "city"]]
+        >>> crf = ChainCRF("linear", prior_variance=10.0).fit(words, y)
+        >>> session = LabellingSession(words, None, crf, scheme=None, words=words)
+        >>> session.best(1)[0]["labels"]
+        ['O', 'O', 'city']
+        """
         with self._lock:
             number = self._item(item)
             if self.model is None:
@@ -347,7 +419,37 @@ class KnownItems:
             return found
 
     def explain(self, item: object, position: object) -> dict[str, Any]:
-        """Return what moved the label of a position: features or training inputs, and their contributions."""
+        """Return what moved the label of a position: features or training inputs, and their contributions.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item.
+        position : int
+            The position.
+
+        Returns
+        -------
+        dict
+            The label, the label that comes next, and the contributions that make the difference.
+
+        Raises
+        ------
+        ValueError
+            If there is no model yet, or if what is known of the item breaks a rule of the field.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["they", "saw", "Lima"]]
+        >>> y = [["O", "O", "city"], ["O", "O", "city"]]
+        >>> crf = ChainCRF("linear", prior_variance=10.0).fit(words, y)
+        >>> session = LabellingSession(words, None, crf, scheme=None, words=words)
+        >>> explained = session.explain(1, 2)
+        >>> explained["label"], explained["other"]
+        ('city', 'O')
+        """
         with self._lock:
             number = self._item(item)
             self._checked(number, [(position, None)])  # type: ignore[list-item]  # checked there

@@ -256,16 +256,53 @@ def serve(
     browser: bool = True,
     **settings: Any,
 ) -> Server:
-    """Open the page on items, in the background; ``settings`` are those of :class:`LabellingSession`.
+    """Open the page on items, in the background.
+
+    It needs ``pip install "kernelfields[page]"``. The page is for this machine alone: its address has a token, and it
+    loads nothing from elsewhere. docs/page.md shows it.
 
     Parameters
     ----------
-    estimator : an estimator of labels, fitted or not, or a pipeline; None for a ChainCRF with defaults
-    X, y : sequences, graphs, instances or single inputs, and what is known of their labels
-    port : the port; 0 for one that is free
-    browser : whether the browser is opened
+    estimator : estimator or Pipeline, optional
+        An estimator of labels, fitted or not; by default a ChainCRF with defaults.
+    X : list of arrays, or any other form that the estimator takes
+        The sequences, graphs, instances or single inputs.
+    y : list of lists, optional
+        What is known of their labels; nothing by default.
+    port : int, default 0
+        The port; 0 for one that is free.
+    browser : bool, default True
+        Whether the browser is opened.
+    **settings : object
+        Parameters of :class:`LabellingSession`.
 
-    ``server.labelling.labels()`` are the labels, ``server.labelling.model`` the model, ``server.stop()`` ends it.
+    Returns
+    -------
+    Server
+        ``server.address`` is the address, ``server.labelling`` the LabellingSession, whose ``labels()`` are the labels,
+        and ``server.stop()`` ends it.
+
+    Raises
+    ------
+    ValueError
+        If there are no items.
+    OSError
+        If the port is taken.
+    ImportError
+        If Starlette or uvicorn is missing.
+
+    See Also
+    --------
+    LabellingSession : Labels items without a page.
+
+    Examples
+    --------
+    >>> from kernelfields.page import serve
+    >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+    >>> server = serve(None, words, words=words, classes=["city"], scheme="spans", browser=False)
+    >>> server.address.partition("?")[0]
+    'http://127.0.0.1:.../'
+    >>> server.stop()
     """
     if X is None or not n_rows_of(X):
         raise ValueError("X holds no items to label")

@@ -42,20 +42,58 @@ _IN_LIST = 200
 
 
 class LabellingSession(ChangedItems):
-    """Items, what is known of their labels, and a field that fills in the rest.
+    """Label items with a field beside that fills in the rest.
+
+    It is what the page of :func:`serve` asks, and can be used without it. If a label is fixed, the rest of the item is
+    predicted again at once, exactly, given the label, without a refit. A random sample of the items is set aside: it is
+    never fitted to, and judges each refit.
 
     Parameters
     ----------
-    X : sequences, graphs, instances or single inputs, as the estimator takes them
-    y : what is known of their labels, None for nothing: labels, None, sets of which one is right
-    estimator : an estimator of labels, fitted or not, or a pipeline; None for a ChainCRF with defaults
-    classes : the labels there are, or the types of spans; None for those of the estimator and of y
-    scheme : "bio", "iob1", "bioes" or "bilou" if labels write spans, None if each position has a label of its own;
-        "auto" goes by the form of the labels, "spans" as well, and is "bio" where nothing has a label yet
-    words : what to show of each position, of instances and single inputs a text for each; None for the columns of X
-    columns : names of columns
-    file : the file the items come from, which is written when they are saved
-    journal : where actions are kept; None for no journal
+    X : list of arrays, or any other form that the estimator takes
+        The sequences, graphs, instances or single inputs.
+    y : list of lists, optional
+        What is known of their labels: labels, None, sets of which one is right; nothing by default.
+    estimator : estimator or Pipeline, optional
+        An estimator of labels, fitted or not; by default a ChainCRF with defaults.
+    classes : sequence, optional
+        The labels there are, or the types of spans; by default those of the estimator and of y.
+    scheme : str or None, default "auto"
+        How labels write spans, "bio", "iob1", "bioes" or "bilou"; None if each position has a label of its own. "auto"
+        goes by the form of the labels, "spans" as well, and is "bio" if nothing has a label yet.
+    words : list of lists of str, optional
+        What to show of each position, of instances and single inputs a text for each; by default the columns of X.
+    columns : sequence of str, optional
+        The names of the columns.
+    file : LabelFile, optional
+        The file that the items come from, which is written when they are saved.
+    journal : path, optional
+        The file that keeps all actions; by default there is none.
+    random_state : int, default 0
+        The seed of the sample that is set aside.
+
+    Attributes
+    ----------
+    model : estimator or None
+        The fitted model.
+    classes : list
+        The labels.
+    curve : list of dict
+        The scores of the refits.
+
+    See Also
+    --------
+    serve : Opens the page.
+
+    Examples
+    --------
+    >>> from kernelfields.page import LabellingSession
+    >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+    >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+    >>> session.change(1, 0, [[0, ["B-city"]]])["left"]  # labels that are not known yet
+    2
+    >>> session.labels()
+    [['O', 'O', 'B-city'], ['B-city', None, None]]
     """
 
     # ---- what to do next
@@ -63,9 +101,38 @@ class LabellingSession(ChangedItems):
     def queue(
         self, order: str = "given", item: int = 0, *, text: str = "", label: object = None, part: str = "all"
     ) -> list[dict[str, Any]]:
-        """Return items to look at, those with nothing left to do last; as given, those around an item.
+        """List items to look at, those with nothing left to do last.
 
-        ``text`` is looked for in their words, ``label`` among what is known of them; ``part`` is one of ``PARTS``.
+        Parameters
+        ----------
+        order : {"given", "doubtful", "suspicious", "random"}, default "given"
+            The order: as given, by how much the model doubts them, by the last check, or at random.
+        item : int, default 0
+            The item around which those in the given order are listed.
+        text : str, default ""
+            Text that items hold.
+        label : object, optional
+            A label, or type of spans, that is known of the items.
+        part : {"all", "open", "flagged"}, default "all"
+            All items, those with labels to find, or those that were flagged.
+
+        Returns
+        -------
+        list of dict
+            For each item its number, length, score, text and flag, and how many labels are ``left`` to find.
+
+        Raises
+        ------
+        ValueError
+            If ``order`` or ``part`` is unknown.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+        >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+        >>> [entry["item"] for entry in session.queue(part="open")]
+        [1]
         """
         for value, name, known in ((order, "order", ORDERS), (part, "part", PARTS)):
             if value not in known:
@@ -130,7 +197,31 @@ class LabellingSession(ChangedItems):
         return scores
 
     def places(self, kind: str) -> list[dict[str, Any]]:
-        """Return places to look at one by one: "findings" of the last check, or what the last refit "changed"."""
+        """List places to look at one by one.
+
+        Parameters
+        ----------
+        kind : {"findings", "changed"}
+            The findings of the last :meth:`check`, or the predictions that the last :meth:`refit` changed.
+
+        Returns
+        -------
+        list of dict
+            The item, its first position and the one after the last, its version, and a text for each place.
+
+        Raises
+        ------
+        ValueError
+            If the kind is unknown.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+        >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+        >>> session.places("findings")  # there was no check yet
+        []
+        """
         if kind not in ("findings", "changed"):
             raise ValueError(f"places are 'findings' or 'changed', got {kind!r:.40}")
         with self._lock:
@@ -138,7 +229,22 @@ class LabellingSession(ChangedItems):
             return [own for own in found if own["version"] == self.versions[own["item"]]][:_PLACES]
 
     def state(self) -> dict[str, Any]:
-        """Return what the page shows beside an item."""
+        """Return what the page shows beside an item.
+
+        Returns
+        -------
+        dict
+            The labels and their counts, the progress, the scores of refits, and what can be undone.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+        >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+        >>> state = session.state()
+        >>> state["items"], state["positions"], state["known"]
+        (2, 6, 3)
+        """
         with self._lock:
             labels: list = self.classes
             counts: Mapping = self.counts
@@ -178,7 +284,33 @@ class LabellingSession(ChangedItems):
     # ---- fits beside the labelling
 
     def refit(self, *, wait: bool = False) -> str:
-        """Fit to what is known, beside the labelling; the new model takes the place of the old if it is no worse."""
+        """Fit to what is known, beside the labelling.
+
+        The new model takes the place of the old one, unless the sample set aside shows that it is worse.
+
+        Parameters
+        ----------
+        wait : bool, default False
+            Whether to return when the fit is done.
+
+        Returns
+        -------
+        str
+            What is done, or was done.
+
+        Raises
+        ------
+        ValueError
+            If no label is known, or if a fit or check is under way.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+        >>> session = LabellingSession(words, [["O", "O", "B-city"], None], words=words)
+        >>> session.refit(wait=True)
+        'fitted to 1 item in ... s: the new model is in place'
+        """
         with self._lock:
             train = [i for i, own in enumerate(self.known) if i not in self.aside and any(e is not None for e in own)]
             if not train:
@@ -190,7 +322,33 @@ class LabellingSession(ChangedItems):
         return self._work(status, wait, self._fit, new, train, known, judged, truth)
 
     def check(self, *, wait: bool = False) -> str:
-        """Look for labels that may be wrong, each by a field fitted without its item, beside the labelling."""
+        """Look for labels that may be wrong, each by a field fitted without its item, beside the labelling.
+
+        Parameters
+        ----------
+        wait : bool, default False
+            Whether to return when the check is done.
+
+        Returns
+        -------
+        str
+            What is done, or was done; :meth:`places` lists the findings.
+
+        Raises
+        ------
+        ValueError
+            If fewer than five items have labels, or if a fit or check is under way.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["Ann", "saw", "Bob"], ["Bob", "met", "Ann"], ["Tim", "saw", "Ann"], ["Ann", "met", "Tim"]] * 2
+        >>> y = [["NAME", "VERB", "NAME"] for _ in words]
+        >>> session = LabellingSession(words, y, ChainCRF("linear", prior_variance=1.0), words=words)
+        >>> session.check(wait=True)
+        'checked 8 items: labels may be wrong at 0 places'
+        """
         with self._lock:
             items = [i for i, own in enumerate(self.known) if any(e is not None for e in own)]
             if len(items) < _FOLDS:
