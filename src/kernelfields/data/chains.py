@@ -128,7 +128,18 @@ class Packed:
         return self.labels
 
     def barred(self, labels: np.ndarray) -> np.ndarray:
-        """Return a mask of the rows whose lists lack the label given for them, (N,)."""
+        """Find the rows whose lists of allowed labels lack the label given for them.
+
+        Parameters
+        ----------
+        labels : array (N,)
+            Numbers of labels.
+
+        Returns
+        -------
+        bool array (N,)
+            The mask of these rows.
+        """
         return ~self.allowed.within(labels)
 
     @property
@@ -137,16 +148,68 @@ class Packed:
         return self.allowed.penalties()
 
     def following(self, reach: int = 1) -> np.ndarray:
-        """Return the rows that have so many others, or more, before them in their sequence or graph."""
+        """Return the rows that have ``reach`` others, or more, before them in their sequence or graph.
+
+        Parameters
+        ----------
+        reach : int, default 1
+            The number of steps.
+
+        Returns
+        -------
+        array (n,)
+            The numbers of the rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.data import Chains
+        >>> chains = Chains(np.arange(10.0).reshape(5, 2), np.array([0, 3, 5]))  # three positions and two
+        >>> chains.following().tolist(), chains.following(2).tolist()
+        ([1, 2, 4], [2])
+        """
         places = np.arange(self.n_positions) - np.repeat(self.starts, self.lengths)
         return np.flatnonzero(places >= reach)
 
     def before(self, rows: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
-        """Return the rows so many steps before others; shapes are broadcast."""
+        """Return the rows some steps before others.
+
+        Parameters
+        ----------
+        rows : array
+            Numbers of rows.
+        steps : int or array
+            The number of steps; shapes are broadcast.
+
+        Returns
+        -------
+        array
+            The numbers of the rows.
+        """
         return np.asarray(rows - steps)
 
     def windows(self, window: int | tuple[int, int]) -> Matrix:
-        """Return the inputs around each position side by side, zeros beyond the ends of its sequence."""
+        """Put the inputs around each position side by side, zeros beyond the ends of its sequence.
+
+        Parameters
+        ----------
+        window : int or (int, int)
+            The number of positions seen, an odd number; or how many before and after.
+
+        Returns
+        -------
+        array or CSR matrix (N, width)
+            The inputs of the windows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.data import Chains
+        >>> chains = Chains(np.arange(10.0).reshape(5, 2), np.array([0, 3, 5]))  # three positions and two
+        >>> chains.windows((1, 0))[:2]
+        array([[0., 0., 0., 1.],
+               [0., 1., 2., 3.]])
+        """
         return self.inputs if check_window(window) == (0, 0) else window_view(self.inputs, self.offsets, window)
 
     @property
@@ -155,23 +218,88 @@ class Packed:
         return {None: Table(self.inputs, Layout(self.offsets), self.position_weights)}
 
     def rewritten(self, steps: ColumnSteps) -> Self:
-        """Return the same items with columns rewritten by steps."""
+        """Return the same items with columns rewritten by steps.
+
+        Parameters
+        ----------
+        steps : ColumnSteps
+            The steps, such as a scale.
+
+        Returns
+        -------
+        Chains or Graphs
+            The items.
+        """
         if not steps:
             return self
         return self.with_rows({name: steps(table.rows, table.layout, name) for name, table in self.tables.items()})
 
     def with_rows(self, rows: Mapping[str | None, Matrix]) -> Self:
-        """Return the same items with other rows in their tables."""
+        """Return the same items with other rows in their tables.
+
+        Parameters
+        ----------
+        rows : dict
+            The rows of positions or nodes under None, and those of types of factors under their names.
+
+        Returns
+        -------
+        Chains or Graphs
+            The items.
+        """
         return replace(self, inputs=rows[None])
 
     def split(self, array: Matrix) -> list:
-        """Cut an array with N rows into one view per sequence or graph."""
+        """Cut an array with N rows into one view for each sequence or graph.
+
+        Parameters
+        ----------
+        array : array or CSR matrix (N, ...)
+            A row for each position or node.
+
+        Returns
+        -------
+        list of arrays
+            The rows of each sequence or graph.
+
+        Raises
+        ------
+        ValueError
+            If the array has another number of rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.data import Chains
+        >>> chains = Chains(np.arange(10.0).reshape(5, 2), np.array([0, 3, 5]))  # three positions and two
+        >>> [len(part) for part in chains.split(np.arange(5))]
+        [3, 2]
+        """
         if array.shape[0] != self.n_positions:
             raise ValueError(f"expected {self.n_positions} rows, one per {self.part}, got {array.shape[0]}")
         return [array[first:last] for first, last in pairwise(self.offsets.tolist())]
 
     def subset(self, indices: Items) -> Self:
-        """Copy the chosen sequences or graphs."""
+        """Copy the chosen sequences or graphs.
+
+        Parameters
+        ----------
+        indices : slice, mask or numbers
+            The items.
+
+        Returns
+        -------
+        Chains or Graphs
+            The chosen items.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.data import Chains
+        >>> chains = Chains(np.arange(10.0).reshape(5, 2), np.array([0, 3, 5]))  # three positions and two
+        >>> chains.subset([1]).n_positions
+        2
+        """
         chosen = np.arange(len(self.offsets) - 1)[indices].reshape(-1)
         rows, offsets = entries_of(self.offsets, chosen)
         values = {name: getattr(self, name) for name in self.row_fields}
@@ -190,7 +318,35 @@ class Packed:
 
 @dataclass(frozen=True, eq=False)
 class Chains(Packed):
-    """Packed sequences with their labels and weights."""
+    """Hold sequences that are packed end to end, with their labels and weights.
+
+    Parameters
+    ----------
+    inputs : array or CSR matrix (N, d)
+        The inputs of all positions, those of the first sequence first.
+    offsets : array (S + 1,)
+        The row at which each sequence begins, and N.
+    labels : array (N,), optional
+        Numbers of labels in the sorted classes.
+    weights : array (S,), optional
+        The weight of each sequence; ones by default.
+    partial : LabelWeights, optional
+        What is known of labels that are not; by default all are known, or none.
+    allowed : AllowedLabels, optional
+        The labels that positions may have; by default any.
+
+    See Also
+    --------
+    Graphs : Holds graphs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.data import Chains
+    >>> chains = Chains(np.arange(10.0).reshape(5, 2), np.array([0, 3, 5]))  # three positions and two
+    >>> chains.n_sequences, chains.n_positions, chains.lengths.tolist()
+    (2, 5, [3, 2])
+    """
 
     @property
     def n_sequences(self) -> int:
@@ -205,9 +361,17 @@ class Chains(Packed):
         return mask
 
     def for_fit(self) -> Self:
-        """Return labelled chains as a fit takes them: the labels that stand there are among those that are allowed.
+        """Return labelled chains as a fit takes them: their labels are among those that are allowed.
 
-        ValueError for a sequence without positions.
+        Returns
+        -------
+        Chains
+            The chains.
+
+        Raises
+        ------
+        ValueError
+            If a sequence has no positions.
         """
         if (empty := np.flatnonzero(self.lengths == 0)).size:
             raise ValueError(f"sequence {empty[0]} has no rows: remove empty sequences from X and y")

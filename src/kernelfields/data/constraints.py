@@ -372,7 +372,36 @@ class ConstraintMasks:
 
 
 def resolve_constraints(constraints: object, classes: np.ndarray) -> ConstraintMasks:
-    """Turn constraints in any accepted form into penalties over the sorted classes (L,)."""
+    """Turn constraints in any accepted form into penalties.
+
+    Parameters
+    ----------
+    constraints : str, list, dict, Constraints or None
+        The constraints, as :class:`~kernelfields.ChainCRF` takes them.
+    classes : array (L,)
+        The sorted labels.
+
+    Returns
+    -------
+    ConstraintMasks
+        Penalties of 0 and minus infinity: ``edge`` (L, L), ``start``, ``end`` and ``label`` (L,).
+
+    Raises
+    ------
+    ValueError
+        If a label is unknown, or if the constraints leave no labelling.
+
+    See Also
+    --------
+    Constraints : Holds constraints.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.data import resolve_constraints
+    >>> resolve_constraints([("a", "b")], np.array(["a", "b"])).edge.tolist()
+    [[0.0, -inf], [0.0, 0.0]]
+    """
     checked = Constraints.of(constraints)
     check_labels_fit(len(classes))
     place = {label: index for index, label in enumerate(np.asarray(classes).tolist())}

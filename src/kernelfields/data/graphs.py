@@ -52,7 +52,39 @@ class Factors:
 
 @dataclass(frozen=True, eq=False)
 class Graphs(Packed):
-    """Packed graphs with their factors, labels and types of nodes (None where unknown), a weight per graph."""
+    """Hold graphs that are packed end to end, with their factors, labels, types of nodes and weights.
+
+    Parameters
+    ----------
+    inputs : array or CSR matrix (N, d)
+        The inputs of all nodes, those of the first graph first.
+    offsets : array (S + 1,)
+        The row at which each graph begins, and N.
+    labels : array (N,), optional
+        Numbers of labels in the sorted classes.
+    weights : array (S,), optional
+        The weight of each graph; ones by default.
+    partial : LabelWeights, optional
+        What is known of labels that are not; by default all are known, or none.
+    allowed : AllowedLabels, optional
+        The labels that nodes may have; by default any.
+    factors : tuple of Factors, default ()
+        The cliques of each type, with the nodes that meet in them.
+    node_types : NodeTypes, optional
+        The type of each node.
+
+    See Also
+    --------
+    Chains : Holds sequences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.data import Graphs
+    >>> graphs = Graphs.from_graphs([(np.zeros((3, 1)), [[0, 1], [1, 2]]), (np.ones((2, 1)), [[0, 1]])])
+    >>> graphs.n_graphs, graphs.n_positions, graphs.group("edge").members.tolist()
+    (2, 5, [[0, 1], [1, 2], [3, 4]])
+    """
 
     factors: tuple[Factors, ...] = ()
     node_types: NodeTypes | None = None
@@ -67,10 +99,28 @@ class Graphs(Packed):
         types: Mapping[str, int] | None = None,
         node_types: Sequence[str] | None = None,
     ) -> Graphs:
-        """Check and pack a list of graphs in the forms of graph_reading.py, without labels.
+        """Check and pack a list of graphs, without labels.
 
-        ``types`` declares the types of edges and how many nodes each joins, in the order wanted, ``node_types`` those
-        of nodes; None takes those that appear. Labels among the attributes of a networkx graph are not looked at.
+        Labels among the attributes of a networkx graph are not looked at.
+
+        Parameters
+        ----------
+        X : list of tuples, dicts or networkx graphs
+            The graphs, in the forms that :class:`~kernelfields.GraphCRF` takes.
+        types : dict, optional
+            The types of edges, in the order wanted, and how many nodes each joins; by default those that appear.
+        node_types : sequence of str, optional
+            The types of nodes, in the order wanted; by default those that appear.
+
+        Returns
+        -------
+        Graphs
+            The packed graphs.
+
+        Raises
+        ------
+        ValueError
+            If a graph is not sound; the message names it.
         """
         inputs, offsets, groups, kinds = read_graphs(X, types, node_types)
         return cls(inputs, offsets, factors=tuple(Factors(*group) for group in groups), node_types=kinds)
@@ -79,8 +129,34 @@ class Graphs(Packed):
     def from_chains(cls, chains: Chains, lags: Iterable[int] = (1,), orders: Iterable[int] = ()) -> Graphs:
         """Give the positions of sequences edges and longer cliques; arrays of the chains are shared.
 
-        Lag k joins the positions (t - k, t) under the name ``"lag{k}"``, neighbours under ``"edge"``; order k joins
-        (t - k, .., t), k + 1 labels, under the name ``"order{k}"``. A sequence too short for a clique simply has none.
+        A sequence that is too short for a clique has none.
+
+        Parameters
+        ----------
+        chains : Chains
+            The sequences.
+        lags : iterable of int, default (1,)
+            The lags: k joins the positions (t - k, t) under the name ``"lag{k}"``, neighbours under ``"edge"``.
+        orders : iterable of int, default ()
+            The orders: k joins (t - k, .., t), k + 1 labels, under the name ``"order{k}"``.
+
+        Returns
+        -------
+        Graphs
+            The sequences as graphs.
+
+        Raises
+        ------
+        ValueError
+            If a lag or an order is too small.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.data import Chains, Graphs
+        >>> chains = Chains(np.zeros((4, 1)), np.array([0, 4]))
+        >>> Graphs.from_chains(chains, lags=[1, 2]).group("lag2").members.tolist()
+        [[0, 2], [1, 3]]
         """
         steps: list[tuple[int, ...]] = [(_reach(lag, 1, "lags"), 0) for lag in lags]
         steps += [tuple(range(_reach(order, 2, "orders"), -1, -1)) for order in orders]
@@ -98,7 +174,23 @@ class Graphs(Packed):
         return len(self.offsets) - 1
 
     def group(self, name: str) -> Factors:
-        """Return the factors of the given name."""
+        """Return the factors of a name.
+
+        Parameters
+        ----------
+        name : str
+            The name.
+
+        Returns
+        -------
+        Factors
+            The factors.
+
+        Raises
+        ------
+        ValueError
+            If no factors have that name.
+        """
         for factors in self.factors:
             if factors.name == name:
                 return factors
@@ -106,7 +198,18 @@ class Graphs(Packed):
         raise ValueError(f"no factors are called {name!r}; there are {known}")
 
     def factor_weights(self, name: str) -> np.ndarray:
-        """Return the weight of its graph for every factor of the given name, (M,)."""
+        """Return the weight of its graph for every factor of a name.
+
+        Parameters
+        ----------
+        name : str
+            The name.
+
+        Returns
+        -------
+        array (M,)
+            The weights.
+        """
         return np.repeat(self.weights, self.group(name).counts)
 
     @property
@@ -121,12 +224,29 @@ class Graphs(Packed):
         return tables
 
     def with_rows(self, rows: Mapping[str | None, Matrix]) -> Self:
-        """Return the same graphs with other rows of nodes and of factors."""
+        """Return the same graphs with other rows of nodes and of factors.
+
+        Parameters
+        ----------
+        rows : dict
+            The rows of nodes under None, and those of types of factors under their names.
+
+        Returns
+        -------
+        Graphs
+            The graphs.
+        """
         factors = tuple(replace(each, inputs=rows.get(each.name)) for each in self.factors)
         return replace(self, inputs=rows[None], factors=factors)
 
     def labelled_nodes(self) -> Graphs:
-        """Return the nodes whose label is known, each as a graph of its own."""
+        """Return the nodes whose label is known, each as a graph of its own.
+
+        Returns
+        -------
+        Graphs
+            The nodes.
+        """
         nodes = np.flatnonzero(self.given.certain())
         kinds = None if self.node_types is None else self.node_types[nodes]
         labels, weights = self.required_labels[nodes], self.position_weights[nodes]
@@ -169,18 +289,39 @@ def grid_edges(
 def grid_edges(
     rows: int, columns: int, connectivity: int = 4, by_direction: bool = False
 ) -> np.ndarray | dict[str, np.ndarray]:
-    """Return the edges (m, 2) of a grid whose nodes are numbered row by row.
+    """List the edges of a grid whose nodes are numbered row by row.
 
-    Node r * columns + c lies in row r and column c. ``by_direction=True`` returns a dict with one array for each
-    direction, so that each can have a potential of its own:
+    Node r * columns + c lies in row r and column c. The number of the first node of an edge is always the smaller one.
 
-        horizontal     (r, c) - (r, c + 1)
-        vertical       (r, c) - (r + 1, c)
-        diagonal       (r, c) - (r + 1, c + 1)        with connectivity 8 only, as the next
-        antidiagonal   (r, c + 1) - (r + 1, c)
+    Parameters
+    ----------
+    rows : int
+        The number of rows.
+    columns : int
+        The number of columns.
+    connectivity : {4, 8}, default 4
+        The number of neighbours of a node; 8 are those on diagonals, too.
+    by_direction : bool, default False
+        Whether to return the edges of each direction by themselves, so that each can have a potential of its own.
 
-    The number of the first node is always the smaller one. Cost: O(rows columns). Fails: ValueError or TypeError for
-    sizes below one and for another connectivity.
+    Returns
+    -------
+    array (m, 2) or dict of arrays
+        The edges; by direction "horizontal", (r, c) to (r, c + 1), "vertical", (r, c) to (r + 1, c), and with eight
+        neighbours "diagonal", (r, c) to (r + 1, c + 1), and "antidiagonal", (r, c + 1) to (r + 1, c).
+
+    Raises
+    ------
+    ValueError
+        If a size is below one, or for another connectivity.
+
+    Examples
+    --------
+    >>> from kernelfields.data import grid_edges
+    >>> grid_edges(2, 2).tolist()
+    [[0, 1], [2, 3], [0, 2], [1, 3]]
+    >>> grid_edges(2, 2, connectivity=8, by_direction=True)["antidiagonal"].tolist()
+    [[1, 2]]
     """
     if min(whole_number(rows), whole_number(columns)) < 1:
         raise ValueError(f"a grid needs at least one row and one column, got {rows} and {columns}")

@@ -76,19 +76,60 @@ class DurationCliques(CliquesEverywhere):
         return not self.shared
 
     def width(self, n_features: int) -> int:
-        """Return the number of columns of the view: one, log d."""
+        """Return the number of columns of the view: one, log d.
+
+        Parameters
+        ----------
+        n_features : int
+            The number of columns of the inputs.
+
+        Returns
+        -------
+        int
+            One.
+        """
         return 1
 
     def tied_columns(self, inputs: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Return zeros: the one column, log d, stays."""
+        """Return zeros: the one column, log d, stays.
+
+        Parameters
+        ----------
+        inputs : array (m, d)
+            Where the columns of the inputs go.
+        edges : array (m, e)
+            Where the columns of edges go.
+
+        Returns
+        -------
+        array (m, 1)
+            Zeros.
+        """
         return np.zeros((len(inputs), 1), dtype=np.int64)
 
     def view(self, data: Packed) -> np.ndarray:
-        """Return the logarithms of all durations, (D, 1), whatever the data are."""
+        """Return the logarithms of all durations, whatever the data are.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+
+        Returns
+        -------
+        array (max_duration, 1)
+            The logarithms.
+        """
         return np.log(np.arange(1.0, self.max_duration + 1.0))[:, None]
 
     def weights(self, data: Packed) -> None:
-        """Return None: a duration is one row, whatever the weights of sequences."""
+        """Return None: a duration is one row, whatever the weights of sequences.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+        """
 
 
 def check_duration(longest: object) -> None:

@@ -35,16 +35,36 @@ MOST_ELEMENTS = 5040
 
 @SETTINGS.register("label symmetry")
 class LabelSymmetry(Parametrized):
-    """One generator of a group of ties: where labels and columns go; ``ties`` of an estimator takes one or a list.
+    """Tie labels: move labels and columns of the inputs so that scores stay as they are.
+
+    It is one generator of a group; ``ties`` of an estimator takes one or a list. docs/ties.md has examples from music
+    and sensors.
 
     Parameters
     ----------
     labels : dict
-        ``{label: label it becomes}``; labels that are not named stay as they are.
-    columns : sequence of whole numbers, dict or None
-        ``columns[j]`` is the place that column j of X goes to. A dict names, by name or number, those that move. None:
-        columns stay. Of a window, every part is moved so; ``repeated_columns`` is for blocks of one's own.
-    edge_columns : the same for the features of edges and factors of graphs
+        The label that each label becomes; labels that are not named stay as they are.
+    columns : sequence of int or dict, optional
+        The place ``columns[j]`` that column j of X goes to; a dict names, by name or number, those that move. By
+        default columns stay. In a window, every part is moved so; :func:`repeated_columns` is for blocks of one's own.
+    edge_columns : sequence of int or dict, optional
+        The places of the features of edges and factors of graphs, in the same form.
+
+    See Also
+    --------
+    repeated_columns : Moves the columns of repeated blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.data import LabelSymmetry
+    >>> mirror = LabelSymmetry({"left": "right", "right": "left"}, columns=[1, 0])
+    >>> X, y = [[[2.0, 0.0], [1.0, 0.0], [0.0, 1.0]]], [["left", "left", "right"]]  # columns measure left and right
+    >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False, ties=mirror).fit(X, y)
+    >>> left, right = crf.predict_marginals([[[2.0, 0.0]], [[0.0, 2.0]]])
+    >>> np.allclose(left, right[:, ::-1])  # the same, with labels in each other's place
+    True
     """
 
     def __init__(self, labels: Mapping[Any, Any], columns: Any = None, edge_columns: Any = None):
@@ -54,7 +74,37 @@ class LabelSymmetry(Parametrized):
 
 
 def repeated_columns(columns: Sequence[int], blocks: int, others: int = 0) -> np.ndarray:
-    """Return where columns go that come in ``blocks`` of len(columns) each, before ``others`` that stay."""
+    """Return where columns go that are repeated in blocks.
+
+    Parameters
+    ----------
+    columns : sequence of int
+        The place that each column of a block goes to.
+    blocks : int
+        The number of blocks.
+    others : int, default 0
+        The number of columns after the blocks, which stay.
+
+    Returns
+    -------
+    array (n_columns,)
+        The place of each column.
+
+    Raises
+    ------
+    ValueError
+        If ``columns`` is no permutation.
+
+    See Also
+    --------
+    LabelSymmetry : Ties labels.
+
+    Examples
+    --------
+    >>> from kernelfields.data import repeated_columns
+    >>> repeated_columns([1, 0], blocks=2, others=1).tolist()
+    [1, 0, 3, 2, 4]
+    """
     moved = _checked(np.asarray(columns), "columns")
     count = len(moved) * blocks
     within = moved + len(moved) * np.arange(blocks)[:, None]
