@@ -1,8 +1,8 @@
 """Sphinx extension: docstrings as the site shows them.
 
-Docstrings are written to be read in a terminal, in few lines: ``rank : int, default 1000; most basis functions``, two
-attributes on a line, names of pages as files (``docs/frames.md``), names that end in an underscore without quotes. Here
-they are laid out as numpydoc reads them. Methods that come from scikit-learn (``get_params``, ``set_fit_request``) are
+Docstrings are written to be read in a terminal: names of pages as files (``docs/frames.md``), names that end in an
+underscore without quotes, and of classes that few call, entries in one line: ``rank : int, default 1000; most basis
+functions``. Here they are laid out as numpydoc reads them. Methods that come from scikit-learn (``get_params``, ``set_fit_request``) are
 documented there and left out.
 """
 
@@ -28,6 +28,11 @@ def sections(lines: list[str]) -> Iterator[tuple[str, str]]:
         if RULE.match(following) and line and not line.startswith(" "):
             title = line
         yield title, line
+
+
+def is_terse(line: str, following: str) -> bool:
+    """Whether the entry of an attribute says what it is in its own line, not below."""
+    return bool(ENTRY.match(line)) and not following.startswith(" ")
 
 
 def attributes(line: str) -> Iterator[str]:
@@ -59,10 +64,12 @@ def quoted(line: str) -> str:
 def lay_out(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Lay a docstring out as numpydoc reads it, and link the pages that it names."""
     laid_out: list[str] = []
-    for title, line in sections(lines):
-        if title == "Attributes" and ENTRY.match(line):
+    for (title, line), following in zip(sections(lines), [*lines[1:], ""], strict=True):
+        if title == "Attributes" and is_terse(line, following):
             names, *rest = attributes(line)
             laid_out += [names, *(quoted(each) if each.startswith(" ") else each for each in rest)]
+        elif title == "Attributes" and ENTRY.match(line):
+            laid_out.append(line)
         elif title == "Parameters":
             laid_out += map(quoted, parameters(line))
         else:

@@ -93,44 +93,64 @@ def _check_cv(value: object, name: str) -> None:
 @passes_on(*_OF_THE_FIELD, *besides(FITTED, *_OWN), like=(ChainCRF, KernelClassifier))
 @declares_parameters
 class AnnotatedCRF(WrappedField, StoredEstimator):
-    """A field and the confusion matrices of annotators, fitted together: no vote has to be taken before.
+    """Field and confusion matrices of annotators, fitted together: no vote has to be taken before.
 
-    Annotator r says z_t^r where the label is y_t, with probability pi^r(y_t, z_t^r). The field models how labels
-    depend on inputs and on each other. Labels are completed from what was said and from the field, and confusions and
-    field fitted to them, in turn. Predictions are those of the field: labels, not what some annotator would say.
-
-    ``y`` is a dict annotator -> labels of all sequences, or a list with, for each sequence, a dict annotator ->
-    labels or an array (T, R) with a column per annotator. None, or an empty text, stands where one said nothing.
+    Annotator r says z_t^r where the label is y_t, with probability pi^r(y_t, z_t^r). The field models how labels depend
+    on inputs and on each other. Labels are completed from what was said and from the field, and confusions and field
+    fitted to them, in turn. Predictions are those of the field: labels, not what some annotator would say.
+    docs/annotators.md.
 
     Parameters
     ----------
-    estimator : ChainCRF, GraphCRF, KernelClassifier or None
-        The field; None means ``ChainCRF()``. Its engine fits it; "auto" is "threads". With ``prior_variance="auto"``
-        the variance is the one under which held-out consensus labels of the start are most likely. ``support="auto"``
-        of named features, as those of words, is "observed", with what annotators said as what was seen.
-    prior : (right, wrong), default (4.0, 1.0)
-        Pseudo-counts of each row of a confusion matrix, of the label itself and of all others together: as many
-        positions for each label as an annotator has been seen right and wrong on before. Both above zero.
-    cv : "auto", int, splitter or list of (train, test) indices, default "auto"
-        The labels of each fold are completed by a field that was fitted to the other folds. A field that is fitted to
-        the labels which it completes repeats what it has memorised, errors included. "auto" is 5, and 2 from 20,000
-        positions on, where half of the data are enough to learn from. Folds of a number are those of
-        scikit-learn: consecutive sequences, so that those of one document are mostly together (``groups`` of
-        :meth:`fit` names the documents), stratified for single labels.
+    estimator : ChainCRF, GraphCRF, KernelClassifier or None, default None
+        The field; None means ``ChainCRF()``. With ``prior_variance="auto"`` the variance is chosen by held-out
+        consensus labels of the start; ``support="auto"`` is "observed" for named features.
+    prior : (float, float), default (4.0, 1.0)
+        The pseudo-counts of each row of a confusion matrix, of the label itself and of all others together: as many
+        positions for each label as an annotator has been seen right and wrong on before.
+    cv : "auto", int, splitter or list of (train, test), default "auto"
+        The folds; the labels of each are completed by a field that was fitted to the others. "auto" is 5, and 2 from
+        20,000 positions on.
     tol : float, default 1e-2
-        Rounds end when no larger share of the positions gets another most probable label.
+        The share of positions that get another most probable label below which rounds end.
     max_steps : int, default 20
-        Most rounds.
+        The most rounds.
 
     Attributes
     ----------
-    estimator_ : the fitted field, for ``weights()`` and all else
-    annotators_ : names of the annotators
-    confusions_ : dict, annotator -> (L, L) array p(said | label), rows and columns as in ``classes_``
-    consensus_ : the completed labels of the sequences of the fit, those of each fold by a field that has not seen them;
-        not kept in files
-    label_changes_ : the share of positions whose label changed in each round
-    classes_ : the labels
+    estimator_ : estimator
+        The fitted field, for ``weights()`` and all else.
+    annotators_ : list
+        The names of the annotators.
+    confusions_ : dict
+        The array (L, L) of p(said | label) of each annotator, rows and columns as in ``classes_``.
+    consensus_ : list of arrays
+        The completed labels of the items of the fit, by fields of other folds; not kept in files.
+    label_changes_ : ndarray
+        The share of positions whose label changed in each round.
+    classes_ : ndarray (L,)
+        The labels.
+
+    References
+    ----------
+    .. [1] A. P. Dawid and A. M. Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm",
+       Journal of the Royal Statistical Society C 28, 1979.
+    .. [2] F. Rodrigues, F. Pereira and B. Ribeiro, "Sequence labeling with multiple annotators", Machine Learning 95,
+       2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import AnnotatedCRF, ChainCRF
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])] * 3
+    >>> right = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]] * 3
+    >>> hasty = [["sun", "rain", "rain", "rain"], ["rain", None, "rain"]] * 3
+    >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+    >>> model = AnnotatedCRF(field, cv=2).fit(X, {"Ada": right, "Bob": hasty, "Eve": right})
+    >>> model.predict([np.array([[21.0], [10.0]])])
+    [['sun', 'rain']]
+    >>> print(model.reliability().rows[-1].annotator)
+    Bob
     """
 
     kind = "AnnotatedCRF"

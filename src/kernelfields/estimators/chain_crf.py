@@ -89,7 +89,45 @@ def features_for(features: Any, X: Any) -> Any:
 
 @declares_parameters
 class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQuestions):
-    """A field on sequences: the parameters and hooks that ChainCRF and SegmentCRF share."""
+    """A field on sequences: the parameters and hooks that ChainCRF and SegmentCRF share.
+
+    Parameters
+    ----------
+    kernel : "auto", str, Kernel, callable or scikit-learn kernel, default "auto"
+        The kernel on the inputs of positions. "auto" is "linear" for feature dicts, strings and wide sparse inputs; for
+        other numbers held-out data decide.
+    window : "auto", "statistics", odd int or (before, after), default "auto"
+        The positions that kernels see around each one; "statistics" adds means, differences and ranges over 5, 15 and
+        45 positions. "auto" is 1, or "statistics" if held-out data are predicted better.
+    edges : EdgeCliques or None, default None
+        The transitions; None for one matrix of scores, ``EdgeCliques(kernel)`` for transitions that depend on the
+        inputs. What the set leaves open is that of the estimator.
+    prior_variance : "auto", float or tuple, default "auto"
+        The variance s of the Gaussian prior, infinity for none; CRFsuite's c2 is 1 / (2 s). A tuple has one for each
+        part of a sum of kernels. "auto" chooses a power of ten by held-out data.
+    constraints : str, Constraints, dict, iterable of label pairs or None, default None
+        What is forbidden: a scheme of entity labels ("bio", "iob1", "bioes", "bilou"), or pairs of neighbouring labels.
+        Training labels that break a scheme are mended with a warning, unless it is strict.
+    decode : "auto", "viterbi" or "posterior", default "auto"
+        How labels are chosen: "viterbi" takes the most probable labelling as a whole, "posterior" the most probable
+        label of each position.
+    allowed : LabelDictionary or None, default None
+        Which labels positions may have; inference skips the others. docs/many_labels.md.
+    ties : LabelSymmetry, list of LabelSymmetry or None, default None
+        Labels that share weights by a symmetry of labels and columns, such as transposed chords; docs/ties.md.
+    features : "auto", transformer, list of transformers or None, default "auto"
+        What makes inputs of X; the columns of several are joined. "auto" is TextFeatures for words, else None, which
+        takes inputs as they come.
+
+    Attributes
+    ----------
+    transitions_ : ndarray (L, L) or None
+        The transition scores that do not depend on inputs.
+    allowed_ : LabelDictionary or None
+        The dictionary, as the fit has learnt it.
+    features_ : transformer or None
+        The fitted transformer that makes inputs of X.
+    """
 
     _reads = InputReader
 
@@ -255,109 +293,60 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
 class ChainCRF(SequenceField):
     """Conditional random field on sequences, with potentials in reproducing kernel Hilbert spaces.
 
-    score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t), with Gaussian process priors on f_node
-    and f_edge, fitted to the maximum a posteriori with a certificate of optimality.
+        score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t)
+
+    with Gaussian process priors on f_node and f_edge, fitted to the maximum a posteriori with a certificate of
+    optimality. Parameters that are "auto" are chosen by short fits and held-out sequences: docs/chains.md has the
+    rules.
 
     Parameters
     ----------
-    kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
-        Kernel on the inputs of the node cliques. "auto" is "linear" for feature dicts, strings and wide sparse inputs,
-        and "rbf" for arrays of numbers. "linear" uses its explicit features; in a sum such as "linear + rbf" or
-        ``Linear() + Polynomial(2)`` the linear part stays exact and sparse, and only the rest gets a basis.
-    edges : EdgeCliques or None
-        The transitions; None for one matrix of scores. ``EdgeCliques(kernel)`` makes transitions depend on the inputs.
-        What the set leaves open (window, basis, rank, support, l1, prior_variance) is that of the estimator, of
-        several prior variances the first.
-    window : "auto", "statistics", odd int or (before, after), default "auto"
-        The positions around t that kernels see, those of edges included; or "statistics": the columns of t and means,
-        differences and ranges of them over 5, 15 and 45 positions, as :class:`kernelfields.WindowFeatures` has them.
-        "auto" is "statistics" where they predict held-out sequences better, else 1; for up to 64 columns of numbers,
-        sequences of 20 positions or more, and a kernel and prior variance "auto".
-    rank : "auto", int or None, default "auto"
-        Most basis functions of a kernel without explicit features, None for no limit. "auto" is 1000; of more than 2000
-        positions 500, unless held-out likelihood still rises from 250 to 500 in short fits.
-    basis : str or Basis, default "random-cholesky"
-        "greedy-cholesky", "random-cholesky", "uniform", "gradient", "all", or an object.
-    support : "auto", "all", "observed" or float, default "auto"
-        Which pairs of features and labels have a weight: all, those seen in training, as in CRFsuite, or those whose
-        total weight in training is at least this number. "auto", for feature dicts, strings and wide sparse inputs and
-        with a prior variance "auto": "observed" or, where held-out sequences are more likely so, "all"; else "all".
-    l1 : "auto" or float, default "auto"
-        Weight of the sum of absolute weights in the objective, CRFsuite's c1; needs explicit features. "auto" is 0 or
-        0.1, judged as ``support`` is; else 0.
-    prior_variance : "auto", float or tuple, default "auto"
-        Variance s of the Gaussian prior; infinity for none. The likelihood is a sum over sequences, so CRFsuite's
-        c2 is 1 / (2 s). A sum of kernels may have one for each part. "auto" chooses a power of ten by short fits on a
-        part of the data (1 for fewer than 200 positions); ``prior_variance_`` is the result.
-    scale : "auto", True or False, default "auto"
-        Whether columns of numbers are brought to mean 0 and one spread, here and in predictions. "auto": where spreads
-        differ by more than a factor of ten, the kernel is given by its name and held-out data are more likely so; of
-        fewer than 200 positions, where there are at most 64 columns. ``scale_`` is the result.
-    cliques : list of clique sets, StructureSearch or None
-        A list spells out the field; kernel, edges, window, rank, basis, support, l1 and the prior
-        variance above are then not used. A StructureSearch begins with the field that these describe and adds those of
-        its candidates that bring most (Remark 11).
-    solver : str, default "auto"
-        "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs" or "auto".
-    tol : "auto" or float, default "auto"
-        The relative duality gap at which to stop. "auto" is 1e-3; or up to 3e-2, as soon as other coefficients could
-        raise the log-posterior by no more than a thousandth of a nat a position.
-    max_iter : int, default 1000
-    constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
-        A string names a scheme of entity labels: "bio", "iob1", "bioes" or "bilou". Labels of training data that break
-        it are mended with a warning, an I-X that begins an entity read as B-X; ``Constraints(scheme="bio",
-        strict=True)``, or a dict, makes them an error.
     decode : "auto", "viterbi", "posterior" or "f1", default "auto"
-        Which labels :meth:`predict` and :meth:`score` take: those of the most probable labelling as a whole, or the
-        most probable at each position, which are right more often one by one but may not fit together. "f1": labels of
-        fewer than one position in twenty wherever their probability exceeds that of ``thresholds_``, chosen by the F1
-        of held-out positions, else the most probable; docs/rare_events.md. "auto" is "viterbi" where labels have to
-        fit, under constraints and for entity labels such as B-PER, else "posterior". Where short fits choose
-        other parameters, constraints give way too if one position in a hundred more is right.
-    dtype : "auto", "float32" or "float64"
-        Precision of the stored features; inference is always float64. "auto" keeps the inputs' precision for
-        explicit features, and otherwise takes float32 for large problems unless ``tol`` is below 1e-5.
-    n_jobs : int or None, how many threads; None and -1 mean all cores
-    engine : "auto", "threads", "torch", "dask" or an Engine, default "auto"
-        Where the fit runs: ``Threads(memory="8GB")`` keeps features within so much memory, ``Torch("cuda:1")`` on a
-        device, ``Dask(client)`` on a cluster (kernelfields.engines). "auto" takes a CUDA device if there is one and
-        the problem is large, else threads.
-    random_state : int, Generator, RandomState or None
-    verbose : int, default 0; 1 shows where the fit is, 2 every iteration
-    callbacks : callables that see each Iteration; returning True stops the fit. A ``Checkpoint`` among them
-        writes the model to a file from time to time.
-    warm_start : bool, default False
-        Start the next fit from the present coefficients, in the present basis. Sequences, prior variances, l1,
-        constraints, allowed, decode and solver settings may change from fit to fit; another parameter that has
-        changed is an error that names it. Thresholds of decode="f1" stay those of the fit that learnt them.
-    partial_labels : PartialLabels or None
-        How to fit where labels in y are partly known: None for unknown, a set of possible ones, a dict of weights.
-    allowed : LabelDictionary or None
-        Which labels positions may have, in training and prediction; inference skips the others. docs/many_labels.md.
-    ties : LabelSymmetry, list of them, or None
-        Labels that share weights by a symmetry of labels and columns, such as transposed chords. docs/ties.md.
-    features : "auto", transformer, list of transformers or None, default "auto"
-        What makes inputs of X. "auto": of words (sequences of strings) ``TextFeatures``, as ``kernelfields train`` has
-        them; of texts of several words their words and pairs of words; arrays, tables, feature dicts and lists of
-        feature strings as they come. A transformer is one of sequences, or of scikit-learn and of rows. The columns of
-        several are joined; sparse ones have a prior variance of their own for each transformer, where that one is
-        "auto" and held-out positions are predicted better so. Transformers see all sequences alike: ``sample_weight``
-        does not reach them. ``features_`` is the fitted one, and is kept in files.
+        How labels are chosen: "viterbi" takes the most probable labelling as a whole, "posterior" the most probable
+        label of each position, "f1" rare labels above thresholds of their own (docs/rare_events.md). "auto" is
+        "viterbi" under constraints and for entity labels such as B-PER, else "posterior".
+    support : "auto", "all", "observed" or float, default "auto"
+        Which pairs of features and labels have a weight: all, those seen in training, or those whose total weight there
+        is at least this number. "auto" chooses by held-out data for words and sparse inputs, else it is "all".
+    l1 : "auto" or float, default "auto"
+        The weight of the sum of absolute weights in the objective, CRFsuite's c1; it needs explicit features. "auto" is
+        0, or 0.1 if held-out data are predicted better.
+    cliques : list of clique sets, StructureSearch or None, default None
+        The clique sets of the field, in place of kernel, edges and what describes them; a StructureSearch adds those of
+        its candidates that bring most.
 
     Attributes
     ----------
-    classes_, n_features_in_ : the sorted labels and the number of input features
-    feature_names_in_ : (n_features_in_,) names of the features of dicts, strings or data frames
-    basis_ : dict, name of a clique set -> its subspace
-    coef_ : dict, name of a clique set -> coefficients (rank, labels or pairs of labels)
-    transitions_ : (L, L) transition scores that do not depend on inputs, or None
-    structure_path_ : StructurePath of a StructureSearch, else None; allowed_ : the dictionary, or None
-    features_ : the fitted transformer that makes inputs of X, or None
-    dev_log_likelihoods_ : (iterations + 1,) log-likelihoods of the development set, or None
-    evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
-    choices_ : Choices, what was left to the data, and what was tried on held-out ones; scale_ : whether columns came to
-        one scale
-    solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
+    thresholds_ : dict
+        The probabilities above which rare labels are predicted with ``decode="f1"``.
+    structure_path_ : StructurePath or None
+        The steps of a StructureSearch.
+
+    See Also
+    --------
+    SegmentCRF : Fields on segments, whose lengths count.
+    GraphCRF : Fields on graphs.
+    SequenceClassifier : Classes of whole sequences.
+    kernelfields.selection.ChainCRFCV : A ChainCRF with parameters chosen by cross-validation.
+
+    References
+    ----------
+    .. [1] J. Lafferty, A. McCallum and F. Pereira, "Conditional random fields: probabilistic models for segmenting and
+       labeling sequence data", ICML 2001.
+    .. [2] J. Lafferty, X. Zhu and Y. Liu, "Kernel conditional random fields: representation and clique selection", ICML
+       2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> crf = ChainCRF("rbf", prior_variance=1.0, random_state=0).fit(X, y)
+    >>> crf.predict([np.array([[21.0], [10.0]])])
+    [['sun', 'rain']]
+    >>> crf.certificate_.scope, bool(crf.certificate_.relative_gap < 0.05)
+    ('span', True)
     """
 
     kind = "ChainCRF"

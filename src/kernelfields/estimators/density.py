@@ -88,46 +88,74 @@ def _positive(words: str) -> Check:
 
 @declares_parameters
 class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
-    """A density on a box: p(x) = p0(x) exp(f(x) - g(f)), f in an RKHS, at the maximum a posteriori.
+    """Density on a box: p(x) = p0(x) exp(f(x) - g(f)), with f in an RKHS, at the maximum a posteriori.
+
+    docs/density.md.
 
     Parameters
     ----------
-    kernel : Kernel, str, callable or scikit-learn kernel, default "rbf"
-        Of points whose axes are scaled so that the box is the unit cube.
+    kernel : str, Kernel, callable or scikit-learn kernel, default "rbf"
+        The kernel on points, whose axes are scaled so that the box is the unit cube.
     prior_variance : float or "auto", default 1.0
-        Variance s of the Gaussian process prior on f; the larger, the more freely p follows the sample. "auto" chooses
-        a power of ten by the likelihood of a third of the points, held out (1 for fewer than 30 points);
-        ``prior_variance_`` is the result.
+        The variance s of the Gaussian process prior on f; the larger, the more freely p follows the sample. "auto"
+        chooses a power of ten by a third of the points, held out (1 for fewer than 30 points).
     base_measure : "uniform" or "gaussian", default "uniform"
-        p0. "gaussian": independent normal distributions with means and deviations of the sample, cut off at the box.
+        The density p0; "gaussian" has means and deviations of the sample, cut off at the box.
     box : "auto" or array (d, 2), default "auto"
-        Lows and highs. "auto" is the range of the sample and ``margin`` times it on either side.
+        The lows and highs. "auto" is the range of the sample and ``margin`` times it on either side.
     margin : float, default 0.1
+        How far ``box="auto"`` reaches beyond the sample.
     rank : int, default 200
-        Most basis functions of a kernel without explicit features.
+        At most so many basis functions of a kernel without explicit features.
     basis : str or Basis, default "greedy-cholesky"
+        How basis functions are chosen, as in :class:`ChainCRF`.
     quadrature : "auto", "gauss-legendre" or "sobol", default "auto"
-        "auto" is the tensor product of Gauss-Legendre rules up to 3 dimensions, and scrambled Sobol beyond.
+        The rule of the integral; "auto" is the product of Gauss-Legendre rules up to 3 dimensions, else Sobol points.
     n_nodes : int or None, default None
-        Nodes per axis, or points per Sobol sequence (a power of two). None doubles the nodes until the error of
-        the log partition is below ``quadrature_tol``, up to a limit.
+        The nodes of each axis, or points of a Sobol sequence (a power of two). None doubles them until the error of the
+        log partition is below ``quadrature_tol``, up to a limit.
     quadrature_tol : float, default 1e-3
-        Error of the log partition, in nats, above which fitting warns.
+        The error of the log partition, in nats, above which a fit warns.
     tol : float, default 1e-9
-        How far, in nats per sample, the objective may be from its minimum over the span.
+        How far, in nats for each point, the objective may be from its minimum over the span.
     max_iter : int, default 100
-        Most Newton steps.
-    random_state : int, Generator or None
+        The most Newton steps.
+    random_state : int, Generator, RandomState or None, default None
+        The source of randomness; a number makes fits repeatable.
 
     Attributes
     ----------
-    box_ : (d, 2) lows and highs
-    basis_, coef_ : the subspace; coordinates of f in it, (rank,)
-    log_partition_, log_partition_error_ : g(f), and by how much it may be wrong: p integrates to 1 within that
-    quadrature_ : kind and size of the rule that the fit used
-    certificate_ : how far the fit is from the best one in the span, for the discretised problem (Lemma 9)
-    n_iter_ : Newton steps
-    sample_size_ : the weight of the sample in all
+    box_ : ndarray (d, 2)
+        The lows and highs.
+    basis_ : Subspace
+        The subspace of f.
+    coef_ : ndarray (rank,)
+        The coordinates of f in it.
+    prior_variance_ : float
+        The prior variance.
+    log_partition_ : float
+        The value g(f).
+    log_partition_error_ : float
+        By how much it may be wrong: p integrates to one within that.
+    quadrature_ : Quadrature
+        The kind and size of the rule that the fit used.
+    certificate_ : Certificate
+        How far the fit is from the best one in the span, for the discretised problem (Lemma 9).
+    n_iter_ : int
+        The number of Newton steps.
+    sample_size_ : float
+        The total weight of the sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ExponentialFamilyDensity
+    >>> X = np.array([[0.1], [0.2], [0.25], [0.3], [0.7]])
+    >>> density = ExponentialFamilyDensity("rbf", box=[[0.0, 1.0]]).fit(X)
+    >>> density.score_samples([[0.2], [0.9]]).round(2)
+    array([ 0.74, -0.62])
+    >>> density.mean().round(2)
+    array([0.39])
     """
 
     kind = "ExponentialFamilyDensity"

@@ -47,38 +47,56 @@ _ROWS = "each row of a table has a label, predict(df), and predict_marginals(df)
 @passes_on(*_OF_THE_FIT, *besides(FITTED, "classes_", "feature_names_in_", "n_features_in_"), like=_KINDS)
 @declares_parameters
 class FrameCRF(WrappedField, StoredEstimator):
-    """A field on tables of pandas, polars or pyarrow: one row per position, a column of sequence ids, one of labels.
+    """Field on tables of pandas, polars or pyarrow: one row for each position, a column of sequence ids, one of labels.
 
     ``fit(df)`` takes features and labels from the columns; ``predict(df)`` answers by a column of the same library,
-    with the index and in the order of the rows. Columns are found by name, so that their order does not matter, and
-    columns that the fit did not see are left aside. The other questions of the field take tables as well:
-    ``predict_nbest``, ``entropy`` and ``log_likelihood`` answer for each sequence, ``sample`` by columns, ``explain``
-    and ``show`` for the rows of one sequence.
+    with the index and in the order of the rows. Columns are found by name, and columns that the fit did not see are
+    left aside. The other questions of the field take tables as well: ``predict_nbest``, ``entropy`` and
+    ``log_likelihood`` answer for each sequence, ``sample`` by columns, ``explain`` and ``show`` for the rows of one
+    sequence.
 
     Rows are the samples of scikit-learn here, and a fold must not cut a sequence: give cross-validation the ids, as in
-    ``cross_val_score(FrameCRF(...), df, groups=df["sequence"], cv=GroupKFold(5))``. Labels may be passed as ``y``
-    too, which some scorers need; they then take the place of the column.
+    ``cross_val_score(FrameCRF(...), df, groups=df["sequence"], cv=GroupKFold(5))``. Labels may be passed as ``y`` too,
+    which some scorers need; they then take the place of the column. docs/frames.md.
 
     Parameters
     ----------
-    estimator : ChainCRF, ChainCRFCV, a Pipeline that ends in one, or None
-        None means ``ChainCRF()``.
-    sequence : name of the column of sequence ids, default "sequence"
-        Rows of a sequence are together, in the order of its positions.
-    label : name of the column of labels, default "label"
-    features : list of names of columns, or None
-        None takes all others. Numbers and booleans become arrays; with text or categories among them a position is a
-        feature dict, one-hot where it is text. Of up to 64 such features the numbers keep their kernel and scale where
-        ``kernel`` is "auto", and the others have a linear part, if they predict held-out sequences better with it.
-    sort : bool or name of a column, default False
-        True for rows that are not together, taken in their order; a name sorts the rows of a sequence by that column,
-        such as a time.
+    estimator : ChainCRF, ChainCRFCV, Pipeline or None, default None
+        The field, or a pipeline that ends in one; None means ``ChainCRF()``.
+    sequence : hashable, default "sequence"
+        The name of the column of sequence ids; rows of a sequence are together, in the order of its positions.
+    label : hashable, default "label"
+        The name of the column of labels.
+    features : list of hashable or None, default None
+        The names of the columns of features; None takes all others. Text and categories are one-hot.
+    sort : bool or hashable, default False
+        True for rows that are not together, taken in their order; a name sorts the rows of a sequence by that column.
 
     Attributes
     ----------
-    estimator_ : the fitted field, for ``weights()``, ``certificate_``, ``save`` and all else
-    classes_ : its labels
-    feature_names_in_, n_features_in_ : columns of features that the fit has seen, and their number
+    estimator_ : estimator
+        The fitted field, for ``weights()``, ``certificate_``, ``save`` and all else.
+    classes_ : ndarray (L,)
+        The labels.
+    feature_names_in_ : ndarray (n_features_in_,)
+        The columns of features that the fit has seen.
+    n_features_in_ : int
+        The number of these columns.
+
+    See Also
+    --------
+    ChainCRF : The field on lists of sequences.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from kernelfields import ChainCRF, FrameCRF
+    >>> days = pd.DataFrame({"week": [1, 1, 1, 2, 2], "t": [20.0, 21.0, 10.0, 9.0, 22.0]})
+    >>> days["weather"] = ["sun", "sun", "rain", "rain", "sun"]
+    >>> field = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0)
+    >>> crf = FrameCRF(field, sequence="week", label="weather").fit(days)
+    >>> crf.predict(pd.DataFrame({"week": [3, 3], "t": [21.0, 10.0]})).tolist()
+    ['sun', 'rain']
     """
 
     kind = "FrameCRF"

@@ -52,58 +52,65 @@ def _check_edges(edges: object, name: str) -> None:
 class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
     """Conditional random field on graphs, with potentials in reproducing kernel Hilbert spaces.
 
-    score(y | x) = sum_v f(x_v, y_v) + sum over edges f(x_e, y_v, y_w), larger cliques likewise, with Gaussian
-    process priors on f, fitted to the maximum a posteriori. An entry of X is ``(node_features, edges)``,
-    ``(node_features, edges, edge_features)``, a dict of these parts ("x", "edges", "edge_features") or a networkx
-    graph. Edges and their features may be dicts by type, and a type of three or more columns joins that many
-    nodes. The dict may also have "node_types": then each type of nodes has a potential of its own. y holds one
-    array of labels per graph.
+        score(y | x) = sum_v f(x_v, y_v) + sum over edges f(x_e, y_v, y_w)
+
+    and larger cliques likewise, with Gaussian process priors on f, fitted to the maximum a posteriori. An entry of X is
+    ``(node_features, edges)``, ``(node_features, edges, edge_features)``, a dict of these parts ("x", "edges",
+    "edge_features", "node_types") or a networkx graph. Edges and their features may be dicts by type; a type of three
+    or more columns joins that many nodes. y holds one array of labels for each graph. docs/graphs.md.
 
     Parameters
     ----------
-    kernel : "auto", Kernel, str, callable or scikit-learn kernel, or dict of types, default "auto"
-        Kernel on the features of nodes; a dict names one for each type of nodes. "auto" is "linear" for wide sparse
-        features, else chosen with the prior variance.
-    edges : GraphFactors, EdgeCliques, dict of types, or None
-        The scores of edges; a dict has a set for each type that it names. ``GraphFactors(kernel)`` is a function of the
-        features of edges, ``GraphFactors()`` one table of scores for all edges of a type, whatever their features.
-        ``GraphFactors("auto")``, which None means, adds to that table a linear function of the features where there are
-        any. With ``symmetric=True`` an edge has no direction: f(a, b) = f(b, a). What a set leaves open (basis, rank,
-        prior_variance) is that of the estimator.
-    rank, basis, warm_start : as in ChainCRF
+    kernel : "auto", str, Kernel, callable, scikit-learn kernel or dict, default "auto"
+        The kernel on the features of nodes; a dict has one for each type of nodes. "auto" is "linear" for wide sparse
+        features; for others held-out data decide.
     prior_variance : "auto" or float, default "auto"
-        "auto" chooses a power of ten by short fits on some of the graphs; of fewer than five graphs, by fits of each
-        label by itself on some of the labelled nodes (1 for fewer than 200 of them, or types of nodes).
-    cliques : list of clique sets or None
-        GraphNodes and GraphFactors that spell out the field; the parameters above are then not used.
-    constraints : Constraints, dict, iterable of forbidden (label, label) pairs, or None
-        Labels that no node has, and pairs that the two nodes of an edge, first and second, may not have. Edges are
-        those of the usual type, "edge".
-    inference : str or object, default "auto"
-        "tree", "junction" (exact), "trw", "loopy", "mean-field" (approximate), an object with options, or
-        "auto": the first of "tree", "junction" and "trw" that these graphs allow, "mean-field" for larger cliques.
-        May be changed between fit and predictions.
+        The variance of the Gaussian prior. "auto" chooses a power of ten by held-out graphs, or by held-out nodes of
+        fewer than five graphs.
     decode : "auto", "viterbi" or "posterior", default "auto"
-        Which labels :meth:`predict` and :meth:`score` take: those of the best labelling as a whole, or the most
-        probable of each node. "auto" is "posterior".
-    scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
-        With approximate inference only solver="lbfgs", and ``tol`` is a relative gap of the approximate objective.
-    partial_labels : PartialLabels or None
-        How to fit where labels in y are partly known, see docs/partial_labels.md.
-    ties : as in ChainCRF; ``edge_columns`` of a LabelSymmetry move the features of edges
+        How labels are chosen: "viterbi" takes the best labelling as a whole, "posterior" and "auto" the most probable
+        label of each node.
+    inference : str or object, default "auto"
+        How labels are inferred: "tree", "junction" (exact), "trw", "loopy", "mean-field" (approximate) or an object
+        with options. "auto" takes the first of "tree", "junction" and "trw" that the graphs allow, "mean-field" for
+        larger cliques; it may change after a fit.
+    solver : str, default "auto"
+        The optimiser, as in :class:`ChainCRF`; with approximate inference only "lbfgs".
+    constraints : Constraints, dict, iterable of label pairs or None, default None
+        Labels that no node has, and pairs that the two nodes of an edge may not have, for edges of the usual type.
+    edges : GraphFactors, EdgeCliques, dict or None, default None
+        The scores of edges, a dict by their types. ``GraphFactors(kernel)`` is a function of the features of edges,
+        ``GraphFactors()`` one table of scores; None adds a linear function of the features, where there are any, to the
+        table. What a set leaves open is that of the estimator.
+    cliques : list of clique sets or None, default None
+        GraphNodes and GraphFactors that describe the field, in place of kernel, edges and prior variance.
+    ties : LabelSymmetry, list of LabelSymmetry or None, default None
+        Labels that share weights by a symmetry of labels and columns; its ``edge_columns`` move the features of edges.
     neighbours : "auto" or bool, default "auto"
-        Whether the features of a node are joined with the means of those of its neighbours and log(1 + degree).
-        "auto" tries both on labelled nodes that are held out, where there are fewer than five graphs, of dense features
-        in at most 64 columns, and ``kernel`` and ``prior_variance`` are "auto"; elsewhere it is False.
+        Whether the features of a node are joined with the means of those of its neighbours and log(1 + degree). "auto"
+        decides by held-out nodes of fewer than five graphs, else it is False.
 
     Attributes
     ----------
-    classes_, n_features_in_ : the sorted labels and the number of features of a node
-    inference_ : how the fit was inferred: ``method``, ``exact`` and ``description`` of the chosen method
-    basis_, coef_ : dicts, name of a clique set -> its subspace; its coefficients (rank, labellings of a clique)
-    edge_scores_ : dict, type -> table of scores that do not depend on features
-    solution_ : Solution; certificate_, rkhs_certificate_ : Certificates, only where inference is exact
-    evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
+    edge_scores_ : dict
+        The table of scores that do not depend on features, for each type of edges.
+
+    See Also
+    --------
+    ChainCRF : Fields on sequences.
+    MultiLabelCRF : Several labels for each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import GraphCRF
+    >>> X = [(np.array([[1.0], [0.9], [0.0]]), [[0, 1], [1, 2]]), (np.array([[0.1], [1.1]]), [[0, 1]])]
+    >>> y = [np.array(["land", "land", "sea"]), np.array(["sea", "land"])]
+    >>> crf = GraphCRF("rbf", prior_variance=10.0, random_state=0).fit(X, y)
+    >>> crf.predict([(np.array([[0.1], [0.9]]), [[0, 1]])])
+    [['sea', 'land']]
+    >>> crf.inference_.method
+    'tree'
     """
 
     kind = "GraphCRF"

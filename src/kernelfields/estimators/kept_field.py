@@ -85,7 +85,32 @@ _LINEAR_NAMES = ("auto", "linear")
 
 @declares_parameters
 class FieldParameters(StoredEstimator):
-    """The parameters that every field has, and estimators that are made of one."""
+    """The parameters that every field has, and estimators that are made of one.
+
+    Parameters
+    ----------
+    rank : "auto", int or None, default "auto"
+        At most so many basis functions of a kernel without explicit features; None for no limit. "auto" is 1000; above
+        2000 positions 500, or 1000 if a short test shows a gain.
+    basis : str or Basis, default "random-cholesky"
+        How basis functions are chosen: "random-cholesky", "greedy-cholesky", "uniform", "gradient", "all" or an object.
+    scale : "auto" or bool, default "auto"
+        Whether columns of numbers are brought to mean 0 and one spread, in predictions too. "auto" decides by held-out
+        data.
+    tol : "auto" or float, default "auto"
+        The relative duality gap at which a fit ends. "auto" is 1e-3, or up to 3e-2 once no coefficients could gain a
+        thousandth of a nat per position.
+    max_iter : int, default 1000
+        The most iterations of the solver.
+    dtype : "auto", "float32" or "float64", default "auto"
+        The precision of stored features; inference is always in float64. "auto" takes float32 for large problems.
+    n_jobs : int or None, default None
+        The number of threads; None and -1 mean all cores.
+    random_state : int, Generator, RandomState or None, default None
+        The source of randomness; a number makes fits repeatable.
+    verbose : int, default 0
+        What a fit prints: 1 shows where it is, 2 every iteration.
+    """
 
     rank: int | str | None = parameter("auto", or_auto(count_or_none), usual=USUAL_RANK)
     basis: BasisLike = parameter("random-cholesky")
@@ -124,7 +149,45 @@ class FieldParameters(StoredEstimator):
 
 @declares_parameters
 class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], metaclass=ABCMeta):
-    """A field with its parameters and what a fit has found; see the module for the hooks."""
+    """A field with its parameters and what a fit has found; see the module for the hooks.
+
+    Attributes
+    ----------
+    classes_ : ndarray (L,)
+        The sorted labels.
+    n_features_in_ : int
+        The number of input features.
+    feature_names_in_ : ndarray (n_features_in_,)
+        The names of features of dicts, strings or data frames.
+    basis_ : dict
+        The subspace of each clique set, by name.
+    coef_ : dict
+        The coefficients of each clique set, by name: (rank, labellings of a clique).
+    prior_variance_ : float
+        The prior variance of the functions of the inputs.
+    scale_ : bool
+        Whether columns were brought to one scale.
+    choices_ : Choices
+        What was left to the data, and what was tried on held-out data.
+    solution_ : Solution
+        The end of the solver, with its history.
+    n_iter_ : int
+        The number of iterations of the solver.
+    inference_ : FittedBy
+        How labels were inferred in the fit: ``method``, ``exact`` and ``description``.
+    certificate_ : Certificate
+        How far the fit can be from the best one in the span of its basis; for exact inference.
+    rkhs_certificate_ : Certificate
+        How far it can be from the best one in the RKHS: a bound that costs nothing, see :meth:`certify`.
+    stationarity_ : float
+        How flat the objective is at the fit, where labels are partly known.
+    evidence_path_ : EvidencePath or None
+        The points that ``optimize="evidence"`` has tried.
+    laplace_ : LaplaceSamples or None
+        What :meth:`laplace` has found.
+    dev_log_likelihoods_ : ndarray (iterations + 1,) or None
+        The log-likelihoods of the development set.
+    """
 
     #: How data are read, and the kind of the family of labellings.
     _reads: ClassVar[type[InputReader]]

@@ -62,7 +62,13 @@ def goes_on_in_batches(estimator: FieldEstimator) -> bool:
 
 @declares_parameters
 class TableField(ClassifierMixin, LabelledField[Data, TableReader]):
-    """A field on the rows of a table: what KernelClassifier and MultiLabelCRF share."""
+    """A field on the rows of a table: what KernelClassifier and MultiLabelCRF share.
+
+    Parameters
+    ----------
+    kernel : "auto", str, Kernel, callable or scikit-learn kernel, default "auto"
+        The kernel on rows. "auto" is "linear" for wide sparse inputs, else "rbf".
+    """
 
     _reads = TableReader
 
@@ -141,37 +147,43 @@ class TableField(ClassifierMixin, LabelledField[Data, TableReader]):
 class KernelClassifier(TableField[Graphs]):
     """Kernel logistic regression: p(y | x) proportional to exp f(x, y), f from a Gaussian process.
 
-    The field of a single node: Gaussian process classification with the softmax likelihood, at the maximum a
-    posteriori, with the kernels, bases, solvers and certificates of the fields on chains and graphs. With two
-    classes the log-odds f(x, 1) - f(x, 0) have the prior variance 2 * prior_variance * k(x, x).
+    It is the field of a single node: Gaussian process classification with the softmax likelihood, at the maximum a
+    posteriori. With two classes the log-odds f(x, 1) - f(x, 0) have the prior variance 2 * prior_variance * k(x, x).
+    docs/single_labels.md.
 
     Parameters
     ----------
-    kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
-        "auto" is "linear" for wide sparse inputs, else "rbf".
-    rank : "auto", int or None, default "auto"; as in ChainCRF
-    basis : str or Basis, default "random-cholesky"
+    prior_variance : "auto", float or tuple, default "auto"
+        The variance of the Gaussian prior on f; a tuple has one for each part of a sum of kernels, and the constants
+        have the first. "auto" chooses a power of ten by held-out data.
+    tol : float, default 1e-4
+        The relative duality gap at which a fit ends.
+    class_weight : dict, "balanced" or None, default None
+        The weight of each class; "balanced" gives each class the same total weight.
     bias : bool, default True
         Whether each class has a constant of its own beside f, with the same prior variance.
-    prior_variance : "auto", float or tuple, default "auto"
-        "auto" chooses a power of ten by short fits on a part of the data (1 for fewer than 200 samples). A sum of
-        kernels may have one for each part; the constants have the first.
-    tol : float, default 1e-4, the relative duality gap at which to stop
-    scale, solver, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
-    warm_start : as in ChainCRF
-    class_weight : dict of labels, "balanced" or None
-        A sample counts with the weight of its label; "balanced" gives each class the same total weight.
-    partial_labels : PartialLabels or None
-        How to fit where labels in y are partly known, see docs/partial_labels.md.
-    ties : as in ChainCRF
+    ties : LabelSymmetry, list of LabelSymmetry or None, default None
+        Labels that share weights by a symmetry of labels and columns; docs/ties.md.
 
-    Attributes
+    See Also
+    --------
+    MultiLabelCRF : Several labels for each row.
+
+    References
     ----------
-    classes_, n_features_in_, feature_names_in_ : as in every classifier
-    basis_, coef_ : dicts, name of a clique set ("node", "bias") -> its subspace; its coefficients (rank, classes)
-    solution_ : Solution; certificate_ : Certificate (span); rkhs_certificate_ : free bound over the RKHS
-    n_iter_ : iterations of the solver; choices_, scale_ : what was left to the data, as in ChainCRF
-    evidence_path_ : EvidencePath of optimize="evidence", else None; laplace_ : what :meth:`laplace` found
+    .. [1] C. E. Rasmussen and C. K. I. Williams, "Gaussian processes for machine learning", MIT Press, 2006, chapter 3.
+
+    Examples
+    --------
+    >>> from kernelfields import KernelClassifier
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KernelClassifier("rbf", prior_variance=10.0, scale=True, random_state=0).fit(X[::3], y[::3])
+    >>> round(model.score(X[1::3], y[1::3]), 2)
+    0.92
+    >>> model.predict_proba(X[[0, 70]]).round(2)
+    array([[0.99, 0.01, 0.01],
+           [0.03, 0.41, 0.56]])
     """
 
     kind = "KernelClassifier"

@@ -37,7 +37,25 @@ def _check_solver(solver: object, name: str) -> None:
 
 @declares_parameters
 class LabelledField(FieldEstimator[Data, Reader]):
-    """A field that is fitted to labels: what those of sequences, graphs, instances and single inputs share."""
+    """A field that is fitted to labels: what fields of sequences, graphs, instances and rows share.
+
+    Parameters
+    ----------
+    solver : str, default "auto"
+        The optimiser: "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs", or "auto" by the size of
+        the problem.
+    engine : "auto", "threads", "torch", "dask" or Engine, default "auto"
+        Where features are kept and the fit runs. "auto" takes a CUDA device for large problems if there is one, else
+        threads; docs/engines.md.
+    callbacks : list of callables or None, default None
+        Functions that see each Iteration; one that returns True stops the fit. A Checkpoint among them writes the
+        model.
+    warm_start : bool, default False
+        Whether a fit starts from the present coefficients, in the present basis; docs/chains.md says what may change
+        between fits.
+    partial_labels : PartialLabels or None, default None
+        What is known beside labels that are partly known; docs/partial_labels.md.
+    """
 
     solver: object = parameter("auto", _check_solver)
     engine: EngineLike = parameter("auto")

@@ -71,59 +71,72 @@ def _check_edges(edges: object, name: str) -> None:
 
 @declares_parameters
 class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
-    """Labels of an instance that depend on its inputs through kernels, and on each other.
+    """Conditional random field of several yes-or-no labels of an instance, which depend on each other.
 
-    p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum over edges w_jk s_j s_k ),   s = y - 1/2,
+        p(y | x) ~ exp( sum_k (f_k(x) + b_k) s_k + sum over edges w_jk s_j s_k ),   s = y - 1/2
 
-    with Gaussian process priors on the f_k, fitted to the maximum a posteriori. f_k(x) + b_k is the log odds of
-    label k without the others' share, w_jk the log odds ratio of two labels given all others. X is a table (n, d),
-    dense or sparse; y holds 0 and 1, (n, K), as scikit-learn's multi-label classifiers take it.
+    with Gaussian process priors on the f_k, fitted to the maximum a posteriori. f_k(x) + b_k is the log odds of label k
+    without the share of the others, w_jk the log odds ratio of two labels given all others. X is a table (n, d), y
+    holds 0 and 1, (n, K). docs/multilabel.md.
 
     Parameters
     ----------
-    kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
-        Kernel on the inputs; all labels share it and its basis. "auto" is "linear" for wide sparse inputs, else "rbf".
-    label_graph : "auto", "none", "tree", "full", "learn", StructureSearch or list of pairs, default "auto"
-        Which labels meet: none (independent labels), the spanning tree of largest mutual information in the
-        training labels, all pairs, those that a search chooses (Remark 11; a StructureSearch sets its terms), or
-        pairs given by number or by name. "auto" is "full" for up to 16 labels, else "tree": both are exact.
-    edges : EdgeCliques or None
-        The log odds ratios w_jk; None for one number each, whatever the inputs, with a prior variance of 10.
-        ``EdgeCliques(kernel)`` adds a function of the inputs. Of basis and rank of that function, those that the
-        set leaves open are those of the estimator.
-    rank, basis : as in ChainCRF
     prior_variance : "auto", float or tuple, default "auto"
-        Of the log odds f_k; for independent labels, the C of a logistic regression on the features of the kernel.
-        "auto" chooses a power of ten by short fits on a part of the data.
-    bias_prior_variance : float or None, default 10.0
-        Of the biases b_k; None leaves them out.
+        The variance of the log odds f_k; for independent labels the C of a logistic regression on the features of the
+        kernel. "auto" chooses a power of ten by held-out data.
     inference : str or object, default "auto"
-        "tree", "table", "junction" (exact), "trw", "loopy", "mean-field" (approximate), or "auto", an exact one as
-        long as the graph of labels allows; ``inference_.description`` is the result. May be changed
-        between fit and predictions.
+        How labels are inferred: "tree", "table", "junction" (exact), "trw", "loopy", "mean-field" (approximate) or an
+        object with options. "auto" is exact as long as the graph of labels allows; it may change after a fit.
+    partial_labels : PartialLabels or None, default None
+        Given if labels in y are NaN, which is unknown; docs/partial_labels.md.
+    warm_start : bool, default False
+        Whether a fit starts from the present coefficients; the pairs of labels stay those of the first fit.
+    edges : EdgeCliques or None, default None
+        The log odds ratios w_jk; None for one number each, with a prior variance of 10. ``EdgeCliques(kernel)`` adds a
+        function of the inputs.
+    label_graph : "auto", "none", "tree", "full", "learn", StructureSearch or list of pairs, default "auto"
+        Which labels meet: none, the spanning tree of largest mutual information, all pairs, those that a search
+        chooses, or pairs by number or name. "auto" is "full" for up to 16 labels, else "tree"; both are exact.
+    bias_prior_variance : float or None, default 10.0
+        The prior variance of the biases b_k; None leaves them out.
     decision : "auto", "f1", "hamming" or "subset", default "auto"
-        What :meth:`predict` returns: labels whose own probability is above ``threshold_``, above 1/2 ("hamming"), or
-        the most probable set ("subset"). The threshold is learnt on instances that were held out of a short fit, 1/2
-        where there are fewer than 100. "auto": the lowest that makes no more wrong labels than 1/2 does, so that rare
-        labels are found which a prior keeps from being probable; "f1": half the largest F1 that any threshold has,
-        which is where F1 itself is largest if probabilities are right.
-    scale, solver, tol, max_iter, dtype, n_jobs, engine, random_state, verbose, callbacks : as in ChainCRF
-    warm_start : as in ChainCRF; the pairs of labels stay those of the first fit, and the threshold that of the one
-        that learnt it for the present ``decision``
-    partial_labels : PartialLabels or None
-        How to fit where labels in y are NaN, which is unknown.
+        What :meth:`predict` returns: labels above ``threshold_`` ("auto", "f1"), labels above one half ("hamming"), or
+        the most probable set ("subset"). For "auto" the threshold is the lowest that costs no held-out labels, for "f1"
+        half the largest F1.
 
     Attributes
     ----------
-    n_labels_, label_names_ : the number of labels K, and the names of the columns of y (numbers if it has none)
-    classes_ : array (K, 2), the values 0 and 1 of each label, as scikit-learn has it for several outputs
-    label_edges_, edge_scores_ : list of pairs of names; dict, pair -> w_jk, without its part of the inputs
-    basis_, coef_ : dicts, name of a clique set -> its subspace; its coefficients as log odds (ratios), (rank,)
-    structure_path_ : StructurePath of label_graph="learn", else None
-    threshold_ : the probability above which decision="auto" or "f1" predicts a label
-    inference_ : how the fit was inferred: ``method``, ``exact`` and ``description``
-    solution_ : Solution; certificate_, rkhs_certificate_ : Certificates, only where inference is exact
-    n_features_in_, feature_names_in_ : as in scikit-learn
+    classes_ : ndarray (K, 2)
+        The values 0 and 1 of each label, as scikit-learn has it for several outputs.
+    n_labels_ : int
+        The number of labels K.
+    label_names_ : ndarray (K,)
+        The names of the columns of y; numbers if it has none.
+    label_edges_ : list of pairs
+        The pairs of labels that meet, by name.
+    edge_scores_ : dict
+        The log odds ratio w_jk of each pair, without its part of the inputs.
+    threshold_ : float
+        The probability above which ``decision="auto"`` or "f1" predicts a label.
+    structure_path_ : StructurePath or None
+        The steps of ``label_graph="learn"``.
+
+    See Also
+    --------
+    KernelClassifier : One label for each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import MultiLabelCRF
+    >>> X = np.array([[0.0], [0.2], [1.0], [1.2], [2.0], [2.2]])
+    >>> y = np.array([[1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]])
+    >>> model = MultiLabelCRF("rbf", prior_variance=10.0, decision="hamming", random_state=0).fit(X, y)
+    >>> model.predict([[0.1], [1.1]])
+    array([[1, 0],
+           [1, 1]])
+    >>> round(model.edge_scores_[0, 1], 1) < 0
+    True
     """
 
     kind = "MultiLabelCRF"

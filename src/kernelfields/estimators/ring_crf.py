@@ -20,8 +20,19 @@ class RingReader(InputReader):
 class RingCRF(ChainCRF):
     """Conditional random field on rings: sequences whose last position is followed by the first.
 
-    Parameters, attributes and answers are those of :class:`ChainCRF`; where a ring is cut open does not change any of
-    them. See inference/ring.py for the field.
+    Answers are those of :class:`ChainCRF`, and do not depend on where a ring is cut open. docs/rings.md.
+
+    See Also
+    --------
+    ChainCRF : Fields on sequences with two ends.
+
+    Examples
+    --------
+    >>> from kernelfields import RingCRF
+    >>> X = [[{"corner": 1.0}, {"side": 1.0}, {"corner": 1.0}, {"side": 1.0}]]
+    >>> crf = RingCRF(prior_variance=10.0, random_state=0).fit(X, [["turn", "go", "turn", "go"]])
+    >>> crf.predict([[{"side": 1.0}, {"corner": 1.0}]])
+    [['go', 'turn']]
     """
 
     kind = "RingCRF"

@@ -68,45 +68,57 @@ class SegmentCRF(SequenceField):
 
     A sequence is cut into segments (begin, end, label) of at most D positions:
 
-    score = sum over segments [ sum_t f_node(x_t, y) + h(log(end - begin), y) ] + sum over neighbours f_edge(y, y')
+        score = sum over segments [ sum_t f_node(x_t, y) + h(log(end - begin), y) ] + sum over neighbours f_edge(y, y')
 
-    with Gaussian process priors on f_node, h and f_edge. A run of equal labels in ``y`` is a segment; labels
-    may also be written as lists of (begin, end, label). Inference is exact and takes O(N L^2 + N L D) time.
+    with Gaussian process priors on f_node, h and f_edge. A run of equal labels in ``y`` is a segment; labels may also
+    be written as lists of (begin, end, label). Inference is exact and takes O(N L^2 + N L D) time. docs/segments.md.
 
     Parameters
     ----------
-    kernel, window, rank, basis : as in ChainCRF
-    edges : EdgeCliques or None
-        Transitions between segments, as in ChainCRF; with a kernel they see the inputs where the second begins.
-    durations : "auto", DurationCliques or None, default "auto"
-        Functions of the logarithm of the duration of a segment; "auto" is ``DurationCliques("rbf")``, None leaves
-        durations out. ``DurationCliques(shared=True)`` has one function for all labels.
-        What edges and durations leave open (prior_variance, basis, rank, window) is that of the estimator.
-    max_duration : int or None
-        D, the most positions of a segment. None for twice the longest segment of the training data, at most the
-        longest sequence; ``max_duration_`` is the result.
-    repeats : bool, default False
-        Whether a segment may follow one of the same label. Then labels without (begin, end) are cut into runs, and
-        runs longer than ``max_duration`` into pieces of that length.
-    prior_variance : "auto", float or tuple, default "auto"
-        As in ChainCRF.
-    scale, solver, tol, max_iter, dtype, n_jobs, random_state, verbose, callbacks : as in ChainCRF
-    warm_start, partial_labels, allowed, ties, features : as in ChainCRF
-    constraints : str, Constraints, dict, iterable of forbidden (label, label) pairs, or None
-        What is forbidden between segments, at the ends of sequences, or everywhere. Labels of positions that break a
-        scheme of entities are mended as in ChainCRF; labels of segments (begin, end, label) are not.
+    engine : "auto", "threads", "torch" or Engine, default "auto"
+        Where features are kept, and kernels of new data computed; segments are inferred by threads.
     decode : "auto", "viterbi" or "posterior", default "auto"
-        "auto" and "viterbi": the labels of the most probable segmentation; "posterior": the most probable label of each
-        position, which are right more often one by one and may not fit together.
-    engine : as in ChainCRF
-        Where features are kept, and kernels of new data computed. Segments are inferred by threads.
+        How labels are chosen: "auto" and "viterbi" take those of the most probable segmentation, "posterior" the most
+        probable label of each position.
+    constraints : str, Constraints, dict, iterable of label pairs or None, default None
+        What is forbidden between segments, at the ends of sequences, or everywhere; labels of positions that break a
+        scheme of entities are mended with a warning.
+    edges : EdgeCliques or None, default None
+        The transitions between segments; with a kernel they see the inputs where the second begins. What the set leaves
+        open is that of the estimator.
+    durations : "auto", DurationCliques or None, default "auto"
+        The functions of the logarithm of the duration; "auto" is ``DurationCliques("rbf")``, None leaves them out. What
+        the set leaves open is that of the estimator.
+    max_duration : int or None, default None
+        The most positions D of a segment. None is twice the longest segment of the training data, at most the longest
+        sequence.
+    repeats : bool, default False
+        Whether a segment may follow one of the same label; then runs longer than ``max_duration`` are cut into pieces.
 
     Attributes
     ----------
-    classes_, n_features_in_, basis_, coef_, solution_, certificate_, rkhs_certificate_ : as in ChainCRF
-    max_duration_ : the most positions of a segment
-    durations_ : (D, L) scores of durations, or None
-    transitions_ : (L, L) scores of steps between segments that do not depend on inputs, or None
+    max_duration_ : int
+        The most positions of a segment.
+    durations_ : ndarray (D, L) or None
+        The scores of durations.
+
+    See Also
+    --------
+    ChainCRF : Fields on positions.
+
+    References
+    ----------
+    .. [1] S. Sarawagi and W. W. Cohen, "Semi-Markov conditional random fields for information extraction", NIPS 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import SegmentCRF
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [[(0, 2, "sun"), (2, 4, "rain")], [(0, 2, "rain"), (2, 3, "sun")]]
+    >>> crf = SegmentCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+    >>> [tuple(segment)[:3] for segment in crf.predict_segments([np.array([[21.0], [20.0], [10.0]])])[0]]
+    [(0, 2, 'sun'), (2, 3, 'rain')]
     """
 
     kind = "SegmentCRF"

@@ -107,33 +107,69 @@ _LOWEST = -1e300
 class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters):
     """Classifier of whole sequences: each class is a chain of hidden states, in reproducing kernel Hilbert spaces.
 
+        p(c | x) = sum of p(h | x) over the labellings h by states of class c
+
+    docs/sequence_classes.md.
+
     Parameters
     ----------
-    kernel : "auto", Kernel, str, callable or scikit-learn kernel, default "auto"
-        Kernel on the inputs of a position. "auto" is "linear" for feature dicts and strings, else "rbf"; of summaries
-        also "laplacian", where it predicts better.
+    kernel : "auto", str, Kernel, callable or scikit-learn kernel, default "auto"
+        The kernel on the inputs of positions. "auto" is "linear" for feature dicts and strings, else "rbf"; for
+        summaries "laplacian" if held-out data are predicted better.
+    edges : EdgeCliques or None, default None
+        The transitions between states; their prior variance is also that of first states. What the set leaves open is
+        that of the estimator.
     n_states : "auto" or int, default "auto"
-        Hidden states of every class. With one, the score of a sequence is the sum over its positions; with 0, that of
-        numbers that summarise the whole, see :class:`kernelfields.features.SequenceSummaries`. "auto" is 3, or 0 where
-        sequences of numbers that are held out are predicted better so. ``n_states_`` is the result.
-    window, rank, basis : as in ChainCRF
+        The number of hidden states of every class. With 0 a class depends on numbers that summarise the whole, see
+        :class:`kernelfields.features.SequenceSummaries`. "auto" is 3, or 0 if held-out data are predicted better.
+    window : odd int or (before, after), default 1
+        The positions that kernels see around each one.
     prior_variance : "auto" or float, default "auto"
-        Prior variance of the functions of the inputs. "auto" is 1, of summaries 1, 10 or 100, as it predicts better.
-    edges : EdgeCliques or None
-        Transitions between states, as in ChainCRF; their prior variance is also that of first states.
-        What the set leaves open (window, basis, rank, prior_variance) is that of the estimator.
-    scale : "auto", True or False, default "auto"
-        Whether columns of numbers are brought to one scale, as in ChainCRF.
-    class_weight : dict of classes, "balanced" or None
-    tol, max_iter, dtype, n_jobs, engine, random_state, verbose, features : as in ChainCRF
+        The variance of the Gaussian prior. "auto" is 1; for summaries 1, 10 or 100 by held-out data.
+    class_weight : dict, "balanced" or None, default None
+        The weight of each class; "balanced" gives each class the same total weight.
+    engine : "auto", "threads", "torch", "dask" or Engine, default "auto"
+        Where features are kept and the fit runs, as in :class:`ChainCRF`.
+    features : "auto", transformer, list of transformers or None, default "auto"
+        What makes inputs of X, as in :class:`ChainCRF`.
 
     Attributes
     ----------
-    classes_ : the sorted classes
-    n_states_ : hidden states of every class; choices_ : Choices, how they were compared
-    estimator_ : the ChainCRF over states; state ``k`` of class ``c`` has the label ``c * n_states + k``
-    n_features_in_ : number of input features
-    solution_ : Solution of that chain
+    classes_ : ndarray (L,)
+        The sorted classes.
+    n_states_ : int
+        The number of hidden states of every class.
+    choices_ : Choices
+        How settings were compared.
+    estimator_ : ChainCRF
+        The chain over states; state ``k`` of class ``c`` has the label ``c * n_states + k``.
+    n_features_in_ : int
+        The number of input features.
+    prior_variance_ : float
+        The prior variance of the functions of the inputs.
+    solution_ : Solution
+        The end of the solver of the chain.
+
+    See Also
+    --------
+    ChainCRF : A label for each position.
+
+    References
+    ----------
+    .. [1] A. Quattoni, S. Wang, L.-P. Morency, M. Collins and T. Darrell, "Hidden conditional random fields", IEEE
+       Transactions on Pattern Analysis and Machine Intelligence 29, 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import SequenceClassifier
+    >>> X = [np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [2.0]]), np.array([[2.0], [0.0]])]
+    >>> y = ["up", "up", "down"]
+    >>> model = SequenceClassifier("rbf", n_states=2, random_state=0).fit(X, y)
+    >>> model.predict([np.array([[0.1], [0.9], [1.8]])])
+    array(['up'], dtype='<U4')
+    >>> model.predict_proba([np.array([[0.1], [0.9], [1.8]])]).round(2)
+    array([[0.25, 0.75]])
     """
 
     kind = "SequenceClassifier"

@@ -29,6 +29,8 @@ from typing import Any, TypeGuard, TypeVar, dataclass_transform
 
 import numpy as np
 
+from kernelfields.numerics.docstrings import complete_docstring
+
 # Below, 1 / variance is infinite.
 _LEAST_VARIANCE = float(np.finfo(np.float64).tiny)
 
@@ -209,9 +211,13 @@ def attribute(default: Any = dataclasses.MISSING) -> Any:
 def declares_parameters(cls: Class) -> Class:
     """Write ``__init__`` of an estimator from its declared parameters, those of its bases first.
 
+    Its docstring then has what its bases say of theirs.
+
     A class that has ``_parameters_declared`` is notified by a call of it.
     """
     dataclasses.dataclass(eq=False, repr=False)(cls)
+    declared = [each for each in dataclasses.fields(cls) if each.init]
+    complete_docstring(cls, [each.name for each in sorted(declared, key=lambda each: bool(each.kw_only))])
     getattr(cls, "_parameters_declared", lambda: None)()
     return cls
 
