@@ -2,8 +2,8 @@
 
 Docstrings are written to be read in a terminal: names of pages as files (``docs/frames.md``), names that end in an
 underscore without quotes, and of classes that few call, entries in one line: ``rank : int, default 1000; most basis
-functions``. Here they are laid out as numpydoc reads them. Methods that come from scikit-learn (``get_params``, ``set_fit_request``) are
-documented there and left out.
+functions``. Here they are laid out as numpydoc reads them. Methods that come from scikit-learn (``get_params``,
+``set_fit_request``) are documented there and left out.
 """
 
 from __future__ import annotations
