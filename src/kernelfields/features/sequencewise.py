@@ -81,7 +81,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
 
     See Also
     --------
-    SequenceUnion : Several transformers side by side.
+    kernelfields.features.SequenceUnion : Several transformers side by side.
 
     Examples
     --------

@@ -39,7 +39,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
 
     See Also
     --------
-    SequenceSummaries : One row for a whole sequence.
+    kernelfields.features.SequenceSummaries : One row for a whole sequence.
 
     Examples
     --------
