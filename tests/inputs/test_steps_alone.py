@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
-from kernelfields.inputs import ColumnSteps, Layout, Neighbours, Scale, WindowStatistics
-from kernelfields.inputs.steps import KINDS
+from kernelfields.inputs import ColumnSteps, InputStep, Layout, Neighbours, Scale, WindowStatistics, register_step
+from kernelfields.inputs.steps import KINDS, steps_asked, values_that_ask
 
 RANDOM = np.random.default_rng(0)
 LENGTHS = [1, 7, 50, 2]
@@ -75,3 +77,43 @@ def test_no_steps_are_no_questions():
 
 def test_steps_of_sequences_reach_as_far_as_their_windows():
     assert ColumnSteps({None: [STEPS["windows"], STEPS["scale"]]}).reach == (22, 22)
+
+
+def test_a_step_of_ones_own_is_asked_for_by_its_setting_and_read_from_files(monkeypatch):
+    monkeypatch.setattr("kernelfields.inputs.steps._REGISTERED", {})
+
+    class Squares(InputStep):
+        """Columns beside their squares."""
+
+        entry = "squares of a test"
+        setting: ClassVar[dict[str, object]] = {"window": "squares of a test"}
+
+        def __call__(self, rows, layout):
+            return np.hstack([rows, rows**2])
+
+        def names(self, names):
+            return [*names, *(f"{name}^2" for name in names)]
+
+        def columns(self, chosen, n_columns):
+            return chosen
+
+        def describe(self):
+            return {self.entry: True}
+
+        @classmethod
+        def rebuild(cls, described, n_columns):
+            return cls()
+
+    asked = {"window": "squares of a test", "scale": True}
+    assert not steps_asked(asked)
+    assert register_step(Squares) is Squares
+    steps = steps_asked(asked)
+    rows = np.concatenate(ROWS)
+    np.testing.assert_array_equal(steps(rows, layout_of(range(4))), np.hstack([rows, rows**2]))
+    scaled = steps.then(ColumnSteps({None: [Scale(np.zeros(6), np.full(6, 2.0))]}))
+    again = ColumnSteps.rebuild({None: {"n_features": 3, **scaled.describe()}})
+    assert [type(step) for step in again.of_table()] == [Squares, Scale]
+    assert again.names(["a", "b", "c"]) == ["a", "b", "c", "a^2", "b^2", "c^2"]
+    assert "squares of a test" in values_that_ask("window")
+    with pytest.raises(ValueError, match="'scaling' is the entry of a step that is there already"):
+        register_step(type("Other", (Squares,), {"entry": "scaling"}))

@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 
 
 ChainTraining: TypeAlias = "FitState[Chains, InputReader]"
+# What a window may be that is not named.
+_WINDOWS = "an odd number or a pair"
 # The l1 penalty that is tried beside none: CRFsuite's usual c1 in tutorials.
 _USUAL_L1 = 0.1
 # Prior variances of categories beside numbers: first none of them, which is what the other choices are made with.
@@ -134,7 +136,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     kernel: KernelLike = parameter("auto", first=True, usual="rbf")
     window: int | tuple[int, int] | str = parameter(
         "auto",
-        or_named(check_window, ("auto", *values_that_ask("window")), "an odd number or a pair"),
+        lambda value, name: or_named(check_window, ("auto", *values_that_ask("window")), _WINDOWS)(value, name),
         usual=USUAL["window"],
     )
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))

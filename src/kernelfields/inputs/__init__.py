@@ -8,7 +8,7 @@ A step is a value that never changes, needs NumPy alone to answer, and sees the 
 from kernelfields.inputs.neighbours import Neighbours
 from kernelfields.inputs.scale import Scale
 from kernelfields.inputs.step import InputStep, Layout, Table
-from kernelfields.inputs.steps import ColumnSteps
+from kernelfields.inputs.steps import ColumnSteps, register_step
 from kernelfields.inputs.window_statistics import WindowStatistics
 
-__all__ = ["ColumnSteps", "InputStep", "Layout", "Neighbours", "Scale", "Table", "WindowStatistics"]
+__all__ = ["ColumnSteps", "InputStep", "Layout", "Neighbours", "Scale", "Table", "WindowStatistics", "register_step"]

@@ -1,6 +1,7 @@
 """The steps of all tables of rows of a model: of positions or nodes, under None, and of factors by their type.
 
-Whoever has data runs them all in their order; a plain array has none. New steps are added to ``KINDS``.
+Whoever has data runs them all in their order; a plain array has none. New steps are added to ``KINDS``, those of
+users by :func:`register_step`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,8 +20,11 @@ from kernelfields.inputs.window_statistics import WindowStatistics
 
 #: Steps in the order in which they run.
 KINDS: tuple[type[InputStep], ...] = (WindowStatistics, Neighbours, Scale)
+#: Steps of users by their entries, which run before columns are scaled.
+_REGISTERED: dict[str, type[InputStep]] = {}
 #: A table of rows: of a type of factors, or of positions or nodes.
 Name: TypeAlias = str | None
+Kind = TypeVar("Kind", bound=type[InputStep])
 
 
 class OwnColumns(NamedTuple):
@@ -135,9 +139,33 @@ class ColumnSteps:
         return cls({name: _rebuilt(own, int(own["n_features"])) for name, own in described.items()})
 
 
+def register_step(kind: Kind) -> Kind:
+    """Register a class of steps: estimators run it where its setting is a parameter, files are read with it.
+
+    Parameters
+    ----------
+    kind : subclass of InputStep
+        The class; ``entry`` is its name in files, ``setting`` the parameter that asks for it and its value.
+
+    Returns
+    -------
+    type
+        The class itself, so that this can be a decorator.
+    """
+    if kind.entry in {known.entry for known in KINDS}:
+        raise ValueError(f"{kind.entry!r} is the entry of a step that is there already: choose another one")
+    _REGISTERED[kind.entry] = kind
+    return kind
+
+
+def _kinds() -> tuple[type[InputStep], ...]:
+    *others, last = KINDS
+    return (*others, *_REGISTERED.values(), last)
+
+
 def _rebuilt(described: Mapping[str, Any], n_columns: int) -> list[InputStep]:
     steps: list[InputStep] = []
-    for kind in KINDS:
+    for kind in _kinds():
         if described.get(kind.entry) is not None and described[kind.entry] is not False:
             steps.append(kind.rebuild(described, n_columns))
             n_columns = len(steps[-1].names([""] * n_columns))
@@ -146,10 +174,10 @@ def _rebuilt(described: Mapping[str, Any], n_columns: int) -> list[InputStep]:
 
 def steps_asked(settings: Mapping[str, object], own: Sequence[int] = ()) -> ColumnSteps:
     """Return the steps for positions or nodes that the parameters of an estimator ask for."""
-    kinds = [kind for kind in KINDS if kind.setting.items() <= settings.items()]
+    kinds = [kind for kind in _kinds() if kind.setting.items() <= settings.items()]
     return ColumnSteps({None: [step for kind in kinds for step in kind.asked(own)]})
 
 
 def values_that_ask(parameter: str) -> tuple[Any, ...]:
     """Return the values of a parameter of estimators that ask for steps."""
-    return tuple(kind.setting[parameter] for kind in KINDS if parameter in kind.setting)
+    return tuple(kind.setting[parameter] for kind in _kinds() if parameter in kind.setting)
