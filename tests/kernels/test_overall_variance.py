@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.kernels.parameters import overall_variance, scale_or_auto
+from kernelfields.kernels.parameters import overall_variance, resolve_rule
 
 X = np.random.default_rng(0).normal(2.0, 3.0, size=(7, 3)) * (np.random.default_rng(1).random((7, 3)) < 0.6)
 COUNTS = np.array([1, 0, 2, 5, 1, 3, 1])
@@ -25,7 +25,7 @@ def test_weights_count_rows(form, unit):
 
 
 def test_rules_are_one_over_the_columns_and_one_over_their_variance():
-    assert scale_or_auto("auto", X) == 1 / 3
-    assert scale_or_auto("scale", X) == pytest.approx(1 / (3 * X.var()), rel=1e-13)
-    assert scale_or_auto("scale", X, COUNTS) == pytest.approx(1 / (3 * np.repeat(X, COUNTS, axis=0).var()), rel=1e-13)
-    assert scale_or_auto("scale", np.full((4, 2), 0.1)) == 1.0
+    assert resolve_rule("auto", X) == 1 / 3
+    assert resolve_rule("scale", X) == pytest.approx(1 / (3 * X.var()), rel=1e-13)
+    assert resolve_rule("scale", X, COUNTS) == pytest.approx(1 / (3 * np.repeat(X, COUNTS, axis=0).var()), rel=1e-13)
+    assert resolve_rule("scale", np.full((4, 2), 0.1)) == 1.0

@@ -151,10 +151,10 @@ def test_the_rule_that_is_named_is_the_one_that_runs(solver):
     rows = blocks[int(np.argmax(bounds))].rows
     alone = np.zeros(field.size)
     alone[rows] = np.linalg.solve(hessian[rows, rows], gradient[rows])
-    by_blocks = [
+    map_blocks = [
         np.linalg.solve(field.within_cliques(nowhere, i), gradient[each.rows]) for i, each in enumerate(blocks)
     ]
-    step = {"newton": np.linalg.solve(hessian, gradient), "block-jacobi": np.concatenate(by_blocks), "subspace": alone}
+    step = {"newton": np.linalg.solve(hessian, gradient), "block-jacobi": np.concatenate(map_blocks), "subspace": alone}
     reached = np.concatenate([each.coefficients.ravel() for each in crf.field_.terms])
     expected = -crf.solution_.history[-1].step * step[solver]
     # Subspace descent solves its systems to a tenth of the gradient.

@@ -46,7 +46,7 @@ from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.inputs.window_statistics import WindowStatistics
 from kernelfields.kernels.dot_product import Linear
 from kernelfields.kernels.kernel import CATEGORIES, NUMBERS, Columns, Kernel
-from kernelfields.kernels.registry import has_no_scale, has_one_scale
+from kernelfields.kernels.registry import has_default_scale, has_isotropic_scale
 from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.choices import Settings
 from kernelfields.models.pilot_fit import MOST_POSITIONS
@@ -214,7 +214,7 @@ def _joined(estimator: Estimator, fit: OpenFit, step: InputStep, always: bool = 
         )
 
     data, scale = changed(fit.problem.data, join), ColumnSteps()
-    if has_no_scale(estimator.kernel) if "scale" in fit.left else estimator.scale:
+    if has_default_scale(estimator.kernel) if "scale" in fit.left else estimator.scale:
         scale = estimator._learn_scale(reader, data, always=always or estimator.scale)
     problem = replace(fit.problem, reader=reader, data=data)
     joined = replace(fit, problem=problem, scaling=fit.scaling.with_table(scale.of_table()))
@@ -229,7 +229,7 @@ def columns_of_reader(reader: Reader) -> dict[str, object]:
 
 def open_scaling(estimator: Estimator, reader: Reader, data: PackedData) -> ColumnSteps:
     """Return the steps that bring columns to one scale, where that is left to the data; none where none needs it."""
-    if "scale" in left_open(estimator) and has_no_scale(estimator.kernel):
+    if "scale" in left_open(estimator) and has_default_scale(estimator.kernel):
         return estimator._learn_scale(reader, data, always=False)
     warn_of_scales(estimator, data)
     return ColumnSteps()
@@ -237,7 +237,7 @@ def open_scaling(estimator: Estimator, reader: Reader, data: PackedData) -> Colu
 
 def warn_of_scales(estimator: Estimator, data: PackedData) -> None:
     """Warn if one column drowns the others in the distances of a kernel whose scale the user has chosen."""
-    chosen = has_one_scale(estimator.kernel) and not has_no_scale(estimator.kernel)
+    chosen = has_isotropic_scale(estimator.kernel) and not has_default_scale(estimator.kernel)
     if not chosen or "scale" not in left_open(estimator) or data.lie_with is not None:
         return
     uneven = uneven_spreads(data.inputs, data.position_weights[: data.inputs.shape[0]])

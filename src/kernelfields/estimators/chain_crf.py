@@ -152,9 +152,9 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
 
     def _reader_for(self, X: object, part_of: tuple[InputReader, np.ndarray] | None = None) -> InputReader:
         """Return the reader of a fit that begins, on data ``part_of`` which others have read."""
-        from kernelfields.kernels.kernel import names_kinds
+        from kernelfields.kernels.kernel import has_named_kinds
 
-        apart: bool | Sequence[str] = names_kinds(self.kernel)
+        apart: bool | Sequence[str] = has_named_kinds(self.kernel)
         if apart and part_of is not None:
             apart = part_of[0].numbers
         features = features_for(self.features, X)
@@ -199,11 +199,11 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         if not training.reader.categories:
             return list(cliques)
         from kernelfields.kernels.dot_product import Linear
-        from kernelfields.kernels.kernel import Columns, names_kinds, with_places
+        from kernelfields.kernels.kernel import Columns, has_named_kinds, with_places
         from kernelfields.kernels.registry import resolve_kernel
 
         nodes, *others = cliques
-        if names_kinds(nodes.kernel):
+        if has_named_kinds(nodes.kernel):
             return [clone(nodes).set_params(kernel=with_places(nodes.kernel, n_numbers)), *others]
         own = nodes.prior_variance if self._variance_of_categories is None else self._variance_of_categories
         kernel = resolve_kernel(nodes.kernel)

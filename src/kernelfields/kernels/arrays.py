@@ -1,4 +1,4 @@
-"""Operations of which the formulas of kernels are made: products, norms and distances of rows, functions of blocks.
+"""Operations for the formulas of kernels: products, norms and distances of rows, functions of blocks.
 
 Rows are float32 or float64; a block between n rows X and m rows Z is dense (n, m), and float32 only when both sides
 are. Z = None stands for X; the result is then exactly symmetric and distances have a zero diagonal.
@@ -16,8 +16,8 @@ A formula is written once, with these functions and with ``+ - * /``, and holds 
     tensors of PyTorch              kernels/tensors.py, loaded with the first tensor
     rows of an ONNX graph           methods of the rows and values in serving/onnx_graph.py
 
-A function that is marked with ``with_backends`` is replaced there by one of the same name, if its first argument is a
-tensor or belongs to a graph. Functions that work in place return their result, which replaces the argument.
+A function that is marked with ``dispatch_by_library`` is replaced there by one of the same name, if its first argument
+is a tensor or belongs to a graph. Functions that work in place return their result, which replaces the argument.
 
 Cost: O(n m d) time dense, fewer for sparse (entries that meet in a column); memory one (n, m) array
 and a few megabytes. Fails: ValueError for inputs that are no matrix of real numbers, or that cannot be compared.
@@ -35,7 +35,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from kernelfields.kernels.rows import FORMULA_BYTES, FORMULA_ROWS, MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
+from kernelfields.kernels.rows import (
+    FORMULA_BYTES,
+    FORMULA_ROWS,
+    MEDIAN_SAMPLE,
+    check_matrix,
+    not_real_message,
+    row_blocks,
+)
 from kernelfields.numerics import sparse_rows
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse
 
@@ -63,7 +70,7 @@ def is_tensor(X: object) -> bool:
 
 
 def _backend_of(X: object) -> ModuleType | type | None:
-    """Return the module or class with the operations on X; None for those of NumPy, which are here."""
+    """Return the module or class with the operations on X, or None for NumPy."""
     if isinstance(X, np.ndarray):
         return None
     if is_tensor(X):
@@ -73,8 +80,8 @@ def _backend_of(X: object) -> ModuleType | type | None:
     return type(X) if getattr(type(X), "has_kernel_operations", False) else None
 
 
-def with_backends(function: _Function) -> _Function:
-    """Let the function of the same name answer that belongs to the first argument, where there is one."""
+def dispatch_by_library(function: _Function) -> _Function:
+    """Call the function of this name for the library of the first argument, if it has one."""
 
     @functools.wraps(function)
     def answer(first: object, *others: object) -> object:
@@ -84,7 +91,7 @@ def with_backends(function: _Function) -> _Function:
 
 
 def namespace(X: object) -> ModuleType:
-    """Return NumPy, or the module with functions of the same names for tensors."""
+    """Return NumPy for arrays, or the module with the same functions for tensors."""
     backend = _backend_of(X)
     return backend if isinstance(backend, ModuleType) else np
 
@@ -92,7 +99,7 @@ def namespace(X: object) -> ModuleType:
 # ---- rows
 
 
-@with_backends
+@dispatch_by_library
 def as_rows(X: object, name: str = "X") -> Rows:
     """Return X as a two-dimensional ndarray or canonical CSR matrix of float32 or float64.
 
@@ -111,21 +118,21 @@ def _as_float(X: Rows, name: str) -> Rows:
     if X.dtype in (np.float32, np.float64):
         return X
     if X.dtype.kind not in "biufO":
-        raise ValueError(not_real(name, X.dtype))
+        raise ValueError(not_real_message(name, X.dtype))
     try:
         return X.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must hold real numbers, but an entry is not one: {error}.") from error
 
 
-@with_backends
+@dispatch_by_library
 def on_host(X: object) -> np.ndarray:
     """Return rows or values in the memory of the processor: tensors as arrays, CSR matrices as they are."""
     return cast(np.ndarray, X)
 
 
 def check_comparable(X: Rows, Z: Rows) -> None:
-    """Raise ValueError unless X and Z have as many columns and lie in the same place."""
+    """Raise ValueError unless X and Z have the same number of columns and are on the same device."""
     places = [getattr(rows, "device", None) if is_tensor(rows) else None for rows in (X, Z)]
     if places[0] != places[1]:
         first, second = (
@@ -143,21 +150,21 @@ def check_comparable(X: Rows, Z: Rows) -> None:
         )
 
 
-@with_backends
+@dispatch_by_library
 def is_dense(X: Rows) -> TypeIs[np.ndarray]:
-    """Whether a row can be taken off all rows: it would fill sparse ones."""
+    """Whether the rows are dense, so that a row can be subtracted from all of them."""
     return not is_sparse(X)
 
 
-@with_backends
+@dispatch_by_library
 def scaled_rows(X: Rows, factors: np.ndarray) -> Rows:
-    """Return every row times a number of its own; the dtype stays."""
-    return sparse_rows.scaled_rows(X, factors) if is_sparse(X) else converted(X * factors[:, None], X.dtype)
+    """Multiply each row by its own factor, in the dtype of the rows."""
+    return sparse_rows.scaled_rows(X, factors) if is_sparse(X) else convert(X * factors[:, None], X.dtype)
 
 
-@with_backends
+@dispatch_by_library
 def side_by_side(left: Rows, right: Rows) -> Rows:
-    """Return the columns of two matrices in one."""
+    """Concatenate the columns of two matrices."""
     if is_sparse(left) or is_sparse(right):
         return sparse_rows.side_by_side([left, right])
     return namespace(left).hstack([left, right])
@@ -171,7 +178,7 @@ def block_dtype(X: Rows, Z: Rows | None) -> np.dtype:
     return namespace(X).promote_types(X.dtype, X.dtype if Z is None else Z.dtype)
 
 
-@with_backends
+@dispatch_by_library
 def inner_products(X: Rows, Z: Rows | None = None) -> np.ndarray:
     """Return <x, z> for all rows, shape (n, m)."""
     if Z is None:
@@ -212,7 +219,7 @@ def product(left: np.ndarray, right: np.ndarray, small: int = _SMALL_PRODUCT) ->
     return out
 
 
-@with_backends
+@dispatch_by_library
 def squared_norms(X: Rows) -> np.ndarray:
     """Return ||x||^2 of every row, shape (n,), in float64."""
     if is_sparse(X):
@@ -229,30 +236,30 @@ class Destinations(NamedTuple):
     norms: np.ndarray
 
 
-def destinations(Z: Rows, centred: bool = True) -> Destinations:
+def prepare_destinations(Z: Rows, centred: bool = True) -> Destinations:
     """Return what squared distances to Z need that does not depend on the other rows; nothing is taken off CSR rows."""
     shift = median_row(Z) if centred and is_dense(Z) and Z.shape[0] > 0 else None
-    rows = _without(Z, shift)
+    rows = _subtract_row(Z, shift)
     return Destinations(Z, shift, rows, squared_norms(rows))
 
 
 def squared_distances(X: Rows, Z: Rows | Destinations | None = None) -> np.ndarray:
     """Return ||x - z||^2 for all rows, shape (n, m); Z may also be the :class:`Destinations` of rows that stay."""
     if Z is None:
-        return _distances_among(X)
-    to = Z if isinstance(Z, Destinations) else destinations(Z, is_dense(X))
+        return _pairwise_distances(X)
+    to = Z if isinstance(Z, Destinations) else prepare_destinations(Z, is_dense(X))
     if to.shift is not None and not is_dense(X):
-        to = destinations(to.source, centred=False)
-    return by_blocks(X, to.rows.shape[0], block_dtype(X, to.source), lambda part: _distances_to(part, to))
+        to = prepare_destinations(to.source, centred=False)
+    return map_blocks(X, to.rows.shape[0], block_dtype(X, to.source), lambda part: _distances_to_destinations(part, to))
 
 
-def _distances_to(X: Rows, to: Destinations) -> np.ndarray:
-    moved = _without(X, to.shift)
+def _distances_to_destinations(X: Rows, to: Destinations) -> np.ndarray:
+    moved = _subtract_row(X, to.shift)
     return _from_products(inner_products(moved, to.rows), outer_sums(squared_norms(moved), to.norms))
 
 
-def _distances_among(X: Rows) -> np.ndarray:
-    n_rows, to = X.shape[0], destinations(X)
+def _pairwise_distances(X: Rows) -> np.ndarray:
+    n_rows, to = X.shape[0], prepare_destinations(X)
     distances = empty(X, (n_rows, n_rows), X.dtype)
     for rows in cut_rows(X, n_rows, n_rows):
         some, norms, above = to.rows[rows], to.norms[rows], slice(0, rows.start)
@@ -265,7 +272,7 @@ def _distances_among(X: Rows) -> np.ndarray:
     return distances
 
 
-def _without(X: Rows, shift: np.ndarray | None) -> Rows:
+def _subtract_row(X: Rows, shift: np.ndarray | None) -> Rows:
     return in_float64(X) if shift is None else X - shift
 
 
@@ -274,16 +281,16 @@ def _from_products(products: np.ndarray, sums: np.ndarray) -> np.ndarray:
     products *= -2.0
     products += sums
     sums *= _ROUNDING
-    return zero_up_to(products, sums)
+    return zero_small(products, sums)
 
 
-@with_backends
+@dispatch_by_library
 def median_row(Z: np.ndarray) -> np.ndarray:
     """Return the median of a sample of the rows, (d,), in float64."""
     return np.median(Z[:: -(-len(Z) // MEDIAN_SAMPLE)], axis=0).astype(np.float64)
 
 
-@with_backends
+@dispatch_by_library
 def manhattan_distances(X: Rows, Z: Rows | None = None) -> np.ndarray:
     """Return sum_j |x_j - z_j| for all rows, shape (n, m)."""
     distances: Callable[..., np.ndarray] = _dense_manhattan
@@ -294,7 +301,7 @@ def manhattan_distances(X: Rows, Z: Rows | None = None) -> np.ndarray:
             X, other = X.toarray(), other.toarray()
         else:
             distances = _sparse_manhattan
-    return by_blocks(X, other.shape[0], dtype, lambda part: distances(part, other))
+    return map_blocks(X, other.shape[0], dtype, lambda part: distances(part, other))
 
 
 def _dense_manhattan(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
@@ -321,11 +328,11 @@ def _sparse_manhattan(X: SparseRows, Z: SparseRows) -> np.ndarray:
         x, z = X.data[mine].astype(np.float64), Z.T.data[theirs].astype(np.float64)
         met = np.abs(x - z) - (np.abs(x) + np.abs(z))
         distances[rows] += sparse_rows.sums_of_meetings(X, Z.T, rows, mine, theirs, met)
-    return zero_up_to(distances, sums * _ROUNDING)
+    return zero_small(distances, sums * _ROUNDING)
 
 
-@with_backends
-def looked_up(X: Rows, table: np.ndarray, columns: np.ndarray | None, owner: str) -> np.ndarray:
+@dispatch_by_library
+def look_up(X: Rows, table: np.ndarray, columns: np.ndarray | None, owner: str) -> np.ndarray:
     """Return entries of a table (N, N) at the row numbers in X (n, 1) and at columns; None for its diagonal."""
     rows = row_numbers(X, len(table), owner)
     return table[rows, rows] if columns is None else table[np.ix_(rows, columns)]
@@ -351,25 +358,25 @@ def row_numbers(X: Rows, n_rows: int, owner: str) -> np.ndarray:
 # ---- blocks and vectors
 
 
-@with_backends
+@dispatch_by_library
 def cut_rows(X: Rows, n_rows: int, n_columns: int = 1) -> list[slice]:
     """Cut the rows of an (n_rows, n_columns) array into blocks that suit the place where X is."""
     return row_blocks(n_rows, n_columns, budget=FORMULA_BYTES, least=FORMULA_ROWS)
 
 
-@with_backends
-def by_blocks(X: Rows, n_columns: int, dtype: DTypeLike, function: Callable[[Rows], np.ndarray]) -> np.ndarray:
+@dispatch_by_library
+def map_blocks(X: Rows, n_columns: int, dtype: DTypeLike, function: Callable[[Rows], np.ndarray]) -> np.ndarray:
     """Return function(X), shape (n, n_columns), computed for a few megabytes of rows at a time."""
     blocks = list(cut_rows(X, X.shape[0], n_columns))
     if len(blocks) == 1:
-        return converted(function(X), dtype)
+        return convert(function(X), dtype)
     values = empty(X, (X.shape[0], n_columns), dtype)
     for rows in blocks:
         values[rows] = function(X[rows])
     return values
 
 
-@with_backends
+@dispatch_by_library
 def transform(block: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Apply an elementwise function in place, a few megabytes at a time."""
     for rows in cut_rows(block, *block.shape):
@@ -389,7 +396,7 @@ def _whole_power(base: np.ndarray, exponent: int) -> np.ndarray:
     return half * base if exponent % 2 else half
 
 
-@with_backends
+@dispatch_by_library
 def scale_rows_and_columns(block: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Multiply entry (i, j) by rows[i] * columns[j] in place; a symmetric block stays symmetric."""
     for part in cut_rows(block, *block.shape):
@@ -403,25 +410,25 @@ def outer_sums(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def empty(X: Rows, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-    """Return an array of any values, where X is."""
+    """Return an uninitialized array on the device of X."""
     return namespace(X).empty(shape, dtype=dtype, device=getattr(X, "device", "cpu"))
 
 
-@with_backends
+@dispatch_by_library
 def filled(X: Rows, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> np.ndarray:
-    """Return an array of one value, where X is."""
+    """Return an array of one value on the device of X."""
     return namespace(X).full(shape, value, dtype=dtype, device=getattr(X, "device", "cpu"))
 
 
-@with_backends
-def converted(values: _Values, dtype: DTypeLike) -> _Values:
-    """Return rows or values in another dtype, themselves where it is the one they have."""
+@dispatch_by_library
+def convert(values: _Values, dtype: DTypeLike) -> _Values:
+    """Return rows or values in another dtype, without a copy if they have it already."""
     return cast(_Values, values.astype(dtype, copy=False))
 
 
 def in_float64(X: _Values) -> _Values:
     """Return rows or values in float64."""
-    return converted(X, namespace(X).float64)
+    return convert(X, namespace(X).float64)
 
 
 def with_diagonal(block: np.ndarray, values: np.ndarray | float) -> np.ndarray:
@@ -441,9 +448,9 @@ def square_root(values: np.ndarray) -> np.ndarray:
     return namespace(values).sqrt(values, out=values)
 
 
-@with_backends
-def zero_up_to(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Set values to zero that are not above their bounds, in place."""
+@dispatch_by_library
+def zero_small(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Set values to zero if they are at most their bounds, in place."""
     values[values <= bounds] = 0.0
     return values
 
@@ -454,14 +461,14 @@ def inverse_or_zero(values: np.ndarray) -> np.ndarray:
     return where(positive, 1.0 / where(positive, values, 1.0), 0.0)
 
 
-@with_backends
+@dispatch_by_library
 def first_negative(values: np.ndarray) -> int | None:
-    """Return the place of the first negative value of a vector; None if there is none."""
+    """Return the index of the first negative value of a vector, or None if no value is negative."""
     negative = np.flatnonzero(on_host(values) < 0)
     return int(negative[0]) if len(negative) else None
 
 
-@with_backends
-def computed_on_host(X: Rows, function: Callable[..., np.ndarray], *others: Rows | None) -> np.ndarray:
-    """Return function(X, ...) for a function of NumPy arrays; tensors are copied there and back."""
+@dispatch_by_library
+def compute_on_host(X: Rows, function: Callable[..., np.ndarray], *others: Rows | None) -> np.ndarray:
+    """Return function(X, ...) for a function of NumPy arrays; tensors are copied to the host and back."""
     return function(X, *others)

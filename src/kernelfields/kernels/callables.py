@@ -242,8 +242,8 @@ class Precomputed(Kernel):
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         values = self._values()
         columns = arrays.row_numbers(X if Z is None else Z, len(values), "Precomputed")
-        block = arrays.converted(arrays.looked_up(X, values, columns, "Precomputed"), arrays.block_dtype(X, Z))
+        block = arrays.convert(arrays.look_up(X, values, columns, "Precomputed"), arrays.block_dtype(X, Z))
         return symmetric(block, "Precomputed: matrix") if Z is None else block
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return arrays.converted(arrays.looked_up(X, self._values(), None, "Precomputed"), X.dtype)
+        return arrays.convert(arrays.look_up(X, self._values(), None, "Precomputed"), X.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Kernel, Towards, checked, declares_parameters, register
-from kernelfields.kernels.parameters import non_negative, positive, positive_or_rule, scale_or_auto, whole
+from kernelfields.kernels.parameters import non_negative, positive, positive_or_rule, resolve_rule, whole
 from kernelfields.numerics.sparse_rows import Rows
 
 
@@ -54,7 +54,7 @@ class Linear(Kernel):
         return arrays.inner_products(X, Z)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return arrays.converted(arrays.squared_norms(X), X.dtype)
+        return arrays.convert(arrays.squared_norms(X), X.dtype)
 
 
 @register("polynomial", shorthands={"poly": {}})
@@ -91,13 +91,13 @@ class Polynomial(Kernel):
     coef0: float = checked(non_negative, 1.0)
 
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
-        return {"gamma": scale_or_auto(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}
+        return {"gamma": resolve_rule(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         return self._of_products(arrays.inner_products(X, Z))
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return arrays.converted(self._of_products(arrays.squared_norms(X)), X.dtype)
+        return arrays.convert(self._of_products(arrays.squared_norms(X)), X.dtype)
 
     def _of_products(self, products: np.ndarray) -> np.ndarray:
         products *= positive(self, "gamma")
@@ -136,7 +136,7 @@ class Cosine(Kernel):
         return lambda X: arrays.inner_products(_unit_rows(X), unit)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return arrays.converted(arrays.squared_norms(X) > 0, X.dtype)
+        return arrays.convert(arrays.squared_norms(X) > 0, X.dtype)
 
 
 @register("tanimoto")
@@ -172,12 +172,12 @@ class Tanimoto(Kernel):
         return lambda X: self._of_products(arrays.inner_products(X, Z), arrays.squared_norms(X), others)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return arrays.converted(arrays.squared_norms(X) > 0, X.dtype)
+        return arrays.convert(arrays.squared_norms(X) > 0, X.dtype)
 
     @staticmethod
     def _of_products(products: np.ndarray, norms: np.ndarray, others: np.ndarray) -> np.ndarray:
         union = arrays.outer_sums(norms, others) - products
-        return arrays.converted(products * arrays.inverse_or_zero(union), products.dtype)
+        return arrays.convert(products * arrays.inverse_or_zero(union), products.dtype)
 
 
 def _unit_rows(X: Rows) -> Rows:

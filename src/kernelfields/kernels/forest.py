@@ -121,7 +121,7 @@ class Forest(Kernel):
         rows = arrays.on_host(arrays.as_rows(X))
         if labels.ndim == 1 and (known := labels >= 0).sum() < len(labels):
             rows, labels, weights = rows[known], labels[known], None if weights is None else weights[known]
-        return self.__sklearn_clone__().set_params(trees=self._grown(rows, weights, labels))
+        return self.__sklearn_clone__().set_params(trees=self._grow_trees(rows, weights, labels))
 
     def spec(self) -> dict[str, object]:
         """Return the description, with the trees as an array.
@@ -133,7 +133,7 @@ class Forest(Kernel):
         """
         return {**super().spec(), "trees": None if self.trees is None else self._table()}
 
-    def _grown(self, X: Rows, weights: np.ndarray | None, labels: np.ndarray) -> np.ndarray:
+    def _grow_trees(self, X: Rows, weights: np.ndarray | None, labels: np.ndarray) -> np.ndarray:
         from sklearn.ensemble import ExtraTreesClassifier
 
         grown = ExtraTreesClassifier(
@@ -150,7 +150,7 @@ class Forest(Kernel):
         return np.vstack(tables)
 
     def _table(self) -> np.ndarray:
-        """Return the trees as an array that is sound: children come after their parents, each of one parent."""
+        """Return the checked trees as an array: children come after their parents, each with one parent."""
         try:
             table = np.asarray(self.trees, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -165,12 +165,12 @@ class Forest(Kernel):
         return table
 
     def _state(self) -> tuple[np.ndarray, ...]:
-        """Return roots, columns, thresholds and children (2 nodes,) of the trees, prepared once for these."""
+        """Return roots, columns, thresholds and children (2 nodes,) of the trees, computed once."""
         if self._kept is None or self._kept[0] is not self.trees:
-            self._kept = self.trees, self._prepared()  # type: ignore[misc]  # no parameter of the dataclass
+            self._kept = self.trees, self._prepare()  # type: ignore[misc]  # no parameter of the dataclass
         return self._kept[1]
 
-    def _prepared(self) -> tuple[np.ndarray, ...]:
+    def _prepare(self) -> tuple[np.ndarray, ...]:
         self.check_parameters()
         if self.trees is None:
             raise ValueError("Forest: call resolve(X, labels=...) with labelled inputs first, or give trees.")

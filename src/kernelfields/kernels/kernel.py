@@ -97,7 +97,7 @@ class Kernel(Parametrized):
         rows, other = arrays.as_rows(X), None if Z is None else arrays.as_rows(Z, "Z")
         if other is not None:
             arrays.check_comparable(rows, other)
-        return self._block(rows, other) if self.takes_tensors else arrays.computed_on_host(rows, self._block, other)
+        return self._block(rows, other) if self.takes_tensors else arrays.compute_on_host(rows, self._block, other)
 
     def towards(self, Z: object) -> Callable[[object], np.ndarray]:
         """Return the function X -> k(X, Z) for rows Z that stay: the digits of ``self(X, Z)``, with less to do.
@@ -140,7 +140,7 @@ class Kernel(Parametrized):
             The values.
         """
         rows = arrays.as_rows(X)
-        return self._diagonal(rows) if self.takes_tensors else arrays.computed_on_host(rows, self._diagonal)
+        return self._diagonal(rows) if self.takes_tensors else arrays.compute_on_host(rows, self._diagonal)
 
     def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Kernel:
         """Return a copy whose parameters are checked, and numbers if they were rules such as gamma="scale".
@@ -284,7 +284,7 @@ class Kernel(Parametrized):
         raise NotImplementedError(f"{type(self).__name__} must define _block(X, Z).")
 
     def _towards(self, Z: Rows) -> Towards:
-        """Return X -> k(X, Z) for checked rows, with what depends on Z alone computed once."""
+        """Return X -> k(X, Z) for checked rows, with the parts that depend on Z alone computed once."""
         return lambda X: self._block(X, Z)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
@@ -330,7 +330,7 @@ def checked(check: Callable[[Kernel, str], object], default: object = MISSING) -
 
 
 def plain_value(value: object) -> object:
-    """Return a parameter as it stands in a spec: nested specs, Python numbers, "inf" for infinity."""
+    """Return a parameter as a value of a spec: a nested spec, a Python number, "inf" for infinity."""
     if isinstance(value, Kernel):
         return value.spec()
     if isinstance(value, np.generic):
@@ -406,23 +406,23 @@ class Constant(Kernel):
 
 
 class _OfParts(Kernel):
-    """A function of the values of other kernels; subclasses write ``_joined`` for its blocks and diagonals."""
+    """A function of the values of other kernels; subclasses write ``_combine`` for its blocks and diagonals."""
 
     takes_tensors = True
 
-    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
-        """Return the function of the values of all parts; those of the first may be overwritten."""
+    def _combine(self, values: list[np.ndarray]) -> np.ndarray:
+        """Combine the values of all parts; the values of the first part may be overwritten."""
         raise NotImplementedError
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
-        return self._joined([part(X, Z) for part in self._parts])
+        return self._combine([part(X, Z) for part in self._parts])
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return self._joined([part.diag(X) for part in self._parts])
+        return self._combine([part.diag(X) for part in self._parts])
 
     def _towards(self, Z: Rows) -> Towards:
         blocks = [part.towards(Z) for part in self._parts]
-        return lambda X: self._joined([block(X) for block in blocks])
+        return lambda X: self._combine([block(X) for block in blocks])
 
 
 @declares_parameters
@@ -470,7 +470,7 @@ class Sum(_OfTwo):
         right = None if left is None else self.right.feature_map(X)
         return None if left is None or right is None else arrays.side_by_side(left, right)
 
-    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+    def _combine(self, values: list[np.ndarray]) -> np.ndarray:
         left, right = values
         left += right
         return left
@@ -496,7 +496,7 @@ class Product(_OfTwo):
     array([[1.   , 0.736]])
     """
 
-    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+    def _combine(self, values: list[np.ndarray]) -> np.ndarray:
         left, right = values
         left *= right
         return left
@@ -526,7 +526,7 @@ class Power(_OfParts):
     kernel: Kernel = checked(valid_kernel)
     exponent: int = checked(whole)
 
-    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+    def _combine(self, values: list[np.ndarray]) -> np.ndarray:
         return arrays.raise_to(values[0], whole(self, "exponent"))
 
 
@@ -570,9 +570,9 @@ class Scaled(_OfParts):
         features = self.kernel.feature_map(X)
         if features is None:
             return None
-        return arrays.converted(features * math.sqrt(non_negative(self, "factor")), features.dtype)
+        return arrays.convert(features * math.sqrt(non_negative(self, "factor")), features.dtype)
 
-    def _joined(self, values: list[np.ndarray]) -> np.ndarray:
+    def _combine(self, values: list[np.ndarray]) -> np.ndarray:
         (block,) = values
         block *= non_negative(self, "factor")
         return block
@@ -648,7 +648,7 @@ class Columns(Kernel):
             The copy.
         """
         self.check_parameters()
-        return Columns(self.kernel.resolve(self._seen(X), weights, labels), self.begin, self.end)
+        return Columns(self.kernel.resolve(self._select_columns(X), weights, labels), self.begin, self.end)
 
     def feature_map(self, X: object) -> Rows | None:
         """Return the features of the inner kernel.
@@ -663,7 +663,7 @@ class Columns(Kernel):
         array or CSR matrix (n, q), or None
             The features, None if the inner kernel has none.
         """
-        return self.kernel.feature_map(self._seen(X))
+        return self.kernel.feature_map(self._select_columns(X))
 
     @property
     def own_columns(self) -> tuple[int, ...]:
@@ -671,7 +671,7 @@ class Columns(Kernel):
         begin = self.begin if isinstance(self.begin, int) else 0
         return () if self.begin == CATEGORIES else tuple(begin + column for column in self.kernel.own_columns)
 
-    def _seen(self, X: object) -> Rows:
+    def _select_columns(self, X: object) -> Rows:
         if isinstance(self.begin, str):
             raise ValueError(
                 f"Columns: {self.begin!r} are columns of feature dicts with numbers and categories, of sequences, and "
@@ -689,27 +689,27 @@ class Columns(Kernel):
         return seen.toarray() if full or end - self.begin <= _FEW else seen
 
     def _towards(self, Z: Rows) -> Towards:
-        block = self.kernel.towards(self._seen(Z))
-        return lambda X: block(self._seen(X))
+        block = self.kernel.towards(self._select_columns(Z))
+        return lambda X: block(self._select_columns(X))
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
-        return self.kernel(self._seen(X), None if Z is None else self._seen(Z))
+        return self.kernel(self._select_columns(X), None if Z is None else self._select_columns(Z))
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return self.kernel.diag(self._seen(X))
+        return self.kernel.diag(self._select_columns(X))
 
 
-def names_kinds(kernel: object) -> bool:
-    """Whether some part of a kernel is on columns of a kind, which it names."""
+def has_named_kinds(kernel: object) -> bool:
+    """Whether a part of a kernel selects its columns by kind, "numbers" or "categories"."""
     if not isinstance(kernel, Kernel):
         return False
     named = isinstance(kernel, Columns) and isinstance(kernel.begin, str)
-    return named or any(map(names_kinds, kernel.get_params(deep=False).values()))
+    return named or any(map(has_named_kinds, kernel.get_params(deep=False).values()))
 
 
 def with_places(kernel: Kernel, n_numbers: int) -> Kernel:
-    """Return a kernel in which kinds of columns are places: ``n_numbers`` columns of numbers, then categories."""
-    if not names_kinds(kernel):
+    """Replace kinds of columns by places: first ``n_numbers`` columns of numbers, then categories."""
+    if not has_named_kinds(kernel):
         return kernel
     own = kernel.get_params(deep=False)
     inner = {name: with_places(value, n_numbers) for name, value in own.items() if isinstance(value, Kernel)}
@@ -749,14 +749,14 @@ class Normalized(Kernel):
             return self._towards(Z)(X)
         inverse = self._inverse_norms(X)
         block = arrays.scale_rows_and_columns(self.kernel(X), inverse, inverse)
-        return arrays.with_diagonal(block, arrays.converted(inverse > 0, block.dtype))
+        return arrays.with_diagonal(block, arrays.convert(inverse > 0, block.dtype))
 
     def _towards(self, Z: Rows) -> Towards:
         block, other = self.kernel.towards(Z), self._inverse_norms(Z)
         return lambda X: arrays.scale_rows_and_columns(block(X), self._inverse_norms(X), other)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return arrays.converted(self._inverse_norms(X) > 0, X.dtype)
+        return arrays.convert(self._inverse_norms(X) > 0, X.dtype)
 
     def _inverse_norms(self, X: object) -> np.ndarray:
         squared = self.kernel.diag(X)
@@ -770,12 +770,12 @@ class Normalized(Kernel):
 
 
 def rounding_tolerance(dtype: np.dtype) -> float:
-    """Return the relative error that is put down to rounding."""
+    """Return the relative error that rounding can explain."""
     return 1e-4 if dtype == np.float32 else 1e-8
 
 
 def symmetric(block: np.ndarray, name: str) -> np.ndarray:
-    """Return the square block made exactly symmetric; ValueError if it is not so up to rounding."""
+    """Make a square block exactly symmetric; ValueError if it is not symmetric up to rounding."""
     if not np.isfinite(block).all():
         i, j = np.argwhere(~np.isfinite(block))[0]
         raise ValueError(

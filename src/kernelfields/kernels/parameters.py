@@ -37,7 +37,7 @@ def _is_rule(value: object) -> TypeGuard[str]:
 
 
 def _checked(owner: object, name: str, allowed: Callable[[float], bool], expected: str, advice: str = ".") -> float:
-    """Return a parameter that is a number of any size that a float can hold, and allowed; else raise ValueError."""
+    """Return a parameter if it is an allowed number that a float can hold; else raise ValueError."""
     value = getattr(owner, name)
     try:
         usable = is_number(value) and math.isfinite(value) and allowed(value)
@@ -77,7 +77,7 @@ def whole(owner: object, name: str) -> int:
     return int(getattr(owner, name))
 
 
-def scale_or_auto(rule: str, X: Matrix, weights: np.ndarray | None = None) -> float:
+def resolve_rule(rule: str, X: Matrix, weights: np.ndarray | None = None) -> float:
     """Turn the rule "scale" or "auto" into 1 / (d v) or 1 / d."""
     if rule == "auto":
         return 1.0 / X.shape[1]

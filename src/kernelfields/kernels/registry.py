@@ -84,10 +84,10 @@ def resolve_kernel(kernel: object) -> Kernel:
     raise TypeError(f"{options}; got {kernel!r}.")
 
 
-def has_no_scale(kernel: object) -> bool:
-    """Whether a kernel, as a user gives it, leaves its scale to the data: a name, or a plain one without numbers."""
+def has_default_scale(kernel: object) -> bool:
+    """Whether a kernel takes its scale from the data: a name, or a plain kernel without numbers."""
     if isinstance(kernel, Mapping):
-        return all(map(has_no_scale, kernel.values()))
+        return all(map(has_default_scale, kernel.values()))
     if isinstance(kernel, str):
         return True
     if not isinstance(kernel, Kernel) or kernel not in KERNELS:
@@ -96,8 +96,8 @@ def has_no_scale(kernel: object) -> bool:
     return (not defaults or any(value in RULES for value in defaults)) and kernel == type(kernel)()
 
 
-def has_one_scale(kernel: object) -> bool:
-    """Whether a kernel sees distances between inputs on a scale that a user has chosen, the same for all columns."""
+def has_isotropic_scale(kernel: object) -> bool:
+    """Whether a kernel measures distances on a scale that the user chose, the same for all columns."""
     return isinstance(kernel, RBF | Laplacian | Matern)
 
 

@@ -19,8 +19,8 @@ def check_matrix(shape: tuple[int, ...], name: str) -> None:
         )
 
 
-def not_real(name: str, dtype: object) -> str:
-    """Return the message for inputs that are no real numbers."""
+def not_real_message(name: str, dtype: object) -> str:
+    """Return the error message for inputs that are not real numbers."""
     return f"{name} must hold real numbers, got dtype {dtype}."
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from kernelfields.kernels import arrays
 from kernelfields.kernels.kernel import Kernel, Towards, checked, declares_parameters, register
-from kernelfields.kernels.parameters import is_number, overall_variance, positive, positive_or_rule, scale_or_auto
+from kernelfields.kernels.parameters import is_number, overall_variance, positive, positive_or_rule, resolve_rule
 from kernelfields.numerics.sparse_rows import Rows
 
 # Orders of which the formula needs no Bessel functions; others of half-integers differ little from infinity.
@@ -47,7 +47,7 @@ class _OfSquaredDistances(_Stationary):
         return self._of_distances(arrays.squared_distances(X, Z))
 
     def _towards(self, Z: Rows) -> Towards:
-        to = arrays.destinations(Z)
+        to = arrays.prepare_destinations(Z)
         return lambda X: self._of_distances(arrays.squared_distances(X, to))
 
 
@@ -90,7 +90,7 @@ class RBF(_OfSquaredDistances, _Exponential):
     """
 
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
-        return {"gamma": scale_or_auto(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}
+        return {"gamma": resolve_rule(self.gamma, X, weights)} if isinstance(self.gamma, str) else {}
 
     def _of_distances(self, distances: np.ndarray) -> np.ndarray:
         return _exponential(distances, -positive(self, "gamma"))
@@ -126,7 +126,7 @@ class Laplacian(_Exponential):
         if not isinstance(self.gamma, str):
             return {}
         if self.gamma == "auto":
-            return {"gamma": scale_or_auto("auto", X)}
+            return {"gamma": resolve_rule("auto", X)}
         deviation = math.sqrt(overall_variance(X, weights))
         return {"gamma": 1.0 / (X.shape[1] * deviation) if deviation > 0 else 1.0}
 
@@ -181,7 +181,7 @@ class Matern(_OfSquaredDistances):
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
         if not isinstance(self.length_scale, str):
             return {}
-        return {"length_scale": math.sqrt(0.5 / scale_or_auto(self.length_scale, X, weights))}
+        return {"length_scale": math.sqrt(0.5 / resolve_rule(self.length_scale, X, weights))}
 
     def _of_distances(self, distances: np.ndarray) -> np.ndarray:
         nu, length_scale = _order(self, "nu"), positive(self, "length_scale")

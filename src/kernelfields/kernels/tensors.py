@@ -17,7 +17,14 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from kernelfields.kernels.rows import FORMULA_BYTES, FORMULA_ROWS, MEDIAN_SAMPLE, check_matrix, not_real, row_blocks
+from kernelfields.kernels.rows import (
+    FORMULA_BYTES,
+    FORMULA_ROWS,
+    MEDIAN_SAMPLE,
+    check_matrix,
+    not_real_message,
+    row_blocks,
+)
 
 _HOST_ENTRIES = 2**21
 _DEVICE_ENTRIES = 2**26
@@ -52,7 +59,7 @@ def cut_rows(X: torch.Tensor, n_rows: int, n_columns: int = 1) -> list[slice]:
 def tensor_from(
     values: np.ndarray | torch.Tensor, device: torch.device, dtype: torch.dtype | None = None
 ) -> torch.Tensor:
-    """Return an array or a tensor as a tensor on the device; memory is shared where nothing has to change."""
+    """Return an array or a tensor as a tensor on the device, without a copy if possible."""
     if not isinstance(values, torch.Tensor):
         with warnings.catch_warnings():
             # PyTorch warns of arrays that may not be written to: no caller writes to what it gets.
@@ -65,7 +72,7 @@ def as_rows(X: torch.Tensor, name: str = "X") -> torch.Tensor:
     """Return X as a dense two-dimensional tensor of float32 or float64 on its device."""
     check_matrix(X.shape, name)
     if X.dtype.is_complex:
-        raise ValueError(not_real(name, X.dtype))
+        raise ValueError(not_real_message(name, X.dtype))
     if X.layout != torch.strided:
         X = X.to_dense()
     return X if X.dtype in (torch.float32, torch.float64) else X.to(torch.float64)
@@ -81,7 +88,7 @@ def on_host(X: torch.Tensor) -> np.ndarray:
     return array
 
 
-converted = torch.Tensor.to
+convert = torch.Tensor.to
 
 
 def inner_products(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.Tensor:
@@ -94,7 +101,7 @@ def inner_products(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.Tens
 
 
 def _mirrored(block: torch.Tensor) -> torch.Tensor:
-    """Return the block with its lower triangle in place of the upper one: libraries promise no symmetry."""
+    """Copy the lower triangle of a block to the upper one, as libraries promise no symmetry."""
     lower = block.tril(-1)
     return block.tril_().add_(lower.T)
 
@@ -123,10 +130,8 @@ def manhattan_distances(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch
     return _mirrored(distances) if Z is None else distances
 
 
-def computed_on_host(
-    X: torch.Tensor, function: Callable[..., np.ndarray], *others: torch.Tensor | None
-) -> torch.Tensor:
-    """Return function(X, ...) for a function of NumPy arrays; with a second matrix some rows at a time."""
+def compute_on_host(X: torch.Tensor, function: Callable[..., np.ndarray], *others: torch.Tensor | None) -> torch.Tensor:
+    """Return function(X, ...) for a function of NumPy arrays; with a second matrix, in blocks of rows."""
     Z = others[0] if others else None
     if Z is None:
         return tensor_from(function(on_host(X), *others), X.device, X.dtype)
@@ -138,5 +143,5 @@ def computed_on_host(
 
 
 def __getattr__(name: str) -> object:
-    """Return what PyTorch has by the names of NumPy: ``exp``, ``where``, ``float64`` and so on."""
+    """Return the function or dtype of PyTorch with a name of NumPy: ``exp``, ``where``, ``float64``."""
     return getattr(torch, name)

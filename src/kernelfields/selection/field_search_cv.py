@@ -47,7 +47,7 @@ from kernelfields.estimators.tuning import Tuning
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.inputs.scale import Scale
 from kernelfields.inputs.steps import ColumnSteps
-from kernelfields.kernels.registry import has_no_scale
+from kernelfields.kernels.registry import has_default_scale
 from kernelfields.models.pilot_fit import FALLBACK
 from kernelfields.models.stored import Functions, load_one_of
 from kernelfields.models.wrapped_field import (
@@ -309,7 +309,7 @@ class FieldSearchCV(WrappedField):
         """Settle what the estimator leaves to the data, once for all candidates; return the kernels to try."""
         given = estimator.kernel if self.kernels is None else self.kernels
         listed = given if isinstance(given, list | tuple) else [given]
-        if is_auto(estimator.scale) and not all(map(has_no_scale, listed)):
+        if is_auto(estimator.scale) and not all(map(has_default_scale, listed)):
             tuning.scaling = ColumnSteps()
             estimator.scale = False
         if isinstance(estimator, FieldEstimator):

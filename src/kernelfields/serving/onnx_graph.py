@@ -173,7 +173,7 @@ class Value(NDArrayOperatorsMixin):
         """Return a vector as a column, (T, 1), which it is already."""
         return self
 
-    def converted(self, dtype: DTypeLike) -> Value:
+    def convert(self, dtype: DTypeLike) -> Value:
         """Return the values as doubles."""
         return self.node("Cast", to=_DOUBLE)
 
@@ -185,7 +185,7 @@ class Value(NDArrayOperatorsMixin):
         """Return entry (i, j) times rows[i] * columns[j]."""
         return self * rows * columns
 
-    def zero_up_to(self, bounds: Value) -> Value:
+    def zero_small(self, bounds: Value) -> Value:
         """Return the values, zero where they are not above their bounds."""
         return (self <= bounds).node("Where", 0.0, self)
 
@@ -247,7 +247,7 @@ class ConstantRow(Value):
             return ConstantRow(self.graph, np.asarray(ufunc(*plain)))
         return super().__array_ufunc__(ufunc, method, *operands)
 
-    def converted(self, dtype: DTypeLike) -> ConstantRow:
+    def convert(self, dtype: DTypeLike) -> ConstantRow:
         """Return the row, which holds doubles."""
         return self
 
@@ -302,7 +302,7 @@ class GraphRows:
         """Return the rows."""
         return self
 
-    def converted(self, dtype: DTypeLike) -> Self:
+    def convert(self, dtype: DTypeLike) -> Self:
         """Return the rows, which are doubles."""
         return self
 
@@ -326,13 +326,13 @@ class GraphRows:
         """Raise ServingError: distances of sparse rows are not a product."""
         raise ServingError("the kernel 'laplacian' on sparse inputs has no form in ONNX: use 'rbf', or dense inputs")
 
-    def looked_up(self, table: np.ndarray, columns: np.ndarray | None, owner: str) -> Value:
+    def look_up(self, table: np.ndarray, columns: np.ndarray | None, owner: str) -> Value:
         """Return entries of a table at the row numbers in the rows and at columns; None for its diagonal."""
         numbers = (self @ np.ones((1, 1))).node("Cast", to=_INT64)
         chosen = table.diagonal()[:, None] if columns is None else table[:, columns]
         return self.graph.add("Gather", chosen, numbers.squeeze(1))
 
-    def by_blocks(self, n_columns: int, dtype: DTypeLike, function: Callable[[Self], Value]) -> Value:
+    def map_blocks(self, n_columns: int, dtype: DTypeLike, function: Callable[[Self], Value]) -> Value:
         """Return a function of the rows."""
         return function(self)
 
