@@ -26,8 +26,8 @@ _ROUNDING = 1e-6
 _CHECKED = 50
 
 
-def moved_rows(rows: Rows, columns: np.ndarray) -> Rows:
-    """Return rows (n, d) whose column j is now column ``columns[j]``."""
+def permute_columns(rows: Rows, columns: np.ndarray) -> Rows:
+    """Permute the columns of rows (n, d): column j becomes column ``columns[j]``."""
     places = np.argsort(columns)
     if not is_sparse(rows):
         return rows[:, places]
@@ -39,16 +39,16 @@ def check_invariant(kernel: Kernel, rows: Rows, columns: np.ndarray) -> None:
     some = rows[:_CHECKED].astype(np.float64)
     values = np.asarray(kernel(some), dtype=np.float64)
     for each in columns:
-        moved = np.asarray(kernel(moved_rows(some, each)), dtype=np.float64)
+        moved = np.asarray(kernel(permute_columns(some, each)), dtype=np.float64)
         if not np.allclose(moved, values, rtol=0.0, atol=_ROUNDING * np.abs(values).max(initial=0.0)):
             raise ValueError(f"{kernel!r} changes when ties move the columns of both inputs: use one that does not")
 
 
 def pivot_permutations(pivots: Rows, columns: np.ndarray) -> np.ndarray:
-    """Return where the pivots go, (m, r), by permutations (m, d) of columns; ValueError if they are not closed."""
+    """Return the permutations (m, r) of pivots for permutations (m, d) of columns; ValueError if pivots are not closed."""
     places = {key: place for place, key in enumerate(_keys(pivots))}
     try:
-        return np.array([[places[key] for key in _keys(moved_rows(pivots, each))] for each in columns])
+        return np.array([[places[key] for key in _keys(permute_columns(pivots, each))] for each in columns])
     except KeyError:
         raise ValueError("the pivots of a set with ties are not those that its ties move") from None
 
@@ -63,9 +63,9 @@ def closed_subspace(subspace: PivotSubspace, elements: np.ndarray, most: int | N
 
     Those of an orbit have the number of the input that they come from, which is the first of them.
     """
-    kernel, rows = subspace.kernel, _plain(subspace.pivots)
+    kernel, rows = subspace.kernel, _without_negative_zeros(subspace.pivots)
     check_invariant(kernel, rows, elements)
-    images = [_plain(moved_rows(rows, each)) for each in elements]
+    images = [_without_negative_zeros(permute_columns(rows, each)) for each in elements]
     keys = [list(_keys(image)) for image in images]
     orbits: list[Rows] = []
     sources: list[int] = []
@@ -75,17 +75,17 @@ def closed_subspace(subspace: PivotSubspace, elements: np.ndarray, most: int | N
             continue
         own = {key: number for number, key in reversed([*enumerate(each[pivot] for each in keys)])}
         known.update(own)
-        orbits.append(_stacked([images[number][pivot : pivot + 1] for number in sorted(own.values())]))
+        orbits.append(_stack([images[number][pivot : pivot + 1] for number in sorted(own.values())]))
         sources.append(subspace.indices[pivot])
-    chosen = _chosen_orbits(kernel, orbits, most)
-    pivots = _stacked([orbits[number] for number in chosen])
+    chosen = _choose_orbits(kernel, orbits, most)
+    pivots = _stack([orbits[number] for number in chosen])
     indices = [sources[number] for number in chosen for _ in range(orbits[number].shape[0])]
     return PivotSubspace(kernel, pivots, _commuting_factor(kernel, pivots), np.array(indices, dtype=np.int64))
 
 
-def _chosen_orbits(kernel: Kernel, orbits: list[Rows], most: int | None) -> list[int]:
-    """Return the orbits that add functions to the span of those before, furthest outside of it first."""
-    rows, owners = _stacked(orbits), np.repeat(np.arange(len(orbits)), [orbit.shape[0] for orbit in orbits])
+def _choose_orbits(kernel: Kernel, orbits: list[Rows], most: int | None) -> list[int]:
+    """Choose orbits that enlarge the span, the largest residual first."""
+    rows, owners = _stack(orbits), np.repeat(np.arange(len(orbits)), [orbit.shape[0] for orbit in orbits])
     heights = _heights(kernel, rows)
     features, rank, left = np.empty((len(heights), len(heights))), 0, np.ones(len(heights))
     taken = np.zeros(len(heights), dtype=bool)
@@ -121,7 +121,7 @@ def _heights(kernel: Kernel, rows: Rows) -> np.ndarray:
     return np.sqrt(np.asarray(kernel.diag(rows), dtype=np.float64))
 
 
-def _plain(rows: Rows) -> Rows:
+def _without_negative_zeros(rows: Rows) -> Rows:
     """Return rows in float64 without negative zeros, so that equal rows have equal bytes; CSR in order."""
     if not is_sparse(rows):
         return np.ascontiguousarray(rows, dtype=np.float64) + 0.0
@@ -132,14 +132,14 @@ def _plain(rows: Rows) -> Rows:
 
 
 def _keys(rows: Rows) -> list[bytes]:
-    plain = _plain(rows)
+    plain = _without_negative_zeros(rows)
     if not is_sparse(plain):
         return [row.tobytes() for row in plain]
     parts = zip(plain.indptr[:-1], plain.indptr[1:], strict=True)
     return [plain.indices[a:b].astype(np.int64).tobytes() + plain.data[a:b].tobytes() for a, b in parts]
 
 
-def _stacked(parts: list[Rows]) -> Rows:
+def _stack(parts: list[Rows]) -> Rows:
     if is_sparse(parts[0]):
         return scipy.sparse.csr_array(scipy.sparse.vstack(parts))
     return np.concatenate([np.asarray(part) for part in parts])

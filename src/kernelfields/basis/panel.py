@@ -50,7 +50,7 @@ _PANEL_BYTES = 4 * 2**20
 
 
 def independent_rows(block: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pivoted Cholesky of a PSD block: the residual furthest above its ``floor`` next, until all are below.
+    """Factor a PSD block by pivoted Cholesky, the largest residual above its ``floor`` first.
 
     Returns the positions in the order taken and the lower factor of the block restricted to them. Taken as they
     come, rows barely above the floor would leave a factor too ill-conditioned to divide by. Cost O(b^3).
@@ -160,7 +160,7 @@ class PanelCholesky:
 
     @property
     def capacity(self) -> int:
-        """Number of columns there is room for."""
+        """Largest number of columns."""
         return self._columns.shape[1]
 
     @property
@@ -186,11 +186,11 @@ class PanelCholesky:
 
     @property
     def n_outside(self) -> int:
-        """How many inputs can become pivots."""
+        """Number of inputs that can become pivots."""
         return int(np.count_nonzero(self.residual > self.floor))
 
     def outside_at(self, places: np.ndarray) -> np.ndarray:
-        """Return the inputs at some places in the list of those outside.
+        """Return inputs by their places in ``outside``.
 
         Parameters
         ----------
@@ -216,7 +216,7 @@ class PanelCholesky:
         return outside[[np.argmax(self.residual[outside])]]
 
     def drawn_outside(self, uniforms: np.ndarray) -> np.ndarray:
-        """Return inputs drawn in proportion to their residual.
+        """Draw inputs in proportion to their residuals.
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ class PanelCholesky:
         return forward_substitution(self._factor, block).T
 
     def set_aside(self, refused: np.ndarray) -> None:
-        """Never propose inputs again that are in the span up to rounding.
+        """Exclude inputs that are in the span up to rounding.
 
         Parameters
         ----------
@@ -310,14 +310,14 @@ class PanelCholesky:
         self._add(pivots)
 
     def _add(self, pivots: np.ndarray) -> None:
-        """Add pivots whose columns are there, and lift residuals that rounding has left below zero."""
+        """Add pivots with computed columns, and raise negative residuals to zero."""
         self.pivots = np.concatenate([self.pivots, pivots])
         self.check_lowest(float(self.residual.min()), float(self.floor.max()))
         np.maximum(self.residual, 0.0, out=self.residual)
         self.residual[pivots] = 0.0
 
     def _add_columns(self, pivot_inputs: Rows, wide_features: np.ndarray, local_factor: np.ndarray) -> None:
-        """Fill the columns of pivots with the given inputs and features, and lower the residuals."""
+        """Compute the columns of pivots from their inputs and features, and lower the residuals."""
         features, narrow = self.features, np.ascontiguousarray(wide_features, dtype=self.dtype)
         inverse = scipy.linalg.solve_triangular(
             local_factor, np.eye(len(local_factor)), lower=True, check_finite=False
@@ -338,7 +338,7 @@ class PanelCholesky:
 
     @property
     def exhausted(self) -> bool:
-        """Whether no input is left whose residual is above its floor."""
+        """Whether no input has a residual above its floor."""
         return self.n_outside == 0
 
     def extend(self, candidates: np.ndarray) -> int:
@@ -363,7 +363,7 @@ class PanelCholesky:
         return len(accepted)
 
     def check_lowest(self, lowest: float, highest_floor: float) -> None:
-        """Raise if a residual variance is so far below zero that the kernel can be no inner product.
+        """Raise ValueError if a residual is too negative for a positive semi-definite kernel.
 
         Parameters
         ----------
@@ -419,7 +419,7 @@ class PanelCholesky:
         return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.numbered(self.pivots))
 
     def numbered(self, rows: np.ndarray) -> np.ndarray:
-        """Return the numbers that some rows have among all inputs.
+        """Return the numbers of rows among all inputs.
 
         Parameters
         ----------

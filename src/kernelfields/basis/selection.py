@@ -360,7 +360,7 @@ SHORTHANDS: dict[str, type[Basis]] = {
 
 
 def resolve_basis(basis: object) -> Basis:
-    """Turn a shorthand such as "random-cholesky" into a basis; a basis is returned as it is."""
+    """Return the basis for a shorthand such as "random-cholesky", or a given basis unchanged."""
     if isinstance(basis, Basis):
         return basis
     if isinstance(basis, str) and basis in SHORTHANDS:
@@ -369,7 +369,7 @@ def resolve_basis(basis: object) -> Basis:
 
 
 def warn_of_no_pivots(rank: int, kernel: Kernel, whose: str) -> None:
-    """Warn of a basis without a single function: the kernel is zero wherever there are data."""
+    """Warn of a basis without functions, as the kernel is zero at all inputs."""
     if rank == 0:
         warn_user(
             f"{kernel!r} is zero at every training input: {whose} has no basis functions and takes no part in the fit",

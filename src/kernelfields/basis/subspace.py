@@ -71,7 +71,7 @@ class PivotSubspace:
         return len(self.factor)
 
     def origin(self, number: int) -> str:
-        """Return which training input a pivot is, or which one ties have moved to its place.
+        """Return the number of the training input of a pivot, also of a pivot that ties have added.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class PivotSubspace:
         return scipy.linalg.solve_triangular(self.factor, values, lower=True, trans="T", check_finite=False)
 
     def apply(self, inputs: Rows, coefficients: np.ndarray) -> np.ndarray:
-        """Return the functions with given coefficients at inputs.
+        """Evaluate the functions with given coefficients at inputs.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class PivotSubspace:
 
 
 class Expansion:
-    """f(x) = k(x, B) alpha with all that does not depend on x; ``placed`` holds copies, by the place they lie in."""
+    """f(x) = k(x, B) alpha with everything that does not depend on x; ``placed`` holds copies by device."""
 
     def __init__(self, subspace: PivotSubspace, coefficients: np.ndarray):
         self.subspace = subspace

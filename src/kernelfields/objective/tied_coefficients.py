@@ -21,7 +21,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import scipy.sparse
 
-from kernelfields.basis.orbits import moved_rows, pivot_permutations, symmetric_frame
+from kernelfields.basis.orbits import permute_columns, pivot_permutations, symmetric_frame
 from kernelfields.basis.subspace import ConstantSubspace, PivotSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.ties import moved_labellings, orbits_of
@@ -142,7 +142,7 @@ def _feature_moves(subspace: Subspace, columns: np.ndarray, count: int) -> tuple
     order = np.argsort(values, kind="stable")
     moves = np.empty((count, len(values)), dtype=np.int64)
     for move, each in zip(moves, columns, strict=True):
-        moved = np.asarray(subspace.features(moved_rows(probe, each))).ravel()
+        moved = np.asarray(subspace.features(permute_columns(probe, each))).ravel()
         places = np.argsort(moved, kind="stable")
         if not np.array_equal(moved[places], values[order]):
             raise ValueError(
@@ -161,7 +161,7 @@ def tied_quadratic_form(kernel: Kernel, inputs: Rows, residuals: np.ndarray, cli
     total, elements = 0.0, list(zip(*clique.ties.elements, strict=True))
     blocks = row_blocks(len(residuals), min(len(residuals), 4096))
     for labels, columns in elements:
-        moved, own = moved_rows(inputs, columns), residuals[:, np.argsort(coordinate_moves(clique, labels))]
+        moved, own = permute_columns(inputs, columns), residuals[:, np.argsort(coordinate_moves(clique, labels))]
         for rows in blocks:
             for others in blocks:
                 block = np.asarray(kernel(inputs[rows], moved[others]), dtype=np.float64)
