@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from kernelfields import ChainCRF, GraphCRF, KernelClassifier, OutOfFold
-from kernelfields.features.leakage import columns_that_repeat
+from kernelfields.features.leakage import find_repeated_labels
 from tests.samples import labelled_sequences
 
 X, Y = labelled_sequences(n_sequences=40, longest=9, n_labels=3)
@@ -68,14 +68,14 @@ def test_the_columns_are_found_among_others():
     chances = MEMORY.predict_proba(ROWS)
     other = np.random.default_rng(0).normal(size=(len(ROWS), 2))
     doubt = pytest.approx(1.0 - chances.max(axis=1).mean())
-    found = columns_that_repeat(np.hstack([other, chances]), LABELS, 3)
+    found = find_repeated_labels(np.hstack([other, chances]), LABELS, 3)
     assert (found.first, found.last, found.logarithms, found.doubt) == (2, 5, False, doubt)
-    found = columns_that_repeat(np.hstack([other, np.log(np.maximum(chances, 1e-3)), other]), LABELS, 3)
+    found = find_repeated_labels(np.hstack([other, np.log(np.maximum(chances, 1e-3)), other]), LABELS, 3)
     assert (found.first, found.last, found.logarithms, found.doubt) == (2, 5, True, doubt)
     turned = chances[:, [1, 2, 0]]
-    found = columns_that_repeat(turned.astype(np.float32), LABELS, 3)
+    found = find_repeated_labels(turned.astype(np.float32), LABELS, 3)
     assert (found.first, found.last) == (0, 3)
-    assert columns_that_repeat(np.hstack([other, other]), LABELS, 3) is None
-    assert columns_that_repeat(2.0 * chances, LABELS, 3) is None
-    assert columns_that_repeat(chances, np.random.default_rng(0).permutation(LABELS), 3) is None
-    assert columns_that_repeat(chances[:, :2], LABELS, 3) is None
+    assert find_repeated_labels(np.hstack([other, other]), LABELS, 3) is None
+    assert find_repeated_labels(2.0 * chances, LABELS, 3) is None
+    assert find_repeated_labels(chances, np.random.default_rng(0).permutation(LABELS), 3) is None
+    assert find_repeated_labels(chances[:, :2], LABELS, 3) is None

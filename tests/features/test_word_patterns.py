@@ -63,7 +63,7 @@ def test_the_fast_expansion_is_the_plain_one(some, sequences):
         plain = [[expand_plainly(each, rows, position) for each in some] for position in range(len(rows))]
         expected = [[string for string in strings if string is not None] for strings in plain]
         assert expand(rows) == expected
-        assert expand.of_columns([[row[0] for row in rows], [row[1] for row in rows]]) == expected
+        assert expand.expand_columns([[row[0] for row in rows], [row[1] for row in rows]]) == expected
 
 
 def test_patterns_are_written_as_in_templates():

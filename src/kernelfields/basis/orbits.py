@@ -45,7 +45,7 @@ def check_invariant(kernel: Kernel, rows: Rows, columns: np.ndarray) -> None:
 
 
 def pivot_permutations(pivots: Rows, columns: np.ndarray) -> np.ndarray:
-    """Return the permutations (m, r) of pivots for permutations (m, d) of columns; ValueError if pivots are not closed."""
+    """Return the permutations (m, r) of pivots by permutations (m, d) of columns; ValueError if there are none."""
     places = {key: place for place, key in enumerate(_keys(pivots))}
     try:
         return np.array([[places[key] for key in _keys(permute_columns(pivots, each))] for each in columns])

@@ -14,7 +14,7 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from kernelfields.features.templates import trained_template
+from kernelfields.features.templates import template_of_model
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
 from kernelfields.models.model_file import Document
 from kernelfields.models.model_text import PIPELINE
@@ -91,5 +91,5 @@ def rebuild_model(kind: str, document: Document, callables: Functions | None = N
     if kind == PIPELINE:
         return rebuild_pipeline(document, callables)
     model = find_kind(kind).placed(document, callables)
-    template = trained_template(document)
+    template = template_of_model(document)
     return model if template is None else Pipeline([("template", template), ("model", model)])

@@ -40,7 +40,7 @@ from kernelfields.estimators.auto_parameters import (
     with_windows,
 )
 from kernelfields.estimators.fit_state import FitState, NoProgress, among, changed, part_of
-from kernelfields.features.leakage import RepeatedLabels, columns_that_repeat
+from kernelfields.features.leakage import RepeatedLabels, find_repeated_labels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.forest import Forest
@@ -440,4 +440,4 @@ def _find_repeated_labels(problem: FitState, choices: Choices) -> RepeatedLabels
     # Of several labels there are probabilities of each one: their columns have no sum to recognise them by.
     if not losses or min(losses) > _CERTAIN or labels is None or labels.ndim != 1:
         return None
-    return columns_that_repeat(problem.reader.steps.undone(problem.data.inputs), labels, len(problem.classes))
+    return find_repeated_labels(problem.reader.steps.undone(problem.data.inputs), labels, len(problem.classes))

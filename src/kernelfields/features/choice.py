@@ -1,4 +1,4 @@
-"""The parameter ``features`` of estimators of sequences: what makes inputs of what users pass.
+"""The parameter ``features`` of estimators of sequences: transformers of what users pass.
 
     "auto"          sequences of strings: words by TextFeatures, single characters of a small alphabet as symbols, texts
                     of several words by their words; everything else as it comes
@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from kernelfields.features.templates import TemplateFeatures, are_symbols, text_template
-from kernelfields.features.text import TextFeatures, hold_texts
+from kernelfields.features.text import TextFeatures, are_texts
 
 # Texts begin with a capital, whose flag shows that a neighbour is there: beginning and end have fewer of them.
 _PLACES = "".join(f":place[{row}]=%capital[{row},0]\n" for row in (-2, -1, 1, 2))
@@ -37,16 +37,18 @@ def check_transformers(features: object, name: str) -> None:
 def resolve_features(features: Any) -> Any:
     """Return a transformer or a list of them as one of sequences, not fitted yet."""
     if not isinstance(features, list | tuple):
-        return _of_sequences(clone(features))
+        return _as_sequence_transformer(clone(features))
     from kernelfields.features.sequencewise import SequenceUnion
 
-    return SequenceUnion([(f"part{number}", _of_sequences(part)) for number, part in enumerate(features, start=1)])
+    return SequenceUnion(
+        [(f"part{number}", _as_sequence_transformer(part)) for number, part in enumerate(features, start=1)]
+    )
 
 
 def features_of_words(X: Sequence[Sequence[str]]) -> Any:
-    """Return what makes features of strings, as ``kernelfields train`` makes them of the first column of a file."""
+    """Return the transformer of strings that ``kernelfields train`` uses for the first column of a file."""
     words = {word for (column,) in TextFeatures(tag_columns=()).columns_of(X) for word in column}
-    if hold_texts(words):
+    if are_texts(words):
         return _usual_for_texts()
     if are_symbols(words):
         return TemplateFeatures(text_template([[(symbol,) for symbol in words]], [0]).text)
@@ -54,15 +56,15 @@ def features_of_words(X: Sequence[Sequence[str]]) -> Any:
 
 
 def _usual_for_texts() -> Any:
-    """Return words and pairs of words by tf-idf, and where a text stands: at the beginning or the end, or near it."""
+    """Return a transformer of texts: tf-idf of words and pairs of words, and the place of a text in its sequence."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
     return resolve_features([words, TemplateFeatures(_PLACES)])
 
 
-def _of_sequences(transformer: Any) -> Any:
-    """Return a transformer of sequences: one of scikit-learn takes rows, and is applied to all positions."""
+def _as_sequence_transformer(transformer: Any) -> Any:
+    """Return a transformer of sequences; a transformer of rows is applied to all positions."""
     first = transformer.steps[0][1] if isinstance(transformer, Pipeline) else transformer
     if not type(first).__module__.startswith("sklearn."):
         return transformer

@@ -149,10 +149,10 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
             found[number] = array = _checked(vectors, len(sequences[number]), number).astype(self.dtype, copy=False)
             if cache is not None:
                 cache.put(keys[number], array)
-        return _same_width([array for array in found if array is not None])
+        return _check_same_width([array for array in found if array is not None])
 
     def __sklearn_is_fitted__(self) -> bool:
-        """There is nothing to learn, so that ``transform`` needs no ``fit``."""
+        """Whether ``transform`` can be called: always, as there is nothing to learn."""
         return True
 
     def __sklearn_clone__(self) -> Embeddings:
@@ -162,7 +162,7 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         return copy
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out what was loaded from a folder: it is loaded again after unpickling."""
+        """Return the state without the encoder, which is loaded again after unpickling."""
         return {name: value for name, value in super().__getstate__().items() if name != "_loaded"}
 
     def _check_parameters(self) -> None:
@@ -174,7 +174,7 @@ class Embeddings(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  
         check_count(self.batch_size, "batch_size")
 
     def _encoder(self) -> Encoder | None:
-        """Return the encoder of a folder, loaded once for a model and a device; None where the model is a function."""
+        """Return the encoder of a folder, loaded once for a model and a device, or None if the model is a function."""
         if callable(self.model):
             if self.layers is not None:
                 raise ValueError("layers are those of a Hugging Face encoder: this model has none to choose from")
@@ -212,7 +212,7 @@ def write_line(text: str) -> None:
 
 
 def _with_progress(vectors: Vectors, n_missing: int, n_sequences: int) -> Vectors:
-    """Yield vectors; write lines on standard error about how many there are, and how long the rest takes."""
+    """Yield vectors, and write their number and the remaining time on standard error."""
 
     def write(text: str) -> None:
         write_line(f"embeddings: {text}")
@@ -231,7 +231,7 @@ def _with_progress(vectors: Vectors, n_missing: int, n_sequences: int) -> Vector
 
 
 def _read_sequences(X: object) -> list[list[str]]:
-    """Return the sequences as lists of strings; TypeError or ValueError that names what is not one."""
+    """Return the sequences as lists of strings; TypeError or ValueError for anything else."""
     if isinstance(X, str | bytes) or not isinstance(X, Iterable):
         raise TypeError(f"{_EXPECTED}, got {type(X).__name__}")
     return [_read_sequence(words, number) for number, words in enumerate(X)]
@@ -269,7 +269,7 @@ def _checked(vectors: object, n_positions: int, number: int) -> np.ndarray:
     return array
 
 
-def _same_width(arrays: list[np.ndarray]) -> list[np.ndarray]:
+def _check_same_width(arrays: list[np.ndarray]) -> list[np.ndarray]:
     for number, array in enumerate(arrays):
         if array.shape[1] != arrays[0].shape[1]:
             raise ValueError(
@@ -292,7 +292,7 @@ class ArrayCache:
             raise ValueError(f"cache: {self.folder} is a file, give a folder")
 
     def get(self, key: str) -> np.ndarray | None:
-        """Return the array of a key, or None if there is none that is whole."""
+        """Return the array of a key, or None without a complete file."""
         body = self._read(self._path(key))
         return None if body is None else np.load(io.BytesIO(body), allow_pickle=False)
 
@@ -303,7 +303,7 @@ class ArrayCache:
         self._write(self._path(key), buffer.getvalue())
 
     def get_all(self, key: str) -> dict[str, np.ndarray] | None:
-        """Return the named arrays of a key, or None if there are none that are whole."""
+        """Return the named arrays of a key, or None without a complete file."""
         body = self._read(self._path(key, "safetensors"))
         return None if body is None else {name: np.array(array) for name, array in load(body).items()}
 

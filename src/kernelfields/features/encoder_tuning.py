@@ -51,7 +51,7 @@ class Head(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Subwords of some words, how many each has, and the numbers of the words."""
+    """Subwords of some words, the number of subwords of each word, and the numbers of the words."""
 
     ids: list[int]
     sizes: list[int]
@@ -102,7 +102,7 @@ def tune(
         encoder.model.train()
         step = 0
         for _ in range(settings.epochs):
-            for batch in _shuffled(windows, settings.batch_size, random):
+            for batch in _shuffled_batches(windows, settings.batch_size, random):
                 with torch.autocast("cuda", dtype=torch.bfloat16, enabled=device.type == "cuda"):
                     states = encoder.pooled([own.ids for own in batch], [own.sizes for own in batch], layers)
                     outputs = head(dropout(states))
@@ -147,7 +147,7 @@ def _training_windows(encoder: Encoder, sequences: Sequence[Sequence[str]]) -> l
     return windows
 
 
-def _shuffled(windows: list[_Window], size: int, random: np.random.Generator) -> list[list[_Window]]:
+def _shuffled_batches(windows: list[_Window], size: int, random: np.random.Generator) -> list[list[_Window]]:
     """Return batches of windows of about one length, in a random order."""
     lengths = np.array([len(window.ids) for window in windows]) + random.uniform(0, _LENGTH_NOISE, size=len(windows))
     order = np.argsort(-lengths, kind="stable")

@@ -60,7 +60,7 @@ class Encoder:
 
     def __init__(self, folder: Path, *, device: str | None = None):
         """Load an encoder from a folder; ValueError if one of its parts is missing or damaged."""
-        transformers = _imported_transformers()
+        transformers = _import_transformers()
         import torch
 
         _check_folder(folder)
@@ -76,13 +76,13 @@ class Encoder:
             model = model.get_encoder()
         self.model = model.to(self.device).eval()
         self._torch = torch
-        self._before, self._after, self._lead = _frame(tokenizer)
+        self._before, self._after, self._lead = _special_tokens(tokenizer)
         self.most_subwords = _longest_input(model, tokenizer) - len(self._before) - len(self._after)
         self._subwords: dict[str, list[int]] = {}
 
     @cached_property
     def content_key(self) -> str:
-        """A digest of the files of the model, so that another model in the same folder has another one."""
+        """A digest of the files of the model, which differs between models in the same folder."""
         digest = hashlib.sha256()
         for path in sorted(self.folder.rglob("*")):
             if path.is_file() and path.suffix in _CONTENT:
@@ -92,7 +92,7 @@ class Encoder:
         return digest.hexdigest()
 
     def check_layers(self, layers: Sequence[int] | None) -> tuple[int, ...]:
-        """Return the layers as counts from 0, the input embeddings; None is the last one."""
+        """Return the layers as numbers from 0, the input embeddings; None is the last layer."""
         last = int(self.model.config.num_hidden_layers)
         wrong = [layer for layer in layers or () if not -last - 1 <= layer <= last]
         if wrong:
@@ -102,7 +102,7 @@ class Encoder:
     def words(
         self, sequences: Sequence[Sequence[str]], layers: Sequence[int] | None, batch_size: int
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number of each sequence and the vectors of its words (n, h * layers), as they are complete."""
+        """Yield the number of each complete sequence and the vectors of its words (n, h * layers)."""
         cut = self.cut(sequences)
         for number, parts in self._read(cut, self.check_layers(layers), batch_size):
             vectors = []
@@ -111,12 +111,12 @@ class Encoder:
                 inner = states[len(self._before) : len(self._before) + window.n_subwords]
                 begins = np.cumsum([0, *sizes])[:-1]
                 vectors.append(np.add.reduceat(inner, begins, axis=0) / np.array(sizes, dtype=inner.dtype)[:, None])
-            yield number, _joined([window for window, _ in parts], vectors)
+            yield number, _join_windows([window for window, _ in parts], vectors)
 
     def _read(
         self, cut: list[list[list[int]]], layers: tuple[int, ...], batch_size: int
     ) -> Iterator[tuple[int, list[tuple[Window, np.ndarray]]]]:
-        """Yield the number of each sequence with its windows, in order, and their states, once all are there."""
+        """Yield the number of each complete sequence, its windows in order, and their states."""
         windows = [
             [*windows_of(number, [len(word) for word in words], self.most_subwords)] for number, words in enumerate(cut)
         ]
@@ -142,7 +142,7 @@ class Encoder:
         return [[self._subwords[word] for word in words] for words in sequences]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the subwords of texts; the unknown one where a text, such as a blank, has none."""
+        """Return the subwords of texts, or the unknown subword for a text without subwords, such as a blank."""
         if not texts:
             return []
         # The length is looked after here; the tokenizer would warn that it is too long for the model.
@@ -187,22 +187,22 @@ class Encoder:
         return sums / torch.as_tensor(counts, dtype=rows.dtype, device=self.device)[:, None]
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Return the weights of the encoder as arrays of their own."""
+        """Return copies of the weights of the encoder."""
         return {name: own.cpu().numpy().copy() for name, own in self.model.state_dict().items()}
 
     def set_weights(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Take weights in the place of those of the encoder."""
+        """Replace the weights of the encoder."""
         self.model.load_state_dict({name: self._torch.from_numpy(own) for name, own in weights.items()})
 
     def save(self, folder: Path) -> None:
         """Write the encoder and its tokenizer to a folder, from which it can be loaded."""
-        with _quiet_loading(_imported_transformers()):
+        with _quiet_loading(_import_transformers()):
             self.model.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
 
 
 def windows_of(number: int, sizes: list[int], most: int, *, overlap: bool = True) -> Iterator[Window]:
-    """Yield windows of whole words of at most ``most`` subwords; each begins half way through the one before."""
+    """Yield windows of whole words with at most ``most`` subwords; each window overlaps half of the last one."""
     ends = np.cumsum([0, *sizes])
     first = 0
     while True:
@@ -216,14 +216,14 @@ def windows_of(number: int, sizes: list[int], most: int, *, overlap: bool = True
 
 
 def _batches(windows: list[Window], size: int) -> Iterator[list[Window]]:
-    """Yield windows in batches of about one length, the longest first, so that too little memory shows at once."""
+    """Yield batches of windows of similar length, the longest first, so that too little memory fails at once."""
     order = sorted(windows, key=lambda window: -window.n_subwords)
     for begin in range(0, len(order), size):
         yield order[begin : begin + size]
 
 
-def _joined(windows: list[Window], vectors: list[np.ndarray]) -> np.ndarray:
-    """Return the vectors of a sequence; where windows overlap, the first half is that of the earlier one."""
+def _join_windows(windows: list[Window], vectors: list[np.ndarray]) -> np.ndarray:
+    """Join the vectors of the windows of a sequence; each window gives the first half of its overlap."""
     cuts = [(before.last + after.first + 1) // 2 for before, after in pairwise(windows)]
     bounds = zip(windows, [0, *cuts], [*cuts, windows[-1].last], strict=True)
     return np.concatenate(
@@ -231,8 +231,8 @@ def _joined(windows: list[Window], vectors: list[np.ndarray]) -> np.ndarray:
     )
 
 
-def _frame(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int], str]:
-    """Return the special tokens before and after a text, and what has to stand before a word inside of one.
+def _special_tokens(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int], str]:
+    """Return the special tokens before and after a text, and the prefix of a word inside a text.
 
     Tokenizers of bytes join the blank before a word to it, so that words within a text need one.
     """
@@ -243,7 +243,7 @@ def _frame(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int], st
 
 
 def _longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return how many subwords, special ones included, the encoder takes at once."""
+    """Return the largest number of subwords of an input, special tokens included."""
     limits = [int(tokenizer.model_max_length)]
     most = getattr(model.config, "max_position_embeddings", None)
     if most is not None and most > 0:
@@ -265,7 +265,7 @@ def _chosen_device(device: str | None) -> torch.device:
     return torch.device(device)
 
 
-def _imported_transformers() -> ModuleType:
+def _import_transformers() -> ModuleType:
     try:
         import torch  # noqa: F401
         import transformers
@@ -277,7 +277,7 @@ def _imported_transformers() -> ModuleType:
 
 @contextmanager
 def _quiet_loading(transformers: ModuleType) -> Iterator[None]:
-    """Show no bars of progress and no reports of weights that an encoder does not use."""
+    """Hide progress bars, and reports of weights that an encoder does not use."""
     logging = transformers.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -291,7 +291,7 @@ def _quiet_loading(transformers: ModuleType) -> Iterator[None]:
 
 
 def find_folder(name: str | os.PathLike) -> Path:
-    """Return the folder of a model: a path, or the name of one that was downloaded before."""
+    """Return the folder of a model: a path, or the name of a downloaded model."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
@@ -299,7 +299,7 @@ def find_folder(name: str | os.PathLike) -> Path:
         raise ValueError(f"{folder} is a file: model is the folder that holds config.json, weights and tokenizer")
     text = os.fspath(name)
     if text.count("/") <= 1 and not text.startswith((".", "/", "~", "\\")):
-        _imported_transformers()
+        _import_transformers()
         from huggingface_hub import snapshot_download
 
         try:
@@ -313,7 +313,7 @@ def find_folder(name: str | os.PathLike) -> Path:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise ValueError that names the first part of an encoder that a folder lacks."""
+    """Raise ValueError naming the first missing file of an encoder."""
     if not (folder / "config.json").is_file():
         raise ValueError(f"{folder} has no config.json: give the folder of a Hugging Face encoder")
     if not any(any(folder.glob(pattern)) for pattern in _WEIGHTS):

@@ -1,4 +1,4 @@
-"""Folds of sequences, graphs or rows for transformers that are fitted to labels, and what each needs of its labels.
+"""Folds of sequences, graphs or rows for transformers that are fitted to labels, and checks of their labels.
 
 Everything lies in one fold; groups stay together. Cost: O(n). Fails: ValueError naming the parameter, or the fold.
 """
@@ -63,8 +63,8 @@ def known_labels(y: Any, lengths: np.ndarray, nouns: ItemNames = SEQUENCES) -> t
     return classes[codes], given_labels(codes, partial).learnable()
 
 
-def labels_by_position(y: Any, lengths: np.ndarray) -> Any:
-    """Return labels of whole sequences, known or partly known, as those of all their positions; other y as they are."""
+def repeat_labels(y: Any, lengths: np.ndarray) -> Any:
+    """Repeat labels of whole sequences at all their positions; return other y unchanged."""
     if not is_sequence(y) or not all(isinstance(each, _LABEL) for each in y):
         return y
     check_number(len(y), lengths, SEQUENCES)
@@ -72,7 +72,7 @@ def labels_by_position(y: Any, lengths: np.ndarray) -> Any:
 
 
 def check_training_labels(labels: np.ndarray, known: np.ndarray, what: str) -> None:
-    """Raise ValueError naming the fold, ``what``, whose training rows have no label, or one class only."""
+    """Raise ValueError naming the fold, ``what``, if its training rows have fewer than two classes."""
     if not known.any():
         raise ValueError(f"{what}: no label is known among its training rows")
     own = labels[known]

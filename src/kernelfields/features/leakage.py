@@ -42,7 +42,7 @@ class RepeatedLabels:
     doubt: float
 
     def larger_doubt(self, inputs: np.ndarray) -> float | None:
-        """Return the doubt of the same columns of new inputs (n, d) if it is clearly larger, else None."""
+        """Return the mean doubt of the same columns of new inputs (n, d), or None unless it is clearly larger."""
         largest = np.asarray(inputs[:, self.first : self.last], dtype=np.float64).max(axis=1)
         doubts = 1.0 - (np.exp(largest) if self.logarithms else largest)
         if len(doubts) < _FEWEST:
@@ -51,8 +51,8 @@ class RepeatedLabels:
         return found if found > self.doubt + max(_MORE_DOUBT, _ERRORS * error) else None
 
 
-def columns_that_repeat(inputs: Matrix, labels: np.ndarray, n_classes: int) -> RepeatedLabels | None:
-    """Return the first columns that are probabilities and repeat the labels, or None."""
+def find_repeated_labels(inputs: Matrix, labels: np.ndarray, n_classes: int) -> RepeatedLabels | None:
+    """Find the first columns of probabilities that repeat the labels; None without such columns."""
     if issparse(inputs) or not 2 <= n_classes <= inputs.shape[1]:
         return None
     rows = np.linspace(0, len(labels) - 1, min(len(labels), _ROWS_LOOKED_AT)).astype(np.int64)

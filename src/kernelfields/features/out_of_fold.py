@@ -31,7 +31,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from kernelfields.data.graph_reading import GRAPHS, holds_graphs, read_graphs
 from kernelfields.data.readers import InputReader, TextReader, reader_of
 from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, is_feature_sequences
-from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, labels_by_position
+from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, repeat_labels
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
 from kernelfields.features.text import TRANSFORMERS
 from kernelfields.numerics.containers import n_dimensions
@@ -39,7 +39,7 @@ from kernelfields.numerics.containers import n_dimensions
 
 @dataclass(frozen=True, eq=False)
 class _Inputs:
-    """Rows (N, d) of sequences, graphs or a table, and how rows of predictions come back in the same form."""
+    """Rows (N, d) of sequences, graphs or a table, and a function that returns predictions in the same form."""
 
     rows: Matrix
     offsets: np.ndarray
@@ -48,7 +48,7 @@ class _Inputs:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns; strings are one."""
+        """Number of columns; strings are one column."""
         return self.rows.shape[1] if self.rows.ndim == 2 else 1
 
     @property
@@ -58,7 +58,7 @@ class _Inputs:
 
     @property
     def units(self) -> np.ndarray:
-        """What is never cut by folds: the number of the sequence or graph of each row, or of the row, (N,)."""
+        """The number of the sequence or graph of each row, or of the row, (N,); folds keep units whole."""
         alone = self.is_table or (self.nouns is GRAPHS and len(self.offsets) == 2)
         lengths = np.ones(self.offsets[-1], dtype=np.int64) if alone else np.diff(self.offsets)
         return np.repeat(np.arange(len(lengths)), lengths)
@@ -72,7 +72,7 @@ class _Inputs:
                 raise ValueError(f"X has {n_rows} rows, y {len(table)}")
             return table, np.all(np.isfinite(table), axis=1)
         lengths = np.diff(self.offsets)
-        return known_labels(labels_by_position(y, lengths) if self.nouns is SEQUENCES else y, lengths, self.nouns)
+        return known_labels(repeat_labels(y, lengths) if self.nouns is SEQUENCES else y, lengths, self.nouns)
 
 
 @TRANSFORMERS.register("out of fold")
@@ -178,7 +178,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         for fold in range(n_folds):
             here, what = fold_of_row == fold, f"fold {fold + 1} of {n_folds}"
             model = self._fitted(rows, labels, known & ~here, what)
-            with _named(what, self.estimator):
+            with _add_context(what, self.estimator):
                 parts[fold] = self._predictions(model, rows[here], classes)
         whole = self._fitted(rows, labels, known, "the fit to all")
         predictions = np.empty((len(fold_of_row), parts[0].shape[1]))
@@ -247,7 +247,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         made._check_parameters()
         made.estimator_, made.classes_ = model, model.classes_
         made.n_features_in_ = int(described["n_features"])
-        made._reader = TextReader() if model.takes_texts else made._reader_of(described["names"])
+        made._reader = TextReader() if model.is_text_transformer else made._reader_of(described["names"])
         return made
 
     def _reader_of(self, names: Any) -> InputReader:
@@ -267,7 +267,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
             The names.
         """
         check_is_fitted(self, "estimator_")
-        if not _several(self.classes_):
+        if not _is_multilabel(self.classes_):
             return np.array([f"log p({label})" for label in self.classes_], dtype=object)
         names = [
             f"log p(label {number})" if len(values) == 2 else f"log p(label {number} is {value:g})"
@@ -300,20 +300,20 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
     def _fitted(self, rows: Matrix, labels: np.ndarray, known: np.ndarray, what: str) -> Any:
         """Return a copy of the estimator, fitted to the rows with a known label."""
         check_training_labels(labels, known, what)
-        with _named(what, self.estimator):
+        with _add_context(what, self.estimator):
             return clone(self.estimator).fit(rows[known], labels[known])
 
     def _predictions(self, model: Any, rows: Matrix, classes: Any) -> np.ndarray:
-        """Return log-probabilities (n, m): a column for each of ``classes``, which the model may have seen in part.
+        """Return log-probabilities (n, m), a column for each of ``classes``, including classes unknown to the model.
 
         Of several labels there is one for each value but the first, of 0 and 1 that of 1.
         """
         made = model.predict_proba(rows)
         if isinstance(made, list):  # a table for each of several labels
             parts = zip(made, model.classes_, classes, strict=True)
-            made = np.hstack([_columns_of(own, seen, values)[:, 1:] for own, seen, values in parts])
-        elif not _several(classes):
-            made = _columns_of(made, model.classes_, classes)
+            made = np.hstack([_align_columns(own, seen, values)[:, 1:] for own, seen, values in parts])
+        elif not _is_multilabel(classes):
+            made = _align_columns(made, model.classes_, classes)
         return np.log(np.maximum(made, self.clip))
 
     def _keep(self, inputs: _Inputs, reader: InputReader, model: Any, classes: Any) -> Self:
@@ -323,20 +323,20 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
 
 
 def _values_of(labels: np.ndarray) -> Any:
-    """Return the sorted values of labels (n,), or of each of several labels (n, m): of those both 0 and 1."""
+    """Return the sorted values of labels (n,), or 0 and 1 for each of several labels (n, m)."""
     if labels.ndim == 1:
         return np.unique(labels)
     values = [np.unique(column) for column in labels.T]
     return [np.array([0.0, 1.0]) if set(own.tolist()) <= {0.0, 1.0} else own for own in values]
 
 
-def _several(classes: Any) -> bool:
-    """Whether classes are the values of each of several labels."""
+def _is_multilabel(classes: Any) -> bool:
+    """Whether there are classes for each of several labels."""
     return len(classes) > 0 and np.ndim(classes[0]) == 1
 
 
-def _columns_of(made: np.ndarray, seen: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return probabilities with a column for each class, zero for those that a model has not seen."""
+def _align_columns(made: np.ndarray, seen: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return probabilities with a column for each class, zero for classes unknown to the model."""
     if np.array_equal(seen, classes):
         return made
     wide = np.zeros((len(made), len(classes)))
@@ -345,7 +345,7 @@ def _columns_of(made: np.ndarray, seen: np.ndarray, classes: np.ndarray) -> np.n
 
 
 def _rows(X: Any) -> Iterator[np.ndarray]:
-    """Yield the rows of a table as arrays, also where it is sparse."""
+    """Yield the rows of a dense or sparse table as arrays."""
     if not issparse(X):
         yield from np.asarray(X)
         return
@@ -354,8 +354,8 @@ def _rows(X: Any) -> Iterator[np.ndarray]:
 
 
 @contextmanager
-def _named(what: str, estimator: object) -> Iterator[None]:
-    """Name the fold and the estimator in whatever error it raises."""
+def _add_context(what: str, estimator: object) -> Iterator[None]:
+    """Add the fold and the estimator to the message of any error."""
     try:
         yield
     except Exception as error:

@@ -86,7 +86,7 @@ class Cell(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """Cells with the texts around them: ``texts`` has one more than ``cells``."""
+    """Cells with the texts around them: ``texts`` has one element more than ``cells``."""
 
     texts: tuple[str, ...]
     cells: tuple[Cell, ...]
@@ -96,7 +96,7 @@ class Pattern(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """Row and column of the cell, where there is one, else None."""
+        """Row and column of the only cell, or None without one."""
         return self.cells[0][:2] if len(self.cells) == 1 else None
 
 
@@ -109,18 +109,18 @@ class Expansion:
     def __init__(self, patterns: Sequence[Pattern]):
         self._columns = sorted({cell.column for pattern in patterns for cell in pattern.cells})
         self._values = {cell.function: _Values(cell.function) for pattern in patterns for cell in pattern.cells}
-        self._parts: list[_OfOneCell | _OfSeveralCells] = []
+        self._parts: list[_SingleCellStrings | _ManyCellStrings] = []
         for place, group in groupby(patterns, key=lambda pattern: pattern.place):
             if place is None:
-                self._parts += [_OfSeveralCells(pattern, self._values) for pattern in group]
+                self._parts += [_ManyCellStrings(pattern, self._values) for pattern in group]
             else:
-                self._parts.append(_OfOneCell(list(group), self._values))
+                self._parts.append(_SingleCellStrings(list(group), self._values))
 
     def __call__(self, rows: Sequence[Sequence[str]]) -> list[list[str]]:
         """Return the strings of every row of a sequence."""
         return self._expand({column: [row[column] for row in rows] for column in self._columns}, len(rows))
 
-    def of_columns(self, columns: Sequence[Sequence[str]]) -> list[list[str]]:
+    def expand_columns(self, columns: Sequence[Sequence[str]]) -> list[list[str]]:
         """Return the strings of every position of a sequence that is given by its columns."""
         return self._expand({column: columns[column] for column in self._columns}, len(columns[0]))
 
@@ -158,8 +158,8 @@ class _Values(dict[str, str | None]):
         return value
 
 
-class _OfOneCell(dict[str, tuple[str, ...]]):
-    """Strings of consecutive patterns of one and the same cell each, by the text of the cell."""
+class _SingleCellStrings(dict[str, tuple[str, ...]]):
+    """Strings of consecutive patterns that read the same single cell, by the text of the cell."""
 
     def __init__(self, patterns: list[Pattern], values: dict[str, _Values]):
         super().__init__()
@@ -179,8 +179,8 @@ class _OfOneCell(dict[str, tuple[str, ...]]):
         return map(self.__getitem__, shifted(*self._place))
 
 
-class _OfSeveralCells:
-    """Strings of a pattern that reads several cells, or none."""
+class _ManyCellStrings:
+    """Strings of a pattern that reads several cells or no cell."""
 
     def __init__(self, pattern: Pattern, values: dict[str, _Values]):
         self._cells = [(cell.row, cell.column, values[cell.function]) for cell in pattern.cells]

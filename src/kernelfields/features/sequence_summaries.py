@@ -1,4 +1,4 @@
-"""Whole sequences as rows of a table: level, spread, extremes and slope of each column, of the whole and of its parts.
+"""Summaries of sequences as rows of a table: level, spread, extremes and slope of each column, by part.
 
     sequences (T, d)  ->  (n, 5 d (1 + parts) + 1):   mean, deviation, minimum, maximum and slope of each column,
                                                       of the whole and of parts of equal length, and log T
@@ -29,7 +29,7 @@ STATISTICS = ("mean", "deviation", "minimum", "maximum", "slope")
 
 
 def summary(rows: np.ndarray, parts: int) -> np.ndarray:
-    """Return the numbers of one sequence (T, d)."""
+    """Return the statistics of a sequence (T, d) and of its parts."""
     pieces = [rows, *(piece if len(piece) else rows for piece in np.array_split(rows, parts) if parts > 1)]
     return np.concatenate([np.ravel([_statistics(piece) for piece in pieces]), [np.log(len(rows))]])
 
@@ -91,7 +91,7 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
         rows, _ = reader.learn_arrays(X)
         if sp.issparse(rows):
             raise TypeError("X is sparse: summaries are of columns of numbers; use toarray()")
-        self._read_by(reader)
+        self._set_reader(reader)
         return self
 
     def transform(self, X: Any) -> np.ndarray | list[np.ndarray]:
@@ -168,5 +168,5 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
         """
         made = cls(parts=described["parts"], as_sequences=bool(described.get("as_sequences", False)))
         check_count(made.parts, "parts")
-        made._read_by(InputReader(int(described["n_features"]), columns=described["names"]))
+        made._set_reader(InputReader(int(described["n_features"]), columns=described["names"]))
         return made

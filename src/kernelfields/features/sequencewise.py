@@ -29,8 +29,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.readers import InputReader, TextReader, reader_of
 from kernelfields.data.reading import Matrix, is_empty
-from kernelfields.features.folds import known_labels, labels_by_position
-from kernelfields.features.stored_transformers import rebuild_transformer_of, store_transformer, takes_texts
+from kernelfields.features.folds import known_labels, repeat_labels
+from kernelfields.features.stored_transformers import (
+    is_text_transformer,
+    rebuild_sklearn_transformer,
+    store_transformer,
+)
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
 
 _PASSTHROUGH = "passthrough"
@@ -47,20 +51,20 @@ def _sets_its_output(sequencewise: Sequencewise) -> bool:
 
 # The output is a list of sequences, which scikit-learn's set_output must not wrap into one data frame.
 class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Base of transformers of sequences whose columns are those of the fit, by number and, for frames, by name."""
+    """Base of transformers of sequences, which check number and names of columns against the fit."""
 
     n_features_in_: int
     _reader: InputReader
 
-    def _read_by(self, reader: InputReader) -> None:
-        """Take the reader of the sequences of a fit."""
+    def _set_reader(self, reader: InputReader) -> None:
+        """Set the reader of the sequences of a fit."""
         self._reader, self.n_features_in_ = reader, reader.n_features
         self.__dict__.pop("feature_names_in_", None)
         if reader.columns is not None:
             self.feature_names_in_ = np.array(reader.columns, dtype=object)
 
     def _read(self, X: Any) -> tuple[Matrix, np.ndarray]:
-        """Return the rows of sequences and where each begins; ValueError where columns are not those of the fit."""
+        """Return the rows and the offsets of sequences; ValueError for other columns than in the fit."""
         check_is_fitted(self, "n_features_in_")
         if is_empty(X):
             return np.zeros((0, self.n_features_in_)), np.zeros(1, dtype=np.int64)
@@ -219,21 +223,21 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
             The transformer.
         """
         width = int(described["n_features"])
-        fitted = rebuild_transformer_of(described["transformer"], width)
+        fitted = rebuild_sklearn_transformer(described["transformer"], width)
         made = cls(clone(fitted))
         made.transformer_ = fitted
-        texts = takes_texts(described["transformer"])
-        made._read_by(TextReader() if texts else InputReader(width, columns=described["names"], finite=False))
+        texts = is_text_transformer(described["transformer"])
+        made._set_reader(TextReader() if texts else InputReader(width, columns=described["names"], finite=False))
         return made
 
     def _stack_for_fit(self, X: object, y: object) -> tuple[Matrix, np.ndarray | None, np.ndarray]:
         reader, labels = reader_of(X), None
         stacked, offsets = reader.learn_arrays(X)
         if y is not None:
-            every, known = known_labels(labels_by_position(y, np.diff(offsets)), np.diff(offsets))
+            every, known = known_labels(repeat_labels(y, np.diff(offsets)), np.diff(offsets))
             labels = every if known.all() else None
         self.transformer_ = clone(self.transformer)
-        self._read_by(reader)
+        self._set_reader(reader)
         return stacked, labels, offsets
 
     def _split(self, rows: Any, offsets: np.ndarray) -> list:
@@ -321,7 +325,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         ends = np.cumsum([0, *(reader.n_features for reader in self._readers.values())]).tolist()
         self.columns_ = dict(zip(parts, pairwise(ends), strict=True))
         self.weights_ = dict.fromkeys(parts, 1.0)
-        return self._joined(parts)
+        return self._join(parts)
 
     def transform(self, X: object) -> list:
         """Return the joined sequences.
@@ -344,7 +348,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                 parts[name] = self._readers[name].read_inputs(made)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"what {name!r} made of X: {error}") from error
-        return self._joined({name: (rows * self.weights_[name], offsets) for name, (rows, offsets) in parts.items()})
+        return self._join({name: (rows * self.weights_[name], offsets) for name, (rows, offsets) in parts.items()})
 
     def describe(self) -> dict[str, object]:
         """Return the fitted transformer as plain values and arrays, for a model file.
@@ -412,7 +416,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
                 raise TypeError(f"{name!r} is {type(transformer).__name__}: give a transformer or 'passthrough'")
 
     @staticmethod
-    def _joined(parts: dict[str, tuple[Matrix, np.ndarray]]) -> list:
+    def _join(parts: dict[str, tuple[Matrix, np.ndarray]]) -> list:
         names = list(parts)
         offsets = parts[names[0]][1]
         for name in names[1:]:

@@ -22,7 +22,11 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from kernelfields.features.stored_transformers import rebuild_transformer_of, store_transformer, takes_texts
+from kernelfields.features.stored_transformers import (
+    is_text_transformer,
+    rebuild_sklearn_transformer,
+    store_transformer,
+)
 
 # Links from scores to probabilities: of all classes at once, of two, or of each class against the rest.
 _SOFTMAX, _SIGMOID, _EACH = "softmax", "sigmoid", "each"
@@ -34,7 +38,7 @@ _PRECISIONS = {"trees": np.float32, "boosting": np.float64}
 
 
 class Classifier(Protocol):
-    """What is stored: a fitted classifier with probabilities."""
+    """A fitted classifier with probabilities, which can be stored."""
 
     classes_: np.ndarray
 
@@ -59,7 +63,7 @@ def store_classifier(model: Classifier) -> dict[str, Any]:
 
 
 class StoredClassifier:
-    """A classifier that was read from a file: it has probabilities, and cannot be fitted again."""
+    """A classifier from a file: it predicts probabilities, and cannot be fitted again."""
 
     def __init__(self, stored: Mapping[str, Any]):
         self.stored = dict(stored)
@@ -67,8 +71,8 @@ class StoredClassifier:
         if stored["link"] not in _LINKS or stored["kind"] not in ("linear", *_PRECISIONS):
             raise ValueError(f"a stored classifier of the unknown kind {stored['kind']!r}, {stored['link']!r}")
         before = stored.get("before")
-        self.takes_texts = before is not None and takes_texts(before)
-        self._before = None if before is None else rebuild_transformer_of(before)
+        self.is_text_transformer = before is not None and is_text_transformer(before)
+        self._before = None if before is None else rebuild_sklearn_transformer(before)
 
     def predict_proba(self, X: Any) -> Any:
         """Return probabilities (n, L); a list of (n, 2) for several labels, as scikit-learn does."""
@@ -140,7 +144,7 @@ def _trees(model: BaseEstimator) -> dict[str, Any]:
         for shares in [tree.value / tree.value.sum(axis=2, keepdims=True)]
     ]
     own = {"kind": "trees", "link": _SHARES if several else _SOFTMAX, "n_outputs": len(model.classes_)}
-    return {**own, **_joined(parts, [-1] * len(parts), len(parts))}
+    return {**own, **_join_trees(parts, [-1] * len(parts), len(parts))}
 
 
 def _boosting(model: BaseEstimator) -> dict[str, Any]:
@@ -163,12 +167,12 @@ def _boosting(model: BaseEstimator) -> dict[str, Any]:
     outputs = [output for each in rounds for output in range(len(each))]
     link = _SIGMOID if n_outputs == 1 else _SOFTMAX
     intercept = np.asarray(model._baseline_prediction).reshape(1, -1)
-    joined = _joined(parts, outputs, len(rounds))
+    joined = _join_trees(parts, outputs, len(rounds))
     return {"kind": "boosting", "link": link, "n_outputs": n_outputs, "intercept": intercept, **joined}
 
 
-def _joined(parts: list[dict[str, np.ndarray]], outputs: list[int], n_rounds: int) -> dict[str, Any]:
-    """Join the nodes of trees end to end; leaves become their own children, and ask for the first feature."""
+def _join_trees(parts: list[dict[str, np.ndarray]], outputs: list[int], n_rounds: int) -> dict[str, Any]:
+    """Concatenate the nodes of trees; leaves become their own children, and read the first feature."""
     roots = np.cumsum([0, *(len(part["leaf"]) for part in parts[:-1])])
     own = [np.arange(len(part["leaf"]))[:, None] for part in parts]
     children = [

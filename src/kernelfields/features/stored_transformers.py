@@ -73,14 +73,14 @@ def store_transformer(transformer: BaseEstimator) -> dict[str, Any]:
     return {"class": name, "parameters": given, "state": state, "output": output}
 
 
-def takes_texts(stored: Mapping[str, Any]) -> bool:
-    """Whether the transformer that was stored takes texts, and not rows of numbers."""
+def is_text_transformer(stored: Mapping[str, Any]) -> bool:
+    """Whether a stored transformer takes texts rather than rows of numbers."""
     return stored["steps"][0][1]["class"] in _OF_TEXTS if stored["class"] == _PIPELINE else stored["class"] in _OF_TEXTS
 
 
-def rebuild_transformer_of(stored: Mapping[str, Any], n_features: int | None = None) -> Any:
-    """Return the transformer that was stored, for inputs of so many columns; errors of any kind if it is not sound."""
-    made, texts = _rebuilt(stored), takes_texts(stored)
+def rebuild_sklearn_transformer(stored: Mapping[str, Any], n_features: int | None = None) -> Any:
+    """Rebuild a stored transformer for inputs of ``n_features`` columns; errors of any kind if it is damaged."""
+    made, texts = _rebuild(stored), is_text_transformer(stored)
     rows: Any = [""] if texts else np.zeros((1, made.n_features_in_ if n_features is None else n_features))
     # What was forged shows: a transformer of numbers that are not finite, or for other columns, cannot do this.
     if not np.isfinite(np.asarray(_dense(made.transform(rows)))).all():
@@ -88,9 +88,9 @@ def rebuild_transformer_of(stored: Mapping[str, Any], n_features: int | None = N
     return made
 
 
-def _rebuilt(stored: Mapping[str, Any]) -> Any:
+def _rebuild(stored: Mapping[str, Any]) -> Any:
     if stored["class"] == _PIPELINE:
-        return Pipeline([(str(own), _rebuilt(step)) for own, step in stored["steps"]])
+        return Pipeline([(str(own), _rebuild(step)) for own, step in stored["steps"]])
     known = _class_of(stored["class"])
     if known is None or not set(stored["state"]) <= {*_STATES[stored["class"]], "n_features_in_"}:
         raise ValueError(f"a transformer of scikit-learn that is not known, {stored['class']!r:.60}")
@@ -100,7 +100,7 @@ def _rebuilt(stored: Mapping[str, Any]) -> Any:
     if stored["class"] in _OF_TEXTS:
         made.vocabulary_ = {str(word): place for place, word in enumerate(state.pop("vocabulary_"))}
     for key, value in state.items():
-        setattr(made, key, _rebuilt(value) if isinstance(value, Mapping) else value)
+        setattr(made, key, _rebuild(value) if isinstance(value, Mapping) else value)
     if stored["class"] == "SimpleImputer":
         made._fit_dtype = made._fill_dtype = made.statistics_.dtype
     if stored["output"] not in _OUTPUTS:
@@ -109,7 +109,7 @@ def _rebuilt(stored: Mapping[str, Any]) -> Any:
 
 
 def _class_of(name: object) -> Any:
-    """Return the class of scikit-learn that may be stored under a name; None if there is none."""
+    """Return the class of scikit-learn that is stored under a name, or None without one."""
     if not isinstance(name, str) or name not in _STATES:
         return None
     # Most pipelines have none of them, and these modules take a while to load.

@@ -51,7 +51,7 @@ class TemplateLine:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The cells that the line reads, as often as it does."""
+        """The cells that the line reads, repeated as in the line."""
         return self.pattern.cells
 
 
@@ -152,7 +152,7 @@ class Template:
         return {cell.column for line in (*self.unigrams, *self.bigrams) for cell in line.cells}
 
     def check_columns(self, n_columns: int, label_column: int | None = None) -> None:
-        """Raise if a macro reads a column that is not there, or the column of the labels.
+        """Raise ValueError if a macro reads a missing column, or the column of the labels.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class Template:
 
 @TRANSFORMERS.register("template")
 class TemplateFeatures(WordTransformer):
-    """The features that a template makes of words, or of rows of all columns of its files but that of the labels.
+    """The features of a template for words, or for rows of all columns of its files but the labels.
 
     ``text``: the template. ``label``: the number of the column of labels, which templates count as well.
     """
@@ -230,12 +230,12 @@ class TemplateFeatures(WordTransformer):
 
     @property
     def reach(self) -> int:
-        """How many neighbours to either side the features of a position see."""
+        """The number of neighbours to either side that the features of a position read."""
         lines = Template.parse(self.text, "the model's template").unigrams
         return max((abs(cell.row) for line in lines for cell in line.cells), default=0)
 
     def _rows(self, columns: list[list[str]], used: set[int]) -> list[tuple[str, ...]]:
-        """Return rows with their columns where the template reads them; words alone are the one column it reads."""
+        """Return rows with the columns at the places that the template reads; words alone are its only column."""
         empty = [[""] * len(columns[0])]
         if len(columns) == len(used) == 1:
             columns = empty * max(used) + columns
@@ -255,8 +255,8 @@ class TemplateFeatures(WordTransformer):
         return rebuilt
 
 
-def trained_template(document: Mapping[str, Any]) -> TemplateFeatures | None:
-    """Return what makes features of words for a model that the command trained; None where none does."""
+def template_of_model(document: Mapping[str, Any]) -> TemplateFeatures | None:
+    """Return the transformer of words of a model that the command trained, or None without one."""
     reading = document.get(COMMAND_NOTES, {}).get("reading", {})
     if "template" not in reading:
         return None
@@ -264,7 +264,7 @@ def trained_template(document: Mapping[str, Any]) -> TemplateFeatures | None:
 
 
 def text_template(sequences: Sequence[Sequence[Sequence[str]]], columns: Sequence[int]) -> Template:
-    """Return the template of rows that come without one: the features of words and tags that TextFeatures has.
+    """Return the default template of rows, with the features of words and tags of TextFeatures.
 
     The first of the ``columns`` holds the words, the others tags. Single characters of a small alphabet, as residues
     of proteins are, are seen as symbols: farther away, and as they are.
@@ -286,7 +286,7 @@ def are_symbols(words: set[str]) -> bool:
 
 
 def template_of_patterns(patterns: Iterable[Pattern]) -> Template:
-    """Return the template of patterns that name their features, and of transitions."""
+    """Return the template of named patterns and of transitions."""
     return Template.parse("\n".join([*(f":{pattern}" for pattern in patterns), "B", ""]), "the default template")
 
 

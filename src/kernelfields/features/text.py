@@ -1,4 +1,4 @@
-"""Features of words in their sentences, the usual ones for names, chunks and parts of speech.
+"""Features of words in their sentences for names, chunks and parts of speech.
 
     [["Anna", "sleeps"], ...]  ->  [[["lower[-1]=_B-1", "word=Anna", "suffix3=nna", "shape=Xxxx", ...], [...]], ...]
 
@@ -68,7 +68,7 @@ def text_patterns(
 
 
 def symbol_patterns(column: int = 0, tag_columns: Sequence[int] = (), *, window: int = 7) -> list[Pattern]:
-    """Return the patterns of symbols of a small alphabet, seen farther away than words, and of tags as beside words."""
+    """Return the patterns of symbols of a small alphabet, in a wider window than words, and of tags."""
     patterns = [_pattern("symbol", column, "x", row) for row in _rows(window)]
     return patterns + _tag_patterns(tag_columns, _WINDOW, _TAG_NGRAMS)
 
@@ -97,10 +97,10 @@ class StoredTransformer(Protocol):
     """A transformer of sequences that a model file can hold."""
 
     def transform(self, X: Any) -> Any:
-        """Return the sequences as the next step takes them."""
+        """Transform the sequences for the next step."""
 
     def describe(self) -> dict[str, object]:
-        """Return all that it needs as plain values."""
+        """Return the transformer as plain values."""
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Self:
@@ -125,7 +125,7 @@ def rebuild_transformer(described: Mapping[str, Any]) -> StoredTransformer:
 
 
 class WordTransformer(Parametrized):
-    """A transformer of words as scikit-learn has them, without scikit-learn: readers of models need NumPy alone."""
+    """A transformer of words with the interface of scikit-learn, which it does not import: readers need NumPy alone."""
 
     def fit(self, X: object, y: object = None) -> Self:
         """Check parameters and sequences.
@@ -257,7 +257,7 @@ class TextFeatures(WordTransformer):
         read = self.columns_of(X)
         self.n_tags_ = _n_tags(read)
         words = [word for columns in read for word in columns[0]]
-        if hold_texts(words):
+        if are_texts(words):
             warn_user(
                 f"positions are texts of several words, such as {words[0]!r:.60}, and TextFeatures takes each for one "
                 "word: TfidfVectorizer() and OutOfFold(make_pipeline(TfidfVectorizer(), LogisticRegression())) see "
@@ -282,11 +282,11 @@ class TextFeatures(WordTransformer):
         given = self.get_params(deep=False)
         options: dict[str, Any] = {name: given[name] for name in (*_BOUNDS, "shapes", "flags", "bigrams")}
         expand = Expansion(text_patterns(0, range(1, 1 + _n_tags(read)), **options))
-        return [expand.of_columns(columns) if columns[0] else [] for columns in read]
+        return [expand.expand_columns(columns) if columns[0] else [] for columns in read]
 
     @property
     def reach(self) -> int:
-        """How many neighbours to either side the features of a position see."""
+        """The number of neighbours to either side that the features of a position read."""
         return max(self.window, self.context, int(self.bigrams))
 
     def describe(self) -> dict[str, object]:
@@ -394,13 +394,13 @@ class TextFeatures(WordTransformer):
         return [words, *[_column(column, names, "tag_columns", index) for column in self.tag_columns]]
 
 
-def hold_texts(words: Collection[str]) -> bool:
+def are_texts(words: Collection[str]) -> bool:
     """Whether most strings are texts of several words, such as the sentences of a document."""
     return 2 * sum(" " in word.strip() for word in words) > len(words)
 
 
 def _n_tags(read: list[list[list[str]]]) -> int:
-    """Return how many columns of tags there are; sequences without rows do not count."""
+    """Return the number of columns of tags, from sequences with rows."""
     return next((len(columns) - 1 for columns in read if columns[0]), 0)
 
 
@@ -415,7 +415,7 @@ _BOUNDS = {
 
 
 def _column(column: int | str, names: list, parameter: str, index: int) -> Hashable:
-    """Return the name of a column that is given by its name or number."""
+    """Return the name of a column, given its name or number."""
     if column in names:
         return column
     if is_whole(column) and -len(names) <= column < len(names):
@@ -425,7 +425,7 @@ def _column(column: int | str, names: list, parameter: str, index: int) -> Hasha
 
 
 def _checked(words: list, index: int) -> list[str]:
-    """Return words if they are strings; errors name the position of one that is not."""
+    """Return words if all are strings; errors name the position of the first other value."""
     if set(map(type, words)) <= _TEXTS:
         return words
     for position, word in enumerate(words):

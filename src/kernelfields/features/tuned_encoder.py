@@ -190,7 +190,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             begin, what = time.monotonic(), f"fold {fold + 1} of {n_folds}"
             others, own = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             training = [sequences[i] for i in others], codes[fold_of_row != fold]
-            tuned.append(self._tuned(encoder, untuned, training, classes, model_key, what))
+            tuned.append(self._tune(encoder, untuned, training, classes, model_key, what))
             outputs = self._outputs(encoder, tuned[-1:], [sequences[i] for i in own])
             for i, rows in zip(own, outputs, strict=True):
                 made[i] = rows
@@ -318,7 +318,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         raise TypeError("model files hold no TunedEncoder: use TunedEncoder.load(folder)")
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the encoder that was loaded from a folder: it is loaded again after unpickling."""
+        """Return the state without the encoder, which is loaded again after unpickling."""
         return {name: value for name, value in super().__getstate__().items() if name != "_loaded"}
 
     def _check_parameters(self) -> None:
@@ -344,7 +344,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             self._loaded = (folder, self.device), Encoder(folder, device=self.device)
         return self._loaded[1]
 
-    def _tuned(
+    def _tune(
         self,
         encoder: Encoder,
         untuned: dict[str, np.ndarray],
@@ -353,7 +353,7 @@ class TunedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         model_key: str | None,
         what: str,
     ) -> _Tuned:
-        """Return an encoder tuned on words and their labels, or the one that the cache has of it."""
+        """Return an encoder tuned on words and their labels, from the cache if possible."""
         from kernelfields.features.encoder_tuning import TuningSettings, label_loss, tune
 
         settings = TuningSettings(float(self.learning_rate), self.epochs, self.batch_size, float(self.dropout))

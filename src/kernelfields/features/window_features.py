@@ -76,7 +76,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
             raise TypeError("X holds graphs, whose nodes have no order: windows are for sequences")
         reader = InputReader()
         _dense(reader.learn_arrays(X)[0])
-        self._read_by(reader)
+        self._set_reader(reader)
         return self
 
     def transform(self, X: Any) -> list[np.ndarray]:
@@ -150,7 +150,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         """
         made = cls(widths=described["widths"], statistics=described["statistics"])
         made._checked()
-        made._read_by(InputReader(int(described["n_features"]), columns=described["names"]))
+        made._set_reader(InputReader(int(described["n_features"]), columns=described["names"]))
         return made
 
     def _checked(self) -> tuple[list[int], list[str]]:

@@ -420,9 +420,9 @@ def chain_of(kind: str, document: Document) -> ChainModel:
 
 
 def _trained_template(document: Document) -> list[StoredTransformer]:
-    from kernelfields.features.templates import trained_template
+    from kernelfields.features.templates import template_of_model
 
-    template = trained_template(document)
+    template = template_of_model(document)
     return [] if template is None else [template]
 
 
