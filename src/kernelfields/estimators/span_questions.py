@@ -153,11 +153,11 @@ class SpanQuestions(LabelQuestions[Chains]):
 
         ``unseen`` labels are numbered after those of the fit, which decide the scheme.
         """
-        from kernelfields.evaluation.entities import find_entities, span_rules
+        from kernelfields.evaluation.entities import entity_reader, span_rules
 
         classes = [plain_label(label) for label in self.classes_]
         if unseen:
-            reader = find_entities(scheme, classes)
+            reader = entity_reader(scheme, classes)
             scheme = None if reader is None else reader.scheme.name
         return span_rules([*classes, *unseen], scheme)
 

@@ -27,7 +27,7 @@ _SUM_TOLERANCE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityCurve(Result):
-    """How often labels are right, by the probability that the model gives them.
+    """The share of right labels by predicted probability.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Calibration(Result):
 
 @dataclass(frozen=True, eq=False)
 class Confidences:
-    """Of every position (N,): probability of the most probable label, whether it is true, squared error, the label."""
+    """For each position (N,): probability of the most probable label, whether it is right, squared error, the label."""
 
     confidence: np.ndarray
     correct: np.ndarray
@@ -102,7 +102,7 @@ class Confidences:
     labels: list
 
     def statistics(self, packed: PackedLabels, edges: np.ndarray) -> np.ndarray:
-        """Sums by sequence, (S, 3 n_bins + 1): positions, confidences, right labels per bin; squared errors."""
+        """Return sums by sequence, (S, 3 n_bins + 1): positions, confidences, right labels per bin; squared errors."""
         n_bins = len(edges) - 1
         cells = packed.sequence * n_bins + np.searchsorted(edges[1:-1], self.confidence)
         size = packed.n_sequences * n_bins
@@ -132,8 +132,10 @@ def confidence_bins(n_bins: int) -> np.ndarray:
     return np.linspace(0.0, 1.0, n_bins + 1)
 
 
-def calibrate(sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resampling: Resampling) -> Calibration:
-    """Turn statistics (S, 3 n_bins + 1), and their sums (1 + n_resamples, 3 n_bins + 1), into figures."""
+def calibration_figures(
+    sums: np.ndarray, by_sequence: np.ndarray, edges: np.ndarray, resampling: Resampling
+) -> Calibration:
+    """Compute figures from statistics (S, 3 n_bins + 1) and their resampled sums (1 + n_resamples, 3 n_bins + 1)."""
     counts, confidence, correct = np.split(sums[:, :-1], 3, axis=1)
     own_counts, _, own_correct = np.split(by_sequence[:, :-1], 3, axis=1)
     n_positions, n_sequences = counts.sum(axis=1), len(by_sequence)

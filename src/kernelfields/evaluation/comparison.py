@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.evaluation.entities import find_entities
+from kernelfields.evaluation.entities import entity_reader
 from kernelfields.evaluation.evaluation import count_prediction, estimated_proportions, resampled_figures
 from kernelfields.evaluation.label_scores import Counts, average_table, choose_labels
-from kernelfields.evaluation.packed_labels import known_only, pack_labels
+from kernelfields.evaluation.packed_labels import keep_known, pack_labels
 from kernelfields.evaluation.resampling import ResampledFigures, Resampling
 from kernelfields.reports.tables import Estimate, Result, Table
 
@@ -164,10 +164,10 @@ def compare(
     True
     """
     resampling = Resampling(n_resamples, confidence, random_state)
-    y_true, predicted, scheme = known_only(y_true, {"first": first, "second": second}, scheme)
+    y_true, predicted, scheme = keep_known(y_true, {"first": first, "second": second}, scheme)
     packed = pack_labels(y_true=y_true, **predicted)
     chosen = choose_labels(labels, packed)
-    reader = find_entities(scheme, packed.labels)
+    reader = entity_reader(scheme, packed.labels)
     statistics = {name: count_prediction(packed, reader, name) for name in ("first", "second")}
     sums = resampling.sums(
         {f"{name} {part}": values for name, parts in statistics.items() for part, values in parts.items()}
@@ -181,15 +181,18 @@ def compare(
         figures.append(resampled_figures(summed, chosen))
     differences: dict[str, Any] = {}
     for name in figures[0]:
-        gap, n_sequences = figures[1][name] - figures[0][name], _sequences_with(name, statistics.values(), chosen)
+        gap, n_sequences = (
+            figures[1][name] - figures[0][name],
+            _n_sequences_of_figure(name, statistics.values(), chosen),
+        )
         defined = gap[1:][~np.isnan(gap[1:])]
         share = float(np.mean((np.sign(defined) + 1) / 2)) if defined.size and n_sequences > 1 else None
         differences[name] = Difference(own[0][name], own[1][name], resampling.estimate(gap, n_sequences), share)
     return Comparison(packed.n_sequences, packed.n_positions, int(n_resamples), float(confidence), **differences)
 
 
-def _sequences_with(figure: str, statistics: Iterable[Mapping[str, np.ndarray]], columns: np.ndarray) -> int:
-    """Return the number of sequences that a figure of both predictions rests on."""
+def _n_sequences_of_figure(figure: str, statistics: Iterable[Mapping[str, np.ndarray]], columns: np.ndarray) -> int:
+    """Return the number of sequences with data for a figure of both predictions."""
     if figure == "macro_f1":
         counts = [parts["labels"][:, 1:, columns].sum(axis=(1, 2)) for parts in statistics]
     elif figure == "entity_f1":

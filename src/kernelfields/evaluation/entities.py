@@ -1,4 +1,4 @@
-"""Entities encoded by labels, and how many of them are found.
+"""Entities encoded by labels, and counts of found entities.
 
     position t goes on with the entity of t - 1  <=>  tag(t - 1) in {B, I}, tag(t) in {I, E, L}, same type
 
@@ -73,19 +73,19 @@ class EntityReader:
         return PackedSpans(*spans_of(codes, offsets, self.rules))
 
 
-def find_entities(scheme: str | None, labels: list) -> EntityReader | None:
-    """Return a reader for the scheme; None for None, and for "auto" if the labels follow no scheme."""
+def entity_reader(scheme: str | None, labels: list) -> EntityReader | None:
+    """Return a reader for the scheme, or None without a scheme: for None, or "auto" if the labels follow no scheme."""
     found = guess_scheme(labels) if scheme == "auto" else None if scheme is None else find_scheme(scheme)
     return None if found is None else EntityReader(found, labels)
 
 
 def span_rules(classes: Iterable, scheme: str | None = "auto") -> tuple[SpanRules, list]:
-    """Return which labels belong to one span, and the names of types: those of a scheme, or the labels themselves.
+    """Return which labels belong to one span, and the names of types: of a scheme, or the labels themselves.
 
     Labels that follow no scheme are types of their own, ``"O"`` is outside, and spans are runs of one label.
     """
     labels = [plain_label(label) for label in classes]
-    reader = find_entities(scheme, labels)
+    reader = entity_reader(scheme, labels)
     if reader is not None:
         return reader.rules, reader.types
     types = [label for label in labels if label != OUTSIDE]
@@ -94,7 +94,7 @@ def span_rules(classes: Iterable, scheme: str | None = "auto") -> tuple[SpanRule
 
 
 def _reader(scheme: str | None, labels: list) -> EntityReader:
-    reader = find_entities(scheme, labels)
+    reader = entity_reader(scheme, labels)
     if reader is None:
         shown = ", ".join(map(repr, labels[:10])) + (" and more" if len(labels) > 10 else "")
         raise ValueError(

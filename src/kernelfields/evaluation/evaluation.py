@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.evaluation.calibration import calibrate, confidence_bins, read_confidences
-from kernelfields.evaluation.entities import EntityReader, entity_counts, find_entities
+from kernelfields.evaluation.calibration import calibration_figures, confidence_bins, read_confidences
+from kernelfields.evaluation.entities import EntityReader, entity_counts, entity_reader
 from kernelfields.evaluation.label_scores import (
     Counts,
     average_table,
@@ -38,7 +38,7 @@ from kernelfields.evaluation.label_scores import (
     score_table,
 )
 from kernelfields.evaluation.model_evaluation import FittedModel, Predictions, predictions_of
-from kernelfields.evaluation.packed_labels import PackedLabels, known_only, pack_labels
+from kernelfields.evaluation.packed_labels import PackedLabels, keep_known, pack_labels
 from kernelfields.evaluation.resampling import Resampling
 from kernelfields.evaluation.results import DecodingScores, EntityScores, Evaluation, LogLikelihood
 from kernelfields.reports.tables import Estimate
@@ -132,11 +132,11 @@ def evaluate(
         if decode is not None or labels_only:
             raise TypeError("decode and labels_only are for a model: evaluate(model, X, y, decode=...)")
         given = Predictions(truth, predicted, None, log_likelihood, marginals, classes)
-    y_true, y_pred, marginals, decodings, scheme = _known(given, scheme)
+    y_true, y_pred, marginals, decodings, scheme = _keep_known(given, scheme)
     resampling = Resampling(n_resamples, confidence, random_state)
     packed = pack_labels(y_true=y_true, y_pred=y_pred)
     averaged = choose_labels(labels, packed)
-    reader = find_entities(scheme, packed.labels)
+    reader = entity_reader(scheme, packed.labels)
     statistics = count_prediction(packed, reader)
     if given.log_likelihood is not None:
         statistics["log_likelihood"] = _likelihood_statistics(given.log_likelihood, packed)
@@ -156,7 +156,7 @@ def evaluate(
     if given.log_likelihood is not None:
         likelihood = _log_likelihood(sums["log_likelihood"], sums["tokens"], packed.n_sequences, resampling)
     if marginals is not None:
-        calibration = calibrate(sums["calibration"], statistics["calibration"], edges, resampling)
+        calibration = calibration_figures(sums["calibration"], statistics["calibration"], edges, resampling)
     if decodings is not None:
         scores = _score_decodings(y_true, y_pred, decodings, None if reader is None else reader.scheme.name, resampling)
     return Evaluation(
@@ -178,13 +178,13 @@ def evaluate(
     )
 
 
-def _known(given: Predictions, scheme: str | None) -> tuple[Any, Any, Any, Any, str | None]:
-    """Return true and predicted labels, marginals and decodings where the truth is known, and the scheme to count."""
+def _keep_known(given: Predictions, scheme: str | None) -> tuple[Any, Any, Any, Any, str | None]:
+    """Return true and predicted labels, marginals and decodings at positions with a known label, and the scheme."""
     decoded = given.decodings or {}
     others = {"y_pred": given.y_pred, **{f"decoding {name}": labels for name, labels in decoded.items()}}
     if given.marginals is not None:
         others["marginals"] = given.marginals
-    y_true, chosen, scheme = known_only(given.y_true, others, scheme)
+    y_true, chosen, scheme = keep_known(given.y_true, others, scheme)
     decodings = {name: chosen[f"decoding {name}"] for name in decoded} or None
     return y_true, chosen["y_pred"], chosen.get("marginals"), decodings, scheme
 
@@ -227,7 +227,7 @@ def estimated_proportions(statistics: Mapping[str, np.ndarray], resampling: Resa
         "sequence_accuracy": resampling.proportion(statistics["right"], statistics["sequences"]),
     }
     if "entities" in statistics:
-        figures["entity_f1"] = score_table(Counts(statistics["entities"]).together(), ["all"], resampling)["all"].f1
+        figures["entity_f1"] = score_table(Counts(statistics["entities"]).over_labels(), ["all"], resampling)["all"].f1
     return figures
 
 
@@ -249,12 +249,12 @@ def _confusions(packed: PackedLabels) -> dict[tuple[object, object], int]:
 def _score_decodings(
     y_true: object, y_pred: object, decodings: Mapping[str, object], scheme: str | None, resampling: Resampling
 ) -> dict[str, DecodingScores] | None:
-    """Return the figures of each decoding by its name, None where none differs from ``y_pred``."""
+    """Return the figures of each decoding by its name, or None if all equal ``y_pred``."""
     scores = {}
     for name, labels in decodings.items():
         # Packed one by one: labels that one decoding alone predicts are not among those of the others.
         packed = pack_labels(y_true=y_true, y_pred=y_pred, decoded=labels)
-        statistics = count_prediction(packed, find_entities(scheme, packed.labels), "decoded")
+        statistics = count_prediction(packed, entity_reader(scheme, packed.labels), "decoded")
         found = estimated_proportions(statistics, resampling)
         n_changed = int(np.sum(packed.codes["y_pred"] != packed.codes["decoded"]))
         scores[str(name)] = DecodingScores(
@@ -264,7 +264,7 @@ def _score_decodings(
 
 
 def _likelihood_statistics(log_likelihood: object, packed: PackedLabels) -> np.ndarray:
-    """Sums (S, 2): log-likelihoods that are finite, and whether they are not."""
+    """Return (S, 2): log-likelihoods if finite, and whether they are infinite."""
     values = np.asarray(log_likelihood, dtype=np.float64)
     if values.shape != (packed.n_sequences,):
         raise ValueError(

@@ -87,18 +87,18 @@ class Counts:
         """Return the counts of the chosen labels."""
         return Counts(self.values[:, :, columns])
 
-    def summed(self) -> Counts:
+    def over_sequences(self) -> Counts:
         """Return the counts of all sequences, (1, 3, L)."""
         return Counts(self.values.sum(axis=0, keepdims=True))
 
-    def together(self) -> Counts:
-        """Return the counts of all labels as those of one, (S, 3, 1)."""
+    def over_labels(self) -> Counts:
+        """Return the total counts over labels, (S, 3, 1)."""
         return Counts(self.values.sum(axis=2, keepdims=True))
 
     def average(self, kind: str) -> np.ndarray:
-        """Return precision, recall and F1 averaged over labels, (3, 1 + n_resamples); NaN where there is none."""
+        """Return precision, recall and F1 averaged over labels, (3, 1 + n_resamples); NaN if undefined."""
         if kind == "micro":
-            return self.together()._scores()[..., 0]
+            return self.over_labels()._scores()[..., 0]
         scores = self._scores()
         defined = ~np.isnan(scores)
         weights = defined * (1.0 if kind == "macro" else self.true)
@@ -107,7 +107,7 @@ class Counts:
         return np.divide(weighted.sum(axis=2), total, out=np.full(total.shape, np.nan), where=total > 0)
 
     def _scores(self) -> np.ndarray:
-        """Return precision, recall and F1 of summed counts, (3, 1 + n_resamples, L); NaN where they are not defined."""
+        """Return precision, recall and F1 of summed counts, (3, 1 + n_resamples, L); NaN if undefined."""
         both = self.predicted + self.true
         above = np.stack([self.hits, self.hits, 2 * self.hits])
         below = np.stack([self.predicted, self.true, both])
@@ -143,8 +143,8 @@ def average_table(counts: Counts, sums: Counts, resampling: Resampling) -> dict[
     the resamples' and of that of a mean of the labels' own estimates: resamples reflect how labels depend on each
     other, the estimates how few there are.
     """
-    table, n_sequences = score_table(counts.together(), ["micro"], resampling), len(counts.values)
-    own, total = score_table(counts, range(counts.values.shape[2]), resampling).values(), counts.summed()
+    table, n_sequences = score_table(counts.over_labels(), ["micro"], resampling), len(counts.values)
+    own, total = score_table(counts, range(counts.values.shape[2]), resampling).values(), counts.over_sequences()
     seen = (total.predicted + total.true)[0] > 0
     for kind in AVERAGES[1:]:
         weights = seen * (1.0 if kind == "macro" else total.true[0])
@@ -159,12 +159,12 @@ def average_table(counts: Counts, sums: Counts, resampling: Resampling) -> dict[
 
 
 def right_sequences(packed: PackedLabels, predicted: str = "y_pred") -> np.ndarray:
-    """Return which sequences (S,) have no wrong label."""
+    """Return a mask (S,) of the sequences without a wrong label."""
     return np.minimum.reduceat(packed.codes["y_true"] == packed.codes[predicted], packed.offsets[:-1])
 
 
 def choose_labels(labels: object, packed: PackedLabels) -> np.ndarray:
-    """Return the columns of the labels to average over: all for None; labels that do not occur have none."""
+    """Return the columns of the labels to average over, all for None; missing labels have no column."""
     if labels is None:
         return np.arange(len(packed.labels))
     if isinstance(labels, str) or not isinstance(labels, Iterable):
@@ -255,8 +255,8 @@ def label_f1_score(y_true: object, y_pred: object, *, average: str = "macro", la
 
 
 def total_f1(counts: Counts, average: str) -> float:
-    """Return the averaged F1 of counts summed over sequences, 0 where nothing is true or predicted."""
-    f1 = float(counts.summed().average(average)[2, 0])
+    """Return the averaged F1 of counts summed over sequences, 0 if no label is true or predicted."""
+    f1 = float(counts.over_sequences().average(average)[2, 0])
     return 0.0 if np.isnan(f1) else f1
 
 

@@ -1,4 +1,4 @@
-"""What a fitted field predicts for labelled data: labels in both decodings, likelihoods and probabilities.
+"""Predictions of a fitted field for labelled data: labels in both decodings, likelihoods and probabilities.
 
 A classifier of single inputs, or of whole sequences, is evaluated as sequences of one label, several labels of an
 instance as a sequence of them.
@@ -19,7 +19,7 @@ import numpy as np
 from kernelfields.data.partial_labels import replace_unseen, single_labels
 from kernelfields.data.reading import is_partial, is_sequence
 from kernelfields.data.segments import are_segments, read_segments
-from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_places, taken
+from kernelfields.evaluation.packed_labels import NOTHING_KNOWN, known_places, take_at
 from kernelfields.models.wrapped_field import field_inside
 
 #: The two ways to predict labels from a field, as evaluations name them.
@@ -44,7 +44,7 @@ class LabelField(Protocol):
 
 @dataclass
 class Predictions:
-    """True and predicted labels of a model, with what else it predicts; parameters of ``evaluate`` and its result."""
+    """True and predicted labels of a model, likelihoods and probabilities, and parameters of ``evaluate``."""
 
     y_true: Any
     y_pred: Any
@@ -59,7 +59,7 @@ class Predictions:
 def predictions_of(
     model: FittedModel, X: Any, y: Any, decode: str | None = None, labels_only: bool = False
 ) -> Predictions:
-    """Return what a fitted estimator predicts for X, in the ``decode`` asked for; labels alone with ``labels_only``."""
+    """Predict with a fitted estimator for X, with the given ``decode``; labels alone with ``labels_only``."""
     asked, X, y = field_inside(model, X, y)
     is_field = isinstance(asked, LabelField)
     if not is_field:
@@ -72,7 +72,7 @@ def predictions_of(
     if any(map(is_partial, listed)):
         # Sequences of which nothing is known have no part in any figure.
         known = [number for number, labels in enumerate(listed) if known_places(single_labels(labels)).size]
-        X, y, listed = (taken(values, known) for values in (X, y, listed))
+        X, y, listed = (take_at(values, known) for values in (X, y, listed))
         if not known:
             raise ValueError(NOTHING_KNOWN)
     listed = read_segments(y)[0] if are_segments(y) else listed

@@ -53,11 +53,11 @@ class PackedLabels:
         return np.repeat(np.arange(self.n_sequences), self.lengths)
 
     def split(self, values: list) -> list[list]:
-        """Cut a list with one value for every position into one list for each sequence."""
+        """Split values of positions into one list for each sequence."""
         return [values[begin:end] for begin, end in pairwise(self.offsets.tolist())]
 
     def count(self, positions: np.ndarray | slice, groups: np.ndarray, n_groups: int) -> np.ndarray:
-        """Count some positions, by sequence and the group of each: (S, n_groups)."""
+        """Count positions by sequence and group, (S, n_groups)."""
         cells = self.sequence[positions] * n_groups + groups
         return np.bincount(cells, minlength=self.n_sequences * n_groups).reshape(self.n_sequences, n_groups)
 
@@ -123,7 +123,7 @@ def _check_sizes(own: np.ndarray, sizes: np.ndarray, name: str, first_name: str)
 
 
 def _kind(labels: list, offsets: np.ndarray, name: str) -> str:
-    """Return "strings" or "numbers"; raise at the first label that is neither, or not of the kind before it."""
+    """Return "strings" or "numbers"; raise at the first label of another or a mixed kind."""
     types = set(map(type, labels))
     if all(issubclass(kind, str) for kind in types):
         return "strings"
@@ -151,8 +151,8 @@ def _kind_of(label: object) -> str | None:
 # ---- labels that are partly known
 
 
-def known_only(y: Any, others: Mapping[str, Any], scheme: str | None) -> tuple[Any, dict[str, Any], str | None]:
-    """Return y and other lists at the positions whose label is known, and the scheme of entities to count.
+def keep_known(y: Any, others: Mapping[str, Any], scheme: str | None) -> tuple[Any, dict[str, Any], str | None]:
+    """Return y and other lists at the positions with a known label, and the scheme of entities.
 
     Sequences of which nothing is known are left out. ValueError if a scheme of entities is named for labels that are
     partly known.
@@ -168,23 +168,23 @@ def known_only(y: Any, others: Mapping[str, Any], scheme: str | None) -> tuple[A
     if not any(own.size for own in places):
         raise ValueError(NOTHING_KNOWN)
     sizes = np.array([-1 if labels is None else len(labels) for labels in y])
-    chosen = {"y_true": [taken(labels, where) for labels, where in zip(single, places, strict=True) if where.size]}
+    chosen = {"y_true": [take_at(labels, where) for labels, where in zip(single, places, strict=True) if where.size]}
     for name, values in others.items():
         if not is_sequence(values) or not all(map(is_sequence, values)):
             raise TypeError(f"{name} must hold one list or array for each sequence of y_true, got {values!r:.60}")
         own = np.array([len(labels) for labels in values])
         # None for a whole sequence has no length of its own.
         _check_sizes(own, np.where(sizes < 0, own, sizes) if len(own) == len(sizes) else sizes, name, "y_true")
-        chosen[name] = [taken(labels, where) for labels, where in zip(values, places, strict=True) if where.size]
+        chosen[name] = [take_at(labels, where) for labels, where in zip(values, places, strict=True) if where.size]
     return chosen.pop("y_true"), chosen, None
 
 
 def known_places(labels: list) -> np.ndarray:
-    """Return the positions of a sequence whose label is known, not None."""
+    """Return the positions of a sequence with a known label."""
     return np.array([position for position, label in enumerate(labels) if label is not None], dtype=np.int64)
 
 
-def taken(values: Any, places: Sequence[int] | np.ndarray) -> Any:
+def take_at(values: Any, places: Sequence[int] | np.ndarray) -> Any:
     """Return the entries at some places of a list, an array, or rows of a data frame."""
     if hasattr(values, "iloc"):
         return values.iloc[places]

@@ -47,8 +47,8 @@ class ResampledFigures(Shown):
 
     @property
     def shown_nouns(self) -> tuple[str, str]:
-        """What an item and a position of it are called in words, the latter empty where items have one label."""
-        return in_words(self.nouns)
+        """The words for an item and for its positions, the latter empty if items have one label."""
+        return item_words(self.nouns)
 
     def _size(self, intervals: str, unseen: Mapping[object, int] = MappingProxyType({})) -> str:
         """Return the size of the data in words, and how intervals were computed.
@@ -73,14 +73,14 @@ class ResampledFigures(Shown):
         return f"{words}; {made}{lacking}"
 
 
-def in_words(nouns: tuple[str, str]) -> tuple[str, str]:
-    """Return what an item and a position of it are called in sentences."""
+def item_words(nouns: tuple[str, str]) -> tuple[str, str]:
+    """Return the words for an item and for its positions."""
     whole, part = nouns
     return whole, "label" if part == "label name" else part
 
 
 def _lacks_intervals(values: object) -> bool:
-    """Whether a figure among plain values has no interval, for whatever reason."""
+    """Whether a figure among plain values has no interval."""
     if isinstance(values, Mapping):
         if "value" in values and "low" in values:
             return values["value"] is not None and values["low"] is None
@@ -125,7 +125,7 @@ class Resampling:
     def estimate(
         self, figures: np.ndarray, n_sequences: int, at_least: tuple[float, float] = (np.nan, np.nan)
     ) -> Estimate:
-        """Turn a figure and its resamples (1 + n_resamples,), the value first, into an estimate.
+        """Return the estimate of a figure from its value and its resamples, (1 + n_resamples,).
 
         Parameters
         ----------
@@ -144,13 +144,13 @@ class Resampling:
         return Estimate(value, float(np.fmin(low, at_least[0])), float(np.fmax(high, at_least[1])))
 
     def proportions(self, hits: np.ndarray, cases: np.ndarray) -> list[Estimate]:
-        """Return the proportions of cases (S, K) that are hits (S, K), 0 where there is no case."""
+        """Return the proportions of hits (S, K) among cases (S, K), 0 without cases."""
         total = cases.sum(axis=0)
         values = np.divide(hits.sum(axis=0), total, out=np.zeros(len(total)), where=total > 0)
         return self._estimates(values, wilson_intervals(hits, cases, self.confidence), len(hits))
 
     def f1_scores(self, hits: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> list[Estimate]:
-        """Return F1 of labels, from counts (S, K), 0 where a label is neither predicted nor true."""
+        """Return the F1 of labels from counts (S, K), 0 if a label is neither predicted nor true."""
         total = (predicted + true).sum(axis=0)
         values = np.divide(2 * hits.sum(axis=0), total, out=np.zeros(len(total)), where=total > 0)
         return self._estimates(values, f1_intervals(hits, predicted, true, self.confidence), len(hits))
@@ -162,12 +162,12 @@ class Resampling:
         return [Estimate(*parts) for parts in zip(values.tolist(), low.tolist(), high.tolist(), strict=True)]
 
     def proportion(self, hits: np.ndarray, cases: np.ndarray) -> Estimate:
-        """Return the proportion of all cases (S,) that are hits (S,)."""
+        """Return the proportion of hits (S,) among all cases (S,)."""
         return self.proportions(hits[:, None], cases[:, None])[0]
 
 
 def _draw_counts(random: np.random.Generator, n_resamples: int, n_sequences: int) -> np.ndarray:
-    """Return how often each sequence is drawn, (n_resamples, n_sequences) float64, rows adding up to S."""
+    """Draw the counts of each sequence, (n_resamples, n_sequences) float64; each row sums to S."""
     drawn = random.integers(n_sequences, size=(n_resamples, n_sequences))
     drawn += n_sequences * np.arange(n_resamples)[:, None]
     counts = np.bincount(drawn.ravel(), minlength=drawn.size)
@@ -175,7 +175,7 @@ def _draw_counts(random: np.random.Generator, n_resamples: int, n_sequences: int
 
 
 def _quantile(ordered: np.ndarray, share: float) -> float:
-    """Return a quantile of ordered values by linear interpolation, minus infinity where it begins there."""
+    """Return a quantile of ordered values by linear interpolation, minus infinity next to minus infinity."""
     rank = share * (len(ordered) - 1)
     below = int(rank)
     low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]

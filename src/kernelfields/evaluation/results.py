@@ -89,7 +89,7 @@ class LogLikelihood(Result):
 
 @dataclass(frozen=True)
 class DecodingScores(Result):
-    """The main figures of one way to decide labels.
+    """The main figures of one decoding.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class Evaluation(ResampledFigures):
 
     @property
     def headline(self) -> tuple[str, Estimate]:
-        """The name of the main figure, and the figure: F1 of entities where there are any, else accuracy."""
+        """The name and the value of the main figure: F1 of entities if there are any, else accuracy."""
         if self.entities is None:
             return "accuracy", self.accuracy
         return f"entity F1 ({self.entities.scheme})", self.entities.averages["micro"].f1
@@ -195,7 +195,7 @@ class Evaluation(ResampledFigures):
 
     @property
     def confusion_matrix(self) -> np.ndarray:
-        """How often a true label, the row, was predicted as another, the column; both in the order of ``per_label``."""
+        """Counts of true labels (rows) by predicted label (columns), both in the order of ``per_label``."""
         places = {label: place for place, label in enumerate(self.per_label)}
         matrix = np.zeros((len(places), len(places)), dtype=np.int64)
         for (true, predicted), count in self.confusions.items():
@@ -273,7 +273,7 @@ class Evaluation(ResampledFigures):
         return Table(columns, rows, formats=formats, optional=columns[1:2])
 
     def _confusion_tables(self) -> dict[str, Table]:
-        """Return the confusion matrix of a few labels, or the most frequent confusions of many; none without errors."""
+        """Return the confusion matrix of few labels, or the most frequent confusions of many; empty without errors."""
         wrong = [(pair, count) for pair, count in self.confusions.items() if pair[0] != pair[1]]
         if not wrong:
             return {}
