@@ -75,7 +75,13 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return self.classes_
 
     def as_fitted(self) -> Self:
-        """Return a copy of a fitted field in which the structure that its fit found is given by parameters."""
+        """Return a copy of a fitted field in which the structure that its fit found is given by parameters.
+
+        Returns
+        -------
+        Self
+            The copy.
+        """
         return copy.copy(self)
 
     def _family_spec(self, classes: np.ndarray, data: Data) -> FamilySpec:
@@ -86,10 +92,32 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     @abstractmethod
     def clique_sets(self, training: FitState[Data, Reader]) -> NamedCliques:
-        """Return the named clique sets of the field."""
+        """Return the named clique sets of the field.
+
+        Parameters
+        ----------
+        training : FitState
+            What the fit works on.
+
+        Returns
+        -------
+        list of (str, CliqueSet)
+            The clique sets.
+        """
 
     def term_cliques(self, training: FitState[Data, Reader]) -> NamedCliques:
-        """Return the clique set of each term, with its ties."""
+        """Return the clique set of each term, with its ties.
+
+        Parameters
+        ----------
+        training : FitState
+            What the fit works on.
+
+        Returns
+        -------
+        list of (str, CliqueSet)
+            The clique sets.
+        """
         from kernelfields.models.build import tied_cliques
 
         if self.ties is not None:
@@ -104,7 +132,18 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return build_designs(self.term_cliques(training), sample, training.options.random, training.announce)
 
     def term_variances(self, training: FitState[Data, Reader]) -> list[float]:
-        """Return the prior variance of each term, in the order of ``_designs``."""
+        """Return the prior variance of each term.
+
+        Parameters
+        ----------
+        training : FitState
+            What the fit works on.
+
+        Returns
+        -------
+        list of float
+            The variances, in the order of the terms.
+        """
         return [clique.prior_variance for _, clique in self.clique_sets(training)]
 
     @runs_on_workers
@@ -169,8 +208,29 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     ) -> FitState[Data, Reader]:
         """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted.
 
-        Items of weight zero are none: they lend a basis no pivot and a weight no support. ``every_item``, and a step
-        that completes labels, keep them: whoever numbers the items.
+        Items of weight zero are left out: they lend a basis no pivot and a weight no support.
+
+        Parameters
+        ----------
+        X : inputs
+            The inputs, as for :meth:`fit`.
+        y : labels
+            The labels, as for :meth:`fit`.
+        sample_weight : array (n_items,) or None
+            One weight for each sequence, graph or row.
+        progress : FitProgress or NoProgress
+            What shows progress.
+        beginning : Beginning or None, default None
+            How the fit begins; None for nothing to go on from.
+        steps : sequence of FitStep, default ()
+            The steps around the solve.
+        every_item : bool, default False
+            Whether to keep items of weight zero, for whoever numbers the items.
+
+        Returns
+        -------
+        FitState
+            The state.
         """
         from kernelfields.estimators.beginning import FROM_NOTHING
         from kernelfields.estimators.fit_state import FitState, among, changed, rewritten, with_usual_choices
@@ -248,13 +308,37 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         )
 
     def item_labels(self, training: FitState[Data, Reader], y: object) -> list[np.ndarray]:
-        """Return the numbers of the labels that are known of each sequence, graph or instance, to spread over folds."""
+        """Return the numbers of the known labels of each item, to spread items over folds.
+
+        Parameters
+        ----------
+        training : FitState
+            What the fit works on.
+        y : labels
+            The labels, as for :meth:`fit`.
+
+        Returns
+        -------
+        list of ndarray
+            The numbers of each sequence, graph or instance.
+        """
         data = training.data
         labels, decided = data.split(data.required_labels), data.split(data.given.learnable())
         return [own[known] for own, known in zip(labels, decided, strict=True)]
 
     def approximate_method(self, training: FitState[Data, Reader]) -> str | None:
-        """Return the method by which labels are inferred if it is approximate; None if exact, or not known yet."""
+        """Return the method by which labels are inferred if it is approximate.
+
+        Parameters
+        ----------
+        training : FitState
+            What the fit works on.
+
+        Returns
+        -------
+        str or None
+            The name; None if inference is exact, or not known yet.
+        """
         return None
 
     def _watcher(self, progress: FitProgress | NoProgress) -> Callable[[Iteration], bool]:
@@ -302,7 +386,13 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return False
 
     def for_pilot(self) -> Self:
-        """Return a copy for short fits on a part of the data."""
+        """Return a copy for short fits on a part of the data.
+
+        Returns
+        -------
+        Self
+            The copy.
+        """
         from kernelfields.models.choices import PILOT_RANK
 
         piloted = copy.copy(self)
@@ -321,7 +411,27 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return training.options
 
     def read_beside_fit(self, training: FitState[Data, Reader], X: object, y: object) -> Data:
-        """Return the data of a development set, read as those of a fit that is not over yet."""
+        """Return the data of a development set, read as those of a fit that is not over yet.
+
+        Parameters
+        ----------
+        training : FitState
+            What the fit works on.
+        X : inputs
+            The inputs of the development set.
+        y : labels
+            Its labels.
+
+        Returns
+        -------
+        PackedData
+            The data.
+
+        Raises
+        ------
+        ValueError
+            If the data do not fit those of the fit.
+        """
         from kernelfields.inference.checks import check_labels
 
         try:
@@ -341,7 +451,20 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         self._fitted_with = described_parameters(self)
 
     def set_fitted(self, training: FitState[Data, Reader], fitted: FittedField) -> Self:
-        """Take what a fit has found for the fitted attributes."""
+        """Set the fitted attributes from what a fit has found.
+
+        Parameters
+        ----------
+        training : FitState
+            What the fit works on.
+        fitted : FittedField
+            What the fit has found.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+        """
         from kernelfields.models.field import Field
         from kernelfields.models.fit import FittedBy
 

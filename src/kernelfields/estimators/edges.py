@@ -39,7 +39,20 @@ class EdgeParameters(FieldParameters):
         return self._usual_edges() if self.edges is None else self.edges
 
     def set_params(self, **settings: object) -> Self:
-        """Set parameters, as in scikit-learn; those of ``edges`` where it is None are set on the usual clique set."""
+        """Set parameters, as in scikit-learn.
+
+        Those of ``edges``, where it is None, are set on the usual clique set.
+
+        Parameters
+        ----------
+        **settings : object
+            Parameters by name, ``name__inner`` for those of a parameter.
+
+        Returns
+        -------
+        Self
+            The estimator.
+        """
         if self.edges is None and "edges" not in settings and any(name.startswith("edges__") for name in settings):
             self.edges = self._usual_edges()
         return super().set_params(**settings)

@@ -196,7 +196,20 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         return edges.set_params(group=name, order=n_nodes)
 
     def set_params(self, **settings: object) -> Self:
-        """Set parameters, as in scikit-learn; those of ``edges`` that is a dict are set for all types that it names."""
+        """Set parameters, as in scikit-learn.
+
+        Those of ``edges``, where it is a dict, are set for all types that it names.
+
+        Parameters
+        ----------
+        **settings : object
+            Parameters by name, ``name__inner`` for those of a parameter.
+
+        Returns
+        -------
+        Self
+            The estimator.
+        """
         if isinstance(self.edges, Mapping) and "edges" not in settings:
             nested = {name: value for name, value in settings.items() if name.startswith("edges__")}
             for edges in self.edges.values():

@@ -134,7 +134,20 @@ class FieldParameters(StoredEstimator):
         return USUAL_TOLERANCE if isinstance(self.tol, str) else self.tol
 
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
-        """Return labels of training data as the fit takes them; ``warn`` of what is not as it was given."""
+        """Return the labels of training data as the fit takes them.
+
+        Parameters
+        ----------
+        y : labels
+            The labels as they were given.
+        warn : bool, default False
+            Whether to warn of labels that are changed.
+
+        Returns
+        -------
+        labels
+            The labels.
+        """
         return y
 
     def _position_labels(self, y: Any) -> Any:
@@ -248,7 +261,22 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     @abstractmethod
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Data:
-        """Return new data like those of the fit, labelled if y is given."""
+        """Return new data like those of the fit.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        y : labels or None, default None
+            The labels, in a form that :meth:`fit` takes.
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence, graph or row.
+
+        Returns
+        -------
+        PackedData
+            The data, labelled if y is given.
+        """
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Data:
         """Return the data of the fit once more, labelled and weighted as they were in it."""
@@ -280,7 +308,20 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         return None if self.constraints is None else resolve_constraints(self.constraints, classes)
 
     def refuse_expectations(self, method: str, advice: str) -> None:
-        """Raise if a fit has expectations, which a method does not support."""
+        """Raise an error if a fit has expectations, which a method does not support.
+
+        Parameters
+        ----------
+        method : str
+            The name of the method.
+        advice : str
+            What to do instead.
+
+        Raises
+        ------
+        ValueError
+            If the fit has expectations.
+        """
         if self.expects_shares:
             raise ValueError(f"{method} takes labels only, and this field has expectations: {advice}")
 
@@ -389,14 +430,36 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         return SampleSettings(resolve_dtype(self.dtype), self.relative_tolerance, Workers(self.n_jobs), n_terms)
 
     def blas_limit(self, n_positions: int) -> int | None:
-        """Return how many threads BLAS may use: ``n_jobs``; by default one for small products, else any number."""
+        """Return the number of threads that BLAS may use.
+
+        Parameters
+        ----------
+        n_positions : int
+            The number of positions of the data.
+
+        Returns
+        -------
+        int or None
+            The number of threads, which is ``n_jobs``; by default one for small products, else None for any number.
+        """
         if self.n_jobs is not None:
             return Workers(self.n_jobs).n_threads
         small = n_positions * min(self._most_rank or n_positions, n_positions) < _SMALL_PRODUCT
         return 1 if small else None
 
     def behind(self, transformer: Any) -> Self:
-        """Return a copy that takes what a fitted transformer takes, as the last step of a pipeline does."""
+        """Return a copy that takes what a fitted transformer takes, as the last step of a pipeline does.
+
+        Parameters
+        ----------
+        transformer : transformer
+            A fitted transformer.
+
+        Returns
+        -------
+        Self
+            The copy.
+        """
         from sklearn.pipeline import Pipeline
 
         field, own = copy.copy(self), self._reader.features
@@ -409,7 +472,13 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     # ---- files
 
     def to_document(self) -> Document:
-        """Return the fitted estimator as plain values and arrays."""
+        """Return the fitted estimator as plain values and arrays.
+
+        Returns
+        -------
+        dict
+            The document of a model file.
+        """
         from kernelfields.models.documents import (
             describe_parameters,
             describe_solution,
@@ -455,7 +524,20 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described; errors of any kind if it is not sound."""
+        """Return the estimator that was described.
+
+        Parameters
+        ----------
+        document : dict
+            What :meth:`to_document` returned.
+        callables : dict of str to callable or None, default None
+            Functions of kernels that are not data, by their names.
+
+        Returns
+        -------
+        Self
+            The fitted estimator; errors of any kind if the document is not sound.
+        """
         from kernelfields.models.choices import Choices
         from kernelfields.models.continuation import Continuation
         from kernelfields.models.documents import (

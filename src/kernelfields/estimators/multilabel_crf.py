@@ -269,7 +269,18 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         return None if family.exact else family.method
 
     def clique_sets(self, training: InstanceTraining) -> NamedCliques:
-        """Return one clique set of each kind that has features; the terms of all labels share them."""
+        """Return one clique set of each kind that has features; the terms of all labels share them.
+
+        Parameters
+        ----------
+        training : FitState
+            What the fit works on.
+
+        Returns
+        -------
+        list of (str, CliqueSet)
+            The clique sets.
+        """
         search = resolve_label_search(self.label_graph)
         kinds = [part for kind in self._kinds() for name, clique in kind for part in split_sum(name, clique)]
         if search is None:
@@ -671,7 +682,20 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described."""
+        """Return the estimator that was described.
+
+        Parameters
+        ----------
+        document : dict
+            What :meth:`to_document` returned.
+        callables : dict of str to callable or None, default None
+            Functions of kernels that are not data, by their names.
+
+        Returns
+        -------
+        Self
+            The fitted estimator; errors of any kind if the document is not sound.
+        """
         estimator = super().from_document(document, callables)
         estimator.threshold_ = share(document["structure"].get("threshold", 0.5), "the threshold of probabilities")
         return estimator

@@ -59,19 +59,35 @@ class LabelQuestions(ABC, Generic[Data]):
 
         Parameters
         ----------
-        X : inputs, in a form that :meth:`fit` takes
-        y : labels of the items, None without
-        known : what is known of the labels, as in :meth:`predict`
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        y : labels or None, default None
+            The labels of the items.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
 
         Yields
         ------
-        answers : Answers of some items, in the order of X
-            Marginals, best and n best labellings, draws, log-partition functions; ``asked`` holds the packed items.
+        Answers
+            Marginals, best and n best labellings, draws and log-partition functions of some items, in the order of X.
         """
 
     @abstractmethod
     def predict(self, X: object, *, known: object = None) -> ByItem:
-        """Return the labels of each item."""
+        """Return the labels of each item.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        list of lists or arrays (T,)
+            The labels of each item; for single labels one array (n,).
+        """
 
     @property
     @abstractmethod
@@ -83,28 +99,94 @@ class LabelQuestions(ABC, Generic[Data]):
         """Return a copy without what cannot leave this process; one thread of a worker is its share."""
 
     def share_of_fit(self, X: object) -> float:
-        """Return the share of items that are recognised as those of the fit; zero where that cannot be known."""
+        """Return the share of items that are recognised as those of the fit.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+
+        Returns
+        -------
+        float
+            The share; zero if it cannot be known.
+        """
         return 0.0
 
     def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
-        """Return the numbers of the labels that :meth:`predict` gives, (N,)."""
+        """Return the numbers of the labels that :meth:`predict` gives.
+
+        Parameters
+        ----------
+        answers : Answers
+            The distribution of labels.
+        decode : {"auto", "viterbi", "posterior"} or None, default None
+            How labels are chosen; None means ``decode`` of the estimator.
+
+        Returns
+        -------
+        ndarray (N,)
+            The numbers of the labels.
+        """
         return answers.likeliest_labels()
 
     def label_names(self) -> np.ndarray:
-        """Return what the columns of marginals stand for, (L,)."""
+        """Return what the columns of marginals stand for.
+
+        Returns
+        -------
+        ndarray (L,)
+            The labels.
+        """
         return self.classes_
 
     def place_of(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
-        """Return the names of a place, and what there is to show there."""
+        """Return the names of a position, and what there is to show there.
+
+        Parameters
+        ----------
+        whole : int
+            The number of the item.
+        part : int
+            The number of the position in it.
+        tokens : sequence or None
+            What to show for each position of each item.
+
+        Returns
+        -------
+        item : int
+            The name of the item.
+        position : object
+            The name of the position; empty for single labels.
+        token : object
+            What to show there, None without tokens.
+        """
         own = None if tokens is None else tokens[whole]
         if self.is_single:
             return whole, "", own
         return whole, part, None if own is None else own[part]
 
     def known_log_weights(self, known: object, data: Data, *, possible: bool = True) -> np.ndarray:
-        """Return what is known of the labels of data, as log-weights (N, L); errors name ``known``.
+        """Return what is known of the labels of data, as log-weights.
 
-        Unless ``possible`` is False, what leaves no labelling is an error, too.
+        Parameters
+        ----------
+        known : labels
+            What is known, in the form of a ``y`` of :meth:`fit`.
+        data : PackedData
+            The data.
+        possible : bool, default True
+            Whether what leaves no labelling is an error.
+
+        Returns
+        -------
+        ndarray (N, L)
+            The logarithms of weights, minus infinity for what is impossible.
+
+        Raises
+        ------
+        ValueError
+            If ``known`` does not fit the data.
         """
         try:
             labels, partial = self._read_known(known, data)
@@ -125,13 +207,37 @@ class LabelQuestions(ABC, Generic[Data]):
     # ---- the form of answers
 
     def arranged(self, parts: Iterable[tuple[Data, np.ndarray]]) -> ByItem:
-        """Return rows (N, ..) of batches in the form of answers: one array for each item, one for all single labels."""
+        """Return the rows of batches in the form of answers.
+
+        Parameters
+        ----------
+        parts : iterable of (PackedData, ndarray (N, ..))
+            The rows of each batch.
+
+        Returns
+        -------
+        list of arrays
+            An array for each item; for single labels one array of all.
+        """
         if self.is_single:
             return np.concatenate([rows for _, rows in parts])
         return Ragged(piece for data, rows in parts for piece in plain_strings(data.split(rows)))
 
     def arranged_draws(self, parts: Iterable[tuple[Data, np.ndarray]], single: bool) -> ByItem:
-        """Return draws (k, N) of batches in the form of answers: (T,) for each item, (k, T) unless single."""
+        """Return the draws of batches in the form of answers.
+
+        Parameters
+        ----------
+        parts : iterable of (PackedData, ndarray (k, N))
+            The draws of each batch, as numbers of labels.
+        single : bool
+            Whether to return one draw without an axis.
+
+        Returns
+        -------
+        list of arrays (T,) or (k, T)
+            The labels of each item; for single labels one array of all.
+        """
         labels = self.label_names()
         if self.is_single:
             drawn = labels[np.concatenate([rows for _, rows in parts], axis=1)]
@@ -140,7 +246,18 @@ class LabelQuestions(ABC, Generic[Data]):
         return Ragged(piece[:, 0] if single else piece.T for piece in pieces)
 
     def labelling_of(self, numbers: np.ndarray) -> object:
-        """Return the numbers of the labels of one item as its labels."""
+        """Return the labels of one item from their numbers.
+
+        Parameters
+        ----------
+        numbers : array (T,)
+            The numbers of the labels.
+
+        Returns
+        -------
+        ndarray (T,) or label
+            The labels; for single labels the label itself.
+        """
         labels = self.label_names()[numbers]
         return labels[0] if self.is_single else labels
 

@@ -361,7 +361,28 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         steps: Sequence[FitStep] = (),
         every_item: bool = False,
     ) -> ChainTraining:
-        """Return the data as the chain over states reads them, all positions in the first state of their class."""
+        """Return the data as the chain over states reads them, all positions in the first state of their class.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : sequence (n,)
+            The class of each sequence.
+        sample_weight : array (n,) or None
+            One weight for each sequence.
+        progress : NoProgress
+            What shows progress.
+        steps : sequence of FitStep, default ()
+            The steps around the solve.
+        every_item : bool, default False
+            Whether to keep items of weight zero, for whoever numbers the items.
+
+        Returns
+        -------
+        FitState
+            The state.
+        """
         read, features = _read_classes(X, y), features_for(self.features, X)
         X, n_states = X if features is None else features.fit_transform(X, y), max(1, self._usual_states)
         states = _first_states(read.given, read.lengths, n_states)
@@ -369,7 +390,20 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         return chain.fit_state(X, states, sample_weight, progress, steps=steps, every_item=every_item)
 
     def item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
-        """Return the number of the class of each sequence, in an array of its own; an empty one if it is not known."""
+        """Return the number of the class of each sequence, to spread sequences over folds.
+
+        Parameters
+        ----------
+        training : FitState
+            What the fit works on.
+        y : sequence (n,)
+            The class of each sequence.
+
+        Returns
+        -------
+        list of ndarray
+            An array of one number for each sequence; an empty one if its class is not known.
+        """
         numbers, weights, _ = read_labels(list(y), None, None, SAMPLES)
         known = given_labels(numbers, weights).certain()
         return [np.array([number])[: int(sure)] for number, sure in zip(numbers, known, strict=True)]
@@ -715,7 +749,13 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         return self.estimator_ if self.n_states_ else self.estimator_.features_
 
     def to_document(self) -> Document:
-        """Return the fitted estimator as plain values and arrays."""
+        """Return the fitted estimator as plain values and arrays.
+
+        Returns
+        -------
+        dict
+            The document of a model file.
+        """
         return {
             "parameters": describe_parameters(self),
             "classes": self.classes_,
@@ -726,7 +766,20 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described; errors of any kind if it is not sound."""
+        """Return the estimator that was described.
+
+        Parameters
+        ----------
+        document : dict
+            What :meth:`to_document` returned.
+        callables : dict of str to callable or None, default None
+            Functions of kernels that are not data, by their names.
+
+        Returns
+        -------
+        Self
+            The fitted estimator; errors of any kind if the document is not sound.
+        """
         functions = callables or {}
         model = rebuild_estimator(cls, document["parameters"], functions)
         model.check_parameters()

@@ -151,7 +151,19 @@ class SpanQuestions(LabelQuestions[Chains]):
     def span_rules(self, scheme: str | None, unseen: Sequence = ()) -> tuple[SpanRules, list]:
         """Return which labels belong to one span, and the names of the types of spans.
 
-        ``unseen`` labels are numbered after those of the fit, which decide the scheme.
+        Parameters
+        ----------
+        scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None
+            How labels write spans.
+        unseen : sequence of labels, default ()
+            Labels that were not in the fit; they are numbered after those, which decide the scheme.
+
+        Returns
+        -------
+        rules : SpanRules
+            Which labels begin and continue spans.
+        types : list
+            The names of the types.
         """
         from kernelfields.evaluation.entities import entity_reader, span_rules
 
@@ -164,13 +176,49 @@ class SpanQuestions(LabelQuestions[Chains]):
     def labelled_spans(
         self, answers: Answers, labels: np.ndarray, rules: SpanRules
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the starts, stops and types of the spans that labels (N,) of the data write."""
+        """Return the spans that the labels of data write.
+
+        Parameters
+        ----------
+        answers : Answers
+            The data.
+        labels : array (N,)
+            The numbers of their labels.
+        rules : SpanRules
+            Which labels begin and continue spans.
+
+        Returns
+        -------
+        starts : ndarray
+            The first positions.
+        stops : ndarray
+            The positions after the last.
+        types : ndarray
+            The numbers of the types.
+        """
         from kernelfields.data.spans import spans_of
 
         return spans_of(labels, answers.family.offsets, rules)
 
     def predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the starts, stops and types of the spans that are predicted."""
+        """Return the spans that are predicted.
+
+        Parameters
+        ----------
+        answers : Answers
+            The distribution of labels.
+        rules : SpanRules
+            Which labels begin and continue spans.
+
+        Returns
+        -------
+        starts : ndarray
+            The first positions.
+        stops : ndarray
+            The positions after the last.
+        types : ndarray
+            The numbers of the types.
+        """
         from kernelfields.data.spans import spans_of
 
         return spans_of(self.decoded(answers), answers.family.offsets, rules)
