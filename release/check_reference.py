@@ -3,23 +3,28 @@
     python release/check_reference.py
 
 Left out are two rules: an extended summary (ES01) and See Also (SA01) stand where they help. Examples (EX01) are asked
-of classes and functions; tests/test_reference.py runs them.
+of classes, of functions, and of methods that answer, by their names; tests/test_reference.py runs them. A method
+without a docstring has that of the method that it overrides.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
+from functools import cache
 from importlib.util import find_spec
 
 from numpydoc.validate import validate
 
 #: Packages whose public names are explained in full; names at the top are those of these packages, too.
 COMPLETE = (
+    "annotators",
     "basis",
     "compat",
     "engines",
+    "estimators",
     "evaluation",
     "families",
     "features",
@@ -35,22 +40,31 @@ COMPLETE = (
     "uncertainty",
 )
 _NOT_ASKED = {"ES01", "SA01"}
+#: Methods that answer a question about data or about a fitted model.
+_ANSWERS = re.compile(
+    "certify|consensus(_.*)?|decision_function|entropy|expectation|explain|laplace|log_likelihood|mean|moments|"
+    "predict(_.*)?|reliability|sample(_.*)?|score(_samples)?|show|stream|summary|weights"
+)
 #: What a package needs to be imported.
 _NEEDED = {"layers": "torch"}
 
 
 def public_names(package: str) -> dict[str, object]:
     """Return the classes and functions of a package of kernelfields by their full names."""
-    module = importlib.import_module(f"kernelfields.{package}")
-    found = {f"kernelfields.{package}.{name}": getattr(module, name) for name in module.__all__}
+    path = f"kernelfields.{package}".rstrip(".")
+    module = importlib.import_module(path)
+    found = {f"{path}.{name}": getattr(module, name) for name in module.__all__}
     own = {name: each for name, each in found.items() if inspect.isclass(each) or inspect.isroutine(each)}
     return {name: each for name, each in own.items() if (each.__module__ or "").startswith("kernelfields")}
 
 
 def public_methods(owner: type) -> list[str]:
-    """Return the names of the public methods of a class, those of its own base classes included."""
+    """Return the names of the public methods of a class, those of its own base classes included.
+
+    Questions that a class passes on are explained where they are answered.
+    """
     found = {name: inspect.getattr_static(owner, name) for name in dir(owner) if name[0] != "_"}
-    functions = {name: getattr(each, "__func__", each) for name, each in found.items()}
+    functions = {name: getattr(each, "__func__", getattr(each, "fn", each)) for name, each in found.items()}
     return [
         name
         for name, each in functions.items()
@@ -58,14 +72,29 @@ def public_methods(owner: type) -> list[str]:
     ]
 
 
+def documented_place(owner: type, name: str, method: str) -> str:
+    """Return the full name of the docstring of a method: its own, or that of the method which it overrides."""
+    if getattr(owner, method).__doc__:
+        return f"{name}.{method}"
+    base = next((base for base in owner.__mro__ if getattr(vars(base).get(method), "__doc__", None)), owner)
+    return f"{base.__module__}.{base.__qualname__}.{method}"
+
+
+@cache
+def errors_of(place: str) -> list[tuple[str, str]]:
+    """Return the codes and texts of what numpydoc finds in a docstring."""
+    return [(code, text) for code, text in validate(place)["errors"] if code not in _NOT_ASKED]
+
+
 def findings(package: str) -> list[str]:
     """Return what numpydoc finds in the names of a package, a line each."""
     lines = []
     for name, each in public_names(package).items():
-        methods = public_methods(each) if isinstance(each, type) else []
-        for place in (name, *(f"{name}.{method}" for method in methods)):
-            left_out = _NOT_ASKED if place == name else _NOT_ASKED | {"EX01"}
-            lines += [f"{place}: {code} {text}" for code, text in validate(place)["errors"] if code not in left_out]
+        lines += [f"{name}: {code} {text}" for code, text in errors_of(name)]
+        for method in public_methods(each) if isinstance(each, type) else []:
+            errors = errors_of(documented_place(each, name, method))
+            asked = [error for error in errors if error[0] != "EX01" or _ANSWERS.fullmatch(method)]
+            lines += [f"{name}.{method}: {code} {text}" for code, text in asked]
     return lines
 
 

@@ -24,12 +24,19 @@ NEEDED = {
 
 
 class Finder(doctest.DocTestFinder):
-    """Finds examples of decorated functions, too, whose globals are those of the decorator."""
+    """Finds examples of decorated functions, too: their globals are those of the decorator, or they are descriptors."""
 
     def _from_module(self, module, found):
         if inspect.isfunction(found):
             return found.__module__ == module.__name__
         return super()._from_module(module, found)
+
+    def _find(self, tests, owner, name, module, *others):
+        super()._find(tests, owner, name, module, *others)
+        for own, each in vars(owner).items() if inspect.isclass(owner) else ():
+            function = getattr(each, "__wrapped__", None)
+            if not inspect.isroutine(each) and self._from_module(module, function):
+                super()._find(tests, function, f"{name}.{own}", module, *others)
 
 
 @pytest.mark.slow

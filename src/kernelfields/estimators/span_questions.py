@@ -44,7 +44,20 @@ class SpanQuestions(LabelQuestions[Chains]):
 
     @abstractmethod
     def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
-        """Return the numbers of the predicted labels, (N,)."""
+        """Return the numbers of the predicted labels.
+
+        Parameters
+        ----------
+        answers : Answers
+            The distribution of labels.
+        decode : {"auto", "viterbi", "posterior"} or None, default None
+            How labels are chosen; None means ``decode`` of the estimator.
+
+        Returns
+        -------
+        ndarray (N,)
+            The numbers of the labels.
+        """
 
     @answers_collections
     def predict_entities(

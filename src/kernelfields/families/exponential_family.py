@@ -221,6 +221,16 @@ class ExponentialFamily(ABC):
         -------
         array (d,)
             The mean of the statistics.
+
+        Examples
+        --------
+        The mean of a fair die:
+
+        >>> import numpy as np
+        >>> from kernelfields.families import FiniteFamily
+        >>> die = FiniteFamily(np.arange(1.0, 7.0)[:, None])
+        >>> die.mean([0.0])
+        array([3.5])
         """
         return self.at(theta).mean
 
@@ -268,6 +278,16 @@ class ExponentialFamily(ABC):
         -------
         float
             The entropy.
+
+        Examples
+        --------
+        The entropy of a fair die, log 6:
+
+        >>> import numpy as np
+        >>> from kernelfields.families import FiniteFamily
+        >>> die = FiniteFamily(np.arange(1.0, 7.0)[:, None])
+        >>> round(die.entropy([0.0]), 3)
+        1.792
         """
         return self.at(theta).entropy
 
