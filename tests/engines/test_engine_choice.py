@@ -2,7 +2,6 @@
 
 import re
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +13,13 @@ from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.data import Chains, OrderCliques, SkipCliques
 from kernelfields.engines import Threads, Torch, choice
 from kernelfields.engines.choice import resolve_engine
+from kernelfields.engines.together.placing import DataInParts
 from kernelfields.estimators import StructureSearch
 from kernelfields.kernels import Linear
+from kernelfields.numerics.group import ALONE
 
 X, y = sequences()
+IN_PARTS = DataInParts(Chains(np.eye(2), np.array([0, 2])), 2, ALONE, lambda reader, numbers: None)
 
 
 def test_names_stand_for_engines():
@@ -156,10 +158,11 @@ def test_a_device_pays_from_a_hundred_million_values(monkeypatch, n_values, name
 
 
 @pytest.mark.parametrize("engine", ["threads", "torch", Threads()], ids=str)
-@pytest.mark.parametrize("choose", [choice.resolve_engine, choice.scoring_engine])
-def test_data_that_lie_on_a_cluster_are_not_for_other_engines(choose, engine):
-    if engine == "torch":
-        pytest.importorskip("torch")
+def test_data_that_lie_on_a_cluster_are_not_for_other_engines(engine):
     message = f"X is a Dask collection: use engine='dask' or 'auto', got engine={engine!r}"
     with pytest.raises(ValueError, match=re.escape(message)):
-        choose(engine, data=SimpleNamespace(lie_with="dask"))
+        IN_PARTS.engine(engine)
+
+
+def test_automatic_choice_takes_the_cluster_where_data_lie():
+    assert IN_PARTS.engine("auto") == IN_PARTS.engine("dask") == "dask"

@@ -22,7 +22,7 @@ from kernelfields.annotators.confusions import Confusions, prior_counts
 from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorTable
 from kernelfields.data.given_labels import stated_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight, holds_words, is_feature_sequences
-from kernelfields.engines.choice import is_collection
+from kernelfields.engines.choice import refuse_collections
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
@@ -200,8 +200,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         """
         field = self._checked_field()
         given = {name: value for name, value in field.get_params(deep=False).items() if name in _SET_FOR_THE_FIT}
-        if is_collection(X) or is_collection(y):
-            raise ValueError("labels of annotators are read in this process: pass lists; engine='dask' cuts them up")
+        elsewhere = "labels of annotators are read in this process: pass lists; engine='dask' cuts them up"
+        refuse_collections(X, y, error=ValueError(elsewhere))
         usual = stated_labels(field.partial_labels)
         if usual.expects_shares:
             raise ValueError("annotators are fitted without expectations: leave them out")

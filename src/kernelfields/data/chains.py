@@ -10,7 +10,7 @@ Cost: one copy of the data; the checks are in reading.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -27,6 +27,7 @@ from kernelfields.data.reading import (
     place_of,
 )
 from kernelfields.inputs.step import Layout, Table
+from kernelfields.numerics.group import ALONE, Group
 from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.windows import window_view
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 #: Which sequences or graphs are chosen: whole numbers, a mask of length S, or a slice.
 Items: TypeAlias = slice | np.ndarray | Sequence[int] | int
+
+#: What is fitted to data, whatever that is.
+Fit = TypeVar("Fit")
 
 #: Why a label is impossible where :meth:`Packed.barred` is true.
 UNLISTED = "it is not among the allowed labels"
@@ -56,8 +60,8 @@ class Packed:
 
     #: What messages call a row.
     part: ClassVar[str] = "position"
-    #: The engine on whose workers the data are, None for this process.
-    lie_with: ClassVar[str | None] = None
+    #: The processes that have parts of the data: this one has all.
+    processes: ClassVar[Group] = ALONE
     #: Fields with an entry for every row.
     row_fields: ClassVar[tuple[str, ...]] = ("inputs", "labels", "partial", "allowed")
 
@@ -307,6 +311,45 @@ class Packed:
         return replace(self, offsets=offsets, weights=self.weights[chosen], **parts, **self._parts(chosen, offsets))
 
     @property
+    def own(self) -> Self:
+        """The data of this process: all of them."""
+        return self
+
+    def changed(self, change: Callable[[Self], Self]) -> Self:
+        """Return the data of this process changed."""
+        return change(self)
+
+    def engine(self, asked: object) -> object:
+        """Return the engine that is asked for, or its name: data of this process can go to any."""
+        return asked
+
+    def weighty(self) -> Self:
+        """Return the sequences or graphs whose weight is not zero."""
+        return self if self.weights.all() else self.subset(self.weights > 0)
+
+    def some(self, reader: object, most: int) -> tuple[Self, np.ndarray]:
+        """Return items of about so many positions and their numbers, drawn the same way each time."""
+        numbers = some_items(self.lengths, most)
+        return (self if len(numbers) == len(self.lengths) else self.subset(numbers)), numbers
+
+    def engine_of_some(self, engine: Any) -> Any:
+        """Return the engine that fits some of the items: that of all."""
+        return engine
+
+    def check_groups(self, groups: np.ndarray, noun: str) -> None:
+        """Raise ValueError unless there is a group for each item."""
+        if groups.shape != self.weights.shape:
+            raise ValueError(f"groups must hold one value for each {noun}: {len(self.weights)}, got {groups.shape}")
+
+    def seen(self, everything: Fit, some: Fit) -> Fit:
+        """Return which of two fits, to all data and to some, has its data in this process."""
+        return everything
+
+    def advice_against(self, kernel: object) -> str:
+        """Return why a kernel cannot be had for these data; nothing if it can."""
+        return ""
+
+    @property
     def filled(self) -> Self:
         """The sequences or graphs that have rows."""
         return self if self.lengths.all() else self.subset(self.lengths > 0)
@@ -383,9 +426,12 @@ class Chains(Packed):
 PackedData = TypeVar("PackedData", bound=Packed)
 
 
-def drop_weightless(data: PackedData) -> PackedData:
-    """Return the sequences or graphs whose weight is not zero."""
-    return data if data.weights.all() else data.subset(data.weights > 0)
+def some_items(lengths: np.ndarray, most: int) -> np.ndarray:
+    """Return the numbers of items of about so many positions, drawn the same way each time; all where they are few."""
+    if lengths.sum() <= most:
+        return np.arange(len(lengths))
+    order = np.random.default_rng(0).permutation(len(lengths))
+    return np.sort(order[: int(np.searchsorted(np.cumsum(lengths[order]), most)) + 1])
 
 
 def weigh_samples(samples: PackedData, classes: np.ndarray, class_weight: str | Mapping | None) -> PackedData:

@@ -58,10 +58,11 @@ from kernelfields.data.reading import (
 )
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
 from kernelfields.data.time_stamps import warn_of_time_stamps
-from kernelfields.inputs.scale import FEW_COLUMNS, Processes, ScaleRule
+from kernelfields.inputs.scale import FEW_COLUMNS, ScaleRule
 from kernelfields.inputs.step import Layout
 from kernelfields.inputs.steps import ColumnSteps, OwnColumns
 from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
+from kernelfields.numerics.group import ALONE, Group
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.user_warnings import warn_user
 
@@ -297,7 +298,7 @@ class InputReader:
         if self.warns and (self.encoder is not None or self.columns is not None):
             warn_of_time_stamps(inputs, self.names, named=self.encoder is not None)
 
-    def in_own_kind(self, data: Data, among: Processes | None = None) -> Data:
+    def in_own_kind(self, data: Data, among: Group = ALONE) -> Data:
         """Return data dense or sparse by their numbers, whatever they came in, and read others alike.
 
         Wide inputs that are mostly zero become sparse, all others dense. The numbers may be ``among`` those of others.
@@ -307,15 +308,14 @@ class InputReader:
             return data
         size = inputs.shape[0] * inputs.shape[1]
         n_values = np.count_nonzero(inputs) if isinstance(inputs, np.ndarray) else inputs.count_nonzero()
-        if among is not None:
-            n_values, size = among.total(np.array([n_values, size]))
+        n_values, size = among.total(np.array([n_values, size]))
         sparse = inputs.shape[1] >= _WIDE and n_values < _MOSTLY_ZERO * size
         if sparse == self.sparse or (self.sparse and size > _MOST_VALUES):
             return data
         self.sparse = sparse
         return replace(data, inputs=same_kind(inputs, sparse))
 
-    def with_categories(self, data: Data, among: Processes | None = None) -> Data:
+    def with_categories(self, data: Data, among: Group = ALONE) -> Data:
         """Return named features, numbers and categories, as columns of numbers and columns of categories after them.
 
         For few columns some of which hold other numbers than 0 and 1; others stay as they are.
@@ -325,8 +325,7 @@ class InputReader:
             return data
         is_number = np.zeros(inputs.shape[1], dtype=bool)
         is_number[inputs.indices[(inputs.data != 0.0) & (inputs.data != 1.0)]] = True
-        if among is not None:
-            is_number = among.total(is_number.astype(np.float64)) > 0.0
+        is_number = among.total(is_number.astype(np.float64)) > 0.0
         if not isinstance(self.apart, bool):
             is_number = np.isin(self.encoder.feature_names_, self.apart)
         if not is_number.any() or is_number.all():
@@ -363,9 +362,7 @@ class InputReader:
                 f"{self.n_features}; pass the same features in the same order"
             )
 
-    def learn_scale(
-        self, data: Packed, *, always: bool, ties: object = None, among: Processes | None = None
-    ) -> ColumnSteps:
+    def learn_scale(self, data: Packed, *, always: bool, ties: object = None, among: Group = ALONE) -> ColumnSteps:
         """Return the steps that bring columns to one scale, learnt from data; none if none needs it.
 
         Columns that ties move into each other are scaled alike. The data may be those of this process ``among`` others.

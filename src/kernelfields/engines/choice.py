@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kernelfields.engines.engine import Engine
 
 
-NAMES = ("auto", "threads", "torch", "dask")
 # Values of features from which a device pays for the import of torch and the start of CUDA, 3 to 5 s: 4 x 10^8 of them
 # were fitted in 0.5 s on an H200 and in 21 s by 16 threads beside it (benchmarks/gpu_fit.py).
 _LARGE = 100_000_000
@@ -32,21 +31,21 @@ _LARGE = 100_000_000
 Method = TypeVar("Method", bound=Callable[..., object])
 
 
-def resolve_engine(engine: object, *, n_values: int = 0, data: object = None) -> Engine:
+def resolve_engine(engine: object, *, n_values: int = 0) -> Engine:
     """Return the engine of a name, ready to run a fit; an engine is returned as it is.
 
-    ``n_values`` is the number of values of the features. Data that are on an engine name it in ``lie_with``.
+    ``n_values`` is the number of values of the features.
     """
     from kernelfields.engines.threads import Threads
 
-    chosen = _named(engine, n_values, getattr(data, "lie_with", None)) or Threads()
+    chosen = _named(engine, n_values) or Threads()
     chosen.check()
     return chosen
 
 
-def scoring_engine(engine: object, *, n_values: int = 0, data: object = None) -> Engine | None:
+def scoring_engine(engine: object, *, n_values: int = 0) -> Engine | None:
     """Return the engine that scores new data, None for this process; raise if it is not available."""
-    chosen = _named(engine, n_values, getattr(data, "lie_with", None))
+    chosen = _named(engine, n_values)
     if chosen is not None:
         chosen.check_scoring()
     return chosen
@@ -56,8 +55,8 @@ def check_engine(engine: object) -> None:
     """Raise ValueError unless ``engine`` is an engine or the name of one, whether it is available or not."""
     from kernelfields.engines.engine import Engine
 
-    if not isinstance(engine, Engine) and not (isinstance(engine, str) and engine in NAMES):
-        raise ValueError(f"engine must be one of {', '.join(map(repr, NAMES))}, or an Engine, got {engine!r}")
+    if not isinstance(engine, Engine) and not (isinstance(engine, str) and engine in _BY_NAME):
+        raise ValueError(f"engine must be one of {', '.join(map(repr, _BY_NAME))}, or an Engine, got {engine!r}")
 
 
 def engine_here(engine: str | Engine) -> str | Engine:
@@ -70,26 +69,39 @@ def engine_here(engine: str | Engine) -> str | Engine:
     return engine
 
 
-def _named(engine: object, n_values: int, lie_with: str | None) -> Engine | None:
+def _named(engine: Any, n_values: int) -> Engine | None:
     """Return the engine of a name, None for threads without settings."""
-    from kernelfields.engines.engine import Engine
-
     check_engine(engine)
-    chosen: Engine | None = None
-    name = lie_with if engine == "auto" and lie_with is not None else engine
-    if isinstance(engine, Engine):
-        chosen = engine
-    elif name == "torch" or (name == "auto" and _device_pays(n_values)):
-        from kernelfields.engines.torch.engine import Torch
+    return _BY_NAME[engine](n_values) if isinstance(engine, str) else engine
 
-        chosen = Torch()
-    elif name == "dask":
-        from kernelfields.engines.dask.engine import Dask
 
-        chosen = Dask()
-    if lie_with is not None and (chosen is None or chosen.name != lie_with):
-        raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={engine!r}")
-    return chosen
+def _auto(n_values: int) -> Engine | None:
+    return _torch(n_values) if _device_pays(n_values) else None
+
+
+def _threads(n_values: int) -> None:
+    return None
+
+
+def _torch(n_values: int) -> Engine:
+    from kernelfields.engines.torch.engine import Torch
+
+    return Torch()
+
+
+def _dask(n_values: int) -> Engine:
+    from kernelfields.engines.dask.engine import Dask
+
+    return Dask()
+
+
+#: The engines of names, for features of so many values.
+_BY_NAME: dict[str, Callable[[int], Engine | None]] = {
+    "auto": _auto,
+    "threads": _threads,
+    "torch": _torch,
+    "dask": _dask,
+}
 
 
 def _device_pays(n_values: int) -> bool:
@@ -120,6 +132,33 @@ def _is_lazy(value: object) -> bool:
     if hasattr(type(value), "__dask_graph__"):
         return value.__dask_graph__() is not None  # type: ignore[attr-defined]
     return type(value).__name__ == "Future" and hasattr(value, "key")
+
+
+def reads_collections(read: Method) -> Method:
+    """Let what reads the labelled data of a fit take Dask collections as well, whose partitions the workers have."""
+
+    @wraps(read)
+    def reading(self: object, estimator: Any, X: object, y: object, sample_weight: object) -> object:
+        if is_collection(X) or is_collection(y):
+            return estimator.learn_collection(X, y, sample_weight)
+        return read(self, estimator, X, y, sample_weight)
+
+    return reading  # type: ignore[return-value]
+
+
+def refuse_collections(*values: object, error: Exception) -> None:
+    """Raise an error if one of some values is a Dask collection."""
+    if any(map(is_collection, values)):
+        raise error
+
+
+def cluster_of_call(engine: object, X: object) -> Engine | None:
+    """Return the engine on whose workers a method runs that is called with inputs X; None for this process."""
+    from kernelfields.engines.engine import Engine
+
+    means_workers: dict[str | None, bool] = {"dask": True, "auto": is_collection(X)}
+    chosen = _dask(0) if means_workers.get(engine if isinstance(engine, str) else None) else engine
+    return chosen.call_engine if isinstance(chosen, Engine) else None
 
 
 class Travelling(Protocol):

@@ -259,6 +259,11 @@ class Engine(BaseEstimator):
         """The engine on which this process works by itself: this one, unless several processes fit together."""
         return self
 
+    @property
+    def call_engine(self) -> Engine | None:
+        """The engine on whose workers a method of this process runs as a whole; None for this process."""
+        return None
+
     def check(self) -> None:
         """Raise an error, before any work starts, if fits cannot run here."""
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.chains import drop_weightless
 from kernelfields.data.ragged import LabelLists, Ragged
 from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import (
@@ -74,7 +73,7 @@ class AnsweringField(KeptField[Data, Reader]):
         data = self.read_data(X, y)
         self._warn_of_repeated_labels(self._repeated, self._reader, data)
         log_weights = None if known is None else self.known_log_weights(known, data)
-        place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
+        place = scoring_engine(self.engine, n_values=self._n_values(data))
         begin = 0
         for batch in field.batches(data):
             end = begin + batch.n_positions
@@ -84,7 +83,7 @@ class AnsweringField(KeptField[Data, Reader]):
     @staticmethod
     def _warn_of_repeated_labels(repeated: RepeatedLabels | None, reader: Reader, data: Data) -> None:
         """Warn where probabilities repeated the labels of the fit, and those of new data are less certain."""
-        if repeated is None or data.lie_with is not None:
+        if repeated is None:
             return
         doubt = repeated.larger_doubt(reader.steps.undone(data.inputs))
         if doubt is not None:
@@ -641,7 +640,7 @@ class AnsweringField(KeptField[Data, Reader]):
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
         data = self._read_fitted(X, y, sample_weight)
-        place = scoring_engine(self.engine, n_values=self._n_values(data), data=data)
+        place = scoring_engine(self.engine, n_values=self._n_values(data))
         with blas_threads(self.blas_limit(data.n_positions)):
             return fitted.certify(data, Workers(self.n_jobs), scope, place)
 
@@ -720,7 +719,7 @@ class AnsweringField(KeptField[Data, Reader]):
             check_count(number, name)
         terms = self._field().terms
         self.refuse_expectations("laplace", "fit without them for a posterior")
-        data = drop_weightless(self._read_fitted(X, y, sample_weight))
+        data: Data = self._read_fitted(X, y, sample_weight).weighty()  # type: ignore[assignment]  # of the same kind
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)
         with self._progress() as progress:

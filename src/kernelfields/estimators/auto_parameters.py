@@ -37,8 +37,7 @@ import numpy as np
 
 from kernelfields.data.readers import InputReader
 from kernelfields.engines.engine import PackedData
-from kernelfields.engines.together.placing import some_items
-from kernelfields.estimators.fit_state import FitState, changed, rewritten
+from kernelfields.estimators.fit_state import FitState, rewritten
 from kernelfields.inputs.neighbours import Neighbours
 from kernelfields.inputs.scale import FEW_COLUMNS, uneven_spreads
 from kernelfields.inputs.step import InputStep
@@ -90,14 +89,9 @@ class OpenFit:
     def with_some(self, most: int) -> OpenFit:
         """Return the fit to some items of about so many positions, all of them in this process."""
         problem = self.problem
-        if problem.data.lie_with is not None:
-            data = problem.data.some(problem.reader, most)
-            return replace(self, problem=replace(problem, data=data, engine=problem.engine.alone))
-        if problem.data.n_positions <= most:
-            return self
-        chosen = some_items(problem.data.lengths, most)
+        (data, chosen), engine = problem.data.some(problem.reader, most), problem.data.engine_of_some(problem.engine)
         groups = None if self.groups is None else self.groups[chosen]
-        return replace(self, problem=replace(problem, data=problem.data.subset(chosen)), groups=groups)
+        return replace(self, problem=replace(problem, data=data, engine=engine), groups=groups)
 
 
 def suitable_kernels(reader: InputReader, scaled: bool) -> list[str]:
@@ -213,7 +207,7 @@ def _joined(estimator: Estimator, fit: OpenFit, step: InputStep, always: bool = 
             }
         )
 
-    data, scale = changed(fit.problem.data, join), ColumnSteps()
+    data, scale = fit.problem.data.changed(join), ColumnSteps()
     if has_default_scale(estimator.kernel) if "scale" in fit.left else estimator.scale:
         scale = estimator._learn_scale(reader, data, always=always or estimator.scale)
     problem = replace(fit.problem, reader=reader, data=data)
@@ -238,9 +232,9 @@ def open_scaling(estimator: Estimator, reader: Reader, data: PackedData) -> Colu
 def warn_of_scales(estimator: Estimator, data: PackedData) -> None:
     """Warn if one column drowns the others in the distances of a kernel whose scale the user has chosen."""
     chosen = has_isotropic_scale(estimator.kernel) and not has_default_scale(estimator.kernel)
-    if not chosen or "scale" not in left_open(estimator) or data.lie_with is not None:
+    if not chosen or "scale" not in left_open(estimator):
         return
-    uneven = uneven_spreads(data.inputs, data.position_weights[: data.inputs.shape[0]])
+    uneven = uneven_spreads(data.inputs, data.position_weights)
     if uneven is not None:
         warn_user(
             f"columns have very different spreads, {uneven[0]:.3g} is usual and {uneven[1]:.3g} the largest, and "

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.data.chains import Packed, drop_weightless
+from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.given_labels import given_labels, stated_labels
 from kernelfields.data.readers import read_labels
@@ -233,16 +233,14 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             The state.
         """
         from kernelfields.estimators.beginning import FROM_NOTHING
-        from kernelfields.estimators.fit_state import FitState, among, changed, rewritten, with_usual_choices
+        from kernelfields.estimators.fit_state import FitState, rewritten, with_usual_choices
 
         beginning = FROM_NOTHING if beginning is None else beginning
         reader, data, classes = beginning.read(self, X, y, sample_weight)
-        if data.lie_with is not None and reader.apart and not self._names_cliques():
-            data = changed(data, lambda own: beginning.in_kind(self, reader, own, among(data)))
         for step in steps:
             data = step.prepare(self, reader, data)
-        if data.lie_with is None and not (every_item or any(step.every_item for step in steps)):
-            data = drop_weightless(data)
+        if not (every_item or any(step.every_item for step in steps)):
+            data = data.weighty()
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
         reader, data = rewritten(reader, data, beginning.scaling(self, reader, data))
@@ -251,11 +249,11 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         settings, fitted = self._sample_settings(), with_usual_choices(self)
         return FitState(fitted, reader, data, classes, spec, engine, options, progress.announce, settings, steps=steps)
 
-    def _in_own_kind(self, reader: Reader, data: Data, among: Group | None) -> Data:
+    def _in_own_kind(self, reader: Reader, data: Data, among: Group) -> Data:
         """Return data dense or sparse by their numbers, those ``among`` others included, which the kernel follows."""
         return reader.in_own_kind(data, among)
 
-    def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
+    def learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
         """Return what :meth:`_learn` does, of the partitions of a collection that this process has in a fit of all."""
         from kernelfields.engines.together.reading import read_parts
         from kernelfields.numerics.group import RUNNING
@@ -365,9 +363,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _learn_scale(self, reader: Reader, data: Data, *, always: bool) -> ColumnSteps:
         """Return the steps that bring columns to one scale; none if they need none, unless ``always``."""
-        from kernelfields.estimators.fit_state import among, part_of
-
-        return reader.learn_scale(part_of(data), always=always, ties=self.ties, among=among(data))
+        return reader.learn_scale(data.own, always=always, ties=self.ties, among=data.processes)
 
     def _set_chosen(self, settings: Settings) -> None:
         """Take the values of parameters; what is no parameter, as the scale of the data, is elsewhere."""

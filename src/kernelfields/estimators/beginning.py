@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.engines.choice import is_collection
+from kernelfields.engines.choice import reads_collections
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.inputs.steps import ColumnSteps
@@ -40,10 +40,9 @@ class Beginning(FitStep):
         """Return the estimator that reads the data: one in which nothing is open that an earlier fit has decided."""
         return estimator
 
+    @reads_collections
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return reader, labelled data and sorted classes."""
-        if is_collection(X) or is_collection(y):
-            return estimator._learn_collection(X, y, sample_weight)
         return estimator._learn(X, y, sample_weight)
 
     def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:

@@ -183,7 +183,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
             self._edges.filled(prior_variance=self._first_variance, **shared),
         ]
 
-    def _in_own_kind(self, reader: InputReader, data: Chains, among: Group | None) -> Chains:
+    def _in_own_kind(self, reader: InputReader, data: Chains, among: Group) -> Chains:
         """Return data dense or sparse by their numbers; of named ones, numbers and categories apart where few."""
         free = {"support", "l1"} & set(self._get_param_names()) <= set(left_open(self))
         alone = check_window(self._seen_around) == (0, 0)
@@ -239,10 +239,10 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
             )
         return mended
 
-    def _learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[InputReader, Chains, np.ndarray]:
+    def learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[InputReader, Chains, np.ndarray]:
         if self.allowed is not None:
             raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
-        return super()._learn_collection(X, y, sample_weight)
+        return super().learn_collection(X, y, sample_weight)
 
     def _read_items(self, X: object, y: object, sample_weight: object) -> Chains:
         """Return data as the fitted reader reads them; fits and answers check them in ways of their own."""

@@ -17,7 +17,6 @@ from kernelfields.models.build import NamedCliques
 from kernelfields.models.choices import Choices
 from kernelfields.models.placed import FitStep
 from kernelfields.models.structure import StructurePath
-from kernelfields.numerics.group import Group
 from kernelfields.numerics.parameters import with_usual_values
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration
@@ -52,27 +51,12 @@ class FitState(Generic[Data, Reader]):
         return self.engine.place(data, self.spec, settings)
 
 
-def part_of(data: Any) -> Any:
-    """Return the data of this process: all of them, or its part of a collection."""
-    return data if data.lie_with is None else data.part
-
-
-def among(data: Any) -> Group | None:
-    """Return the processes that have parts of data; None where this one has all."""
-    return None if data.lie_with is None else data.group
-
-
-def changed(data: Any, change: Callable[[Any], Any]) -> Any:
-    """Return data whose columns are changed, where they lie."""
-    return change(data) if data.lie_with is None else data.changed(change(data.part))
-
-
 def rewritten(reader: Any, data: Any, steps: ColumnSteps) -> tuple[Any, Any]:
     """Return a reader with further steps, and the data that it has read after these."""
     if not steps:
         return reader, data
     reader = replace(reader, steps=reader.steps.then(steps))
-    return reader, changed(data, lambda own: own.rewritten(steps))
+    return reader, data.changed(lambda own: own.rewritten(steps))
 
 
 def with_usual_choices(estimator: Any) -> Any:

@@ -158,8 +158,7 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         return FamilySpec(self._family_kind, len(classes), self._masks(classes), method=self.inference)
 
     def clique_sets(self, training: FitState[Graphs, GraphReader]) -> NamedCliques:
-        # Of a collection, data without items have the types of nodes and edges of all.
-        graphs = training.data if training.data.lie_with is None else training.data.nothing  # type: ignore[attr-defined]
+        graphs = training.data.own  # which have the types of nodes and edges of all
         if self.cliques is not None:
             return name_cliques(_of_graphs(self.cliques))
         shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "prior_variance": self.prior_variance}

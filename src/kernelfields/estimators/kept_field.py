@@ -417,7 +417,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _engine(self, data: Data) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
-        return resolve_engine(self.engine, n_values=0 if self.expects_shares else self._n_values(data), data=data)
+        return resolve_engine(data.engine(self.engine), n_values=0 if self.expects_shares else self._n_values(data))
 
     def _travelling(self) -> Self:
         model = copy.copy(self)

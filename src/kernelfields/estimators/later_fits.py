@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.data.ties import resolve_ties
-from kernelfields.engines.choice import is_collection
+from kernelfields.engines.choice import reads_collections, refuse_collections
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.estimators.auto_parameters import warn_of_scales
 from kernelfields.estimators.beginning import Beginning, Start
@@ -54,10 +54,9 @@ class GoesOn(Beginning):
         self.choices = fitted.choices_
         return fitted
 
+    @reads_collections
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return data as the reader of the fit reads them."""
-        if is_collection(X) or is_collection(y):
-            return estimator._learn_collection(X, y, sample_weight)
         return estimator._learn_again(X, y, sample_weight)
 
     def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
@@ -113,7 +112,7 @@ class FirstBatch(Beginning):
 
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return reader, labelled data and sorted classes of a batch of this process."""
-        refuse_collections(X, y)
+        refuse_collections(X, y, error=_elsewhere())
         return super().read(estimator, X, y, sample_weight)
 
     def kernels(self, names: list[str]) -> list[str]:
@@ -179,7 +178,7 @@ class NextBatch(GoesOn):
 
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return data as the reader of the first batch reads them; it learns what labels words may have."""
-        refuse_collections(X, y)
+        refuse_collections(X, y, error=_elsewhere())
         return estimator._learn_again(X, y, sample_weight, further=True)
 
     def scaling(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
@@ -225,10 +224,9 @@ class NextBatch(GoesOn):
         estimator._fitted_items = None if self.items is None else self.items.with_items(self.data)
 
 
-def refuse_collections(X: object, y: object) -> None:
-    """Raise if a batch lies elsewhere."""
-    if is_collection(X) or is_collection(y):
-        raise ValueError("partial_fit reads batches of this process, and X is a Dask collection: pass X.compute()")
+def _elsewhere() -> ValueError:
+    """Return the error of a batch that lies elsewhere."""
+    return ValueError("partial_fit reads batches of this process, and X is a Dask collection: pass X.compute()")
 
 
 def refuse_unknown(data: PackedData) -> None:

@@ -171,10 +171,9 @@ class Reporter:
 
     def __call__(self, iteration: Iteration) -> bool:
         """Report an iteration; True to stop, KeyboardInterrupt to end at once."""
-        group, wish = RUNNING.get(), ""
+        group = RUNNING.get()
         assert group is not None
-        if group.rank == 0:
-            wish = _RUN[-1].report(iteration, wait=self.waits, limit=300.0)
+        wish = group.first_calls(lambda: _RUN[-1].report(iteration, wait=self.waits, limit=300.0)) or ""
         # Who does not wait for the client hears of its wish an iteration later, at no cost.
         wish = group.gathered(wish)[0] if self.waits else _WISHES[group.passed_on(_WISHES.index(wish))]
         if wish == "interrupt":
@@ -189,7 +188,6 @@ def _send(place: int, due: bool, snapshot: Callable[[], Any]) -> bool:
     if not group.gathered(due)[0]:
         return False
     model = snapshot()
-    if group.rank == 0:
-        model.callbacks = None
-        _RUN[-1].report((place, model), wait=False, limit=0.0)
+    model.callbacks = None
+    group.first_calls(lambda: _RUN[-1].report((place, model), wait=False, limit=0.0))
     return True

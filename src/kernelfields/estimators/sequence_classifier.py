@@ -48,7 +48,7 @@ from kernelfields.data.reading import (
     warn_of_minus_one,
 )
 from kernelfields.data.whole_numbers import labels_as_array
-from kernelfields.engines.choice import is_collection
+from kernelfields.engines.choice import refuse_collections
 from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining, check_features, features_for
 from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.fit_state import NoProgress
@@ -861,8 +861,8 @@ def _class_shares(field: ChainCRF, X: Any, n_classes: int) -> np.ndarray:
 
 
 def _read_classes(X: Any, y: Any) -> _Classes:
-    if is_collection(X) or is_collection(y):
-        raise ValueError("classes of sequences are read in this process: pass lists; engine='dask' cuts them up")
+    elsewhere = "classes of sequences are read in this process: pass lists; engine='dask' cuts them up"
+    refuse_collections(X, y, error=ValueError(elsewhere))
     X = list_sequences(X)
     if isinstance(y, SoftTargets):
         raise ValueError("SoftTargets are for labels of positions: give a dict of weights for each class of y")

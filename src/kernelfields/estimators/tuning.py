@@ -39,7 +39,7 @@ from kernelfields.estimators.auto_parameters import (
     with_neighbours,
     with_windows,
 )
-from kernelfields.estimators.fit_state import FitState, NoProgress, among, changed, part_of
+from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.features.leakage import RepeatedLabels, find_repeated_labels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inputs.steps import ColumnSteps
@@ -83,11 +83,8 @@ class _Judging(FitStep):
         """Note the groups of the items that have a weight; ValueError unless there is one for each item."""
         if self._given_groups is None:
             return data
-        listed, noun = np.asarray(self._given_groups), estimator.place_headings[0]
-        if data.lie_with is not None:
-            raise ValueError(f"groups are for {noun}s of this process, and X is a Dask collection: leave them out")
-        if listed.shape != data.weights.shape:
-            raise ValueError(f"groups must hold one value for each {noun}: {len(data.weights)}, got {listed.shape}")
+        listed = np.asarray(self._given_groups)
+        data.check_groups(listed, estimator.place_headings[0])
         every_item = any(step.every_item for step in self._others)
         self.groups = listed if every_item else listed[data.weights > 0]
         return data
@@ -105,7 +102,7 @@ class Tuning(_Judging):
         """Return data dense or sparse by their numbers, where the kernel follows them; note scales and groups."""
         data = super().prepare(estimator, reader, data)
         if "kernel" in left_open(estimator) and not estimator._names_cliques():
-            data = changed(data, lambda own: self._beginning.in_kind(estimator, reader, own, among(data)))
+            data = data.changed(lambda own: self._beginning.in_kind(estimator, reader, own, data.processes))
         self.scaling = open_scaling(estimator, reader, data)
         return data
 
@@ -169,9 +166,7 @@ def _choose(chosen: Estimator, fit: OpenFit, chosen_later: bool) -> Sequence[Ter
     most = MOST_OF_FEATURES if problem.reader.holds_features else MOST_POSITIONS
     open_ones = path or kernel_left or learns or len(columns) > 1
     drawn = fit.with_some(_DRAWN * most) if open_ones else fit
-    # Of a collection, this process has the items that were drawn.
-    here = problem.data.lie_with is None
-    seen = fit if here else drawn
+    seen = problem.data.seen(fit, drawn)
     kernels = suiting_steps(kernel_candidates(seen.problem, tied=tied), fit.steps) if kernel_left else []
     wanted = path or learns or max(len(kernels), len(columns)) > 1
     piloted: Sequence[Term] = ()
@@ -189,28 +184,25 @@ def _choose(chosen: Estimator, fit: OpenFit, chosen_later: bool) -> Sequence[Ter
         rank_left = "rank" in left
         with blas_threads(1):
             choices, piloted = tried(kernels, rank_left=rank_left)
-            if choices.chosen.get("kernel") == "forest" and not here:
-                warn_user(
-                    "the kernel 'forest' predicts held-out data best, and it learns from all inputs, which the workers "
-                    "have in parts: the best of the others takes its place. Lists can have a forest",
-                )
-                choices, piloted = tried([name for name in kernels if name != "forest"], rank_left=rank_left)
-        if (group := among(problem.data)) is not None:
-            # What all have tried alike is the same to rounding: the first says what is taken.
-            choices, piloted = group.gathered((choices, piloted))[0]
+            kernel = choices.chosen.get("kernel")
+            if advice := problem.data.advice_against(kernel):
+                warn_user(advice)
+                choices, piloted = tried([name for name in kernels if name != kernel], rank_left=rank_left)
+        # What processes have tried alike is the same to rounding: the first says what is taken.
+        choices, piloted = problem.data.processes.gathered((choices, piloted))[0]
         for name, with_columns in ((("neighbours", True), with_neighbours), (("window", STATISTICS), with_windows)):
             if name in choices.chosen.items():
                 joined = with_columns(chosen, fit)
                 problem.reader, problem.data = joined.problem.reader, joined.problem.data
                 fit = replace(fit, scaling=joined.scaling)
         if PARTS in choices.chosen:
-            problem.data = changed(problem.data, lambda data: _weighed(problem, data, choices.chosen[PARTS]))
+            problem.data = problem.data.changed(lambda own: _weighed(problem, own, choices.chosen[PARTS]))
             problem.reader.features.weights_ = {
                 name: times**0.5 for name, times in zip(_parts(problem), choices.chosen[PARTS], strict=True)
             }
     set_chosen(chosen, choices.chosen, problem.reader)
     chosen.choices_ = choices
-    chosen._repeated = _find_repeated_labels(problem if here else seen.problem, choices)
+    chosen._repeated = _find_repeated_labels(seen.problem, choices)
     fit.take_scale(bool(choices.chosen.get("scale")))
     return piloted
 
@@ -238,7 +230,7 @@ def _parts(training: FitState) -> dict[str, tuple[int, int]]:
     from kernelfields.features.sequencewise import SequenceUnion
 
     several = isinstance(features, SequenceUnion) and len(features.columns_) > 1
-    return features.columns_ if several and issparse(part_of(training.data).inputs) else {}
+    return features.columns_ if several and issparse(training.data.own.inputs) else {}
 
 
 def _weighed(training: FitState, data: PackedData, variances: Sequence[float]) -> PackedData:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kernelfields.engines.choice import is_collection
+from kernelfields.engines.choice import cluster_of_call
 
 if TYPE_CHECKING:
     from kernelfields.engines.dask.engine import Dask
@@ -35,12 +35,4 @@ def cluster_of(estimator: Any, X: object) -> Dask | None:
     if engine is None:
         nested = getattr(estimator, "estimator", None)
         return None if nested is None else cluster_of(nested, X)
-    collected = isinstance(engine, str) and engine == "auto" and is_collection(X)
-    if not collected and getattr(engine, "name", engine) != "dask":
-        return None
-    from kernelfields.engines.dask.engine import Dask
-    from kernelfields.numerics.group import RUNNING
-
-    if RUNNING.get() is not None:
-        return None
-    return engine if isinstance(engine, Dask) else Dask()
+    return cluster_of_call(engine, X)

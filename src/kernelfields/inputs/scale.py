@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from kernelfields.inputs.step import InputStep, Layout, Rows, Table
+from kernelfields.numerics.group import ALONE, Group
 
 #: Spreads of columns that differ by more than this factor may have to be brought to one scale.
 MOST_RATIO = 10.0
@@ -104,34 +105,15 @@ class Scale(InputStep):
         return cls(centre, spread)
 
 
-class Processes(Protocol):
-    """Processes that have a part of the rows each, see numerics/group.py."""
-
-    def total(self, values: Any) -> Any:
-        """Return the sum over all processes."""
-
-    def joined(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rows of all processes."""
-
-    def share_of(self, counts: Sequence[int]) -> slice:
-        """Return which of the rows of all are those of this process, given how many each has."""
-
-
-def spreads(inputs: np.ndarray, weights: np.ndarray, among: Processes | None = None) -> tuple[np.ndarray, np.ndarray]:
+def spreads(inputs: np.ndarray, weights: np.ndarray, among: Group = ALONE) -> tuple[np.ndarray, np.ndarray]:
     """Return the means of columns and how far they spread, 0 for those that do not vary; rows have weights.
 
     The rows may be those that this process has ``among`` others.
     """
     counted = inputs[weights > 0]
     weights = weights[weights > 0]
-    counts = np.array([len(counted)]) if among is None else among.joined(np.array([len(counted)]))
-
-    def total(values: Any) -> Any:
-        return values if among is None else among.total(values)
-
-    def joined(rows: np.ndarray) -> np.ndarray:
-        return rows if among is None else among.joined(rows)
-
+    total, joined = among.total, among.joined
+    counts = joined(np.array([len(counted)]))
     if not counts.sum():
         return np.zeros(inputs.shape[1]), np.zeros(inputs.shape[1])
     shares = weights / total(weights.sum())
@@ -141,7 +123,7 @@ def spreads(inputs: np.ndarray, weights: np.ndarray, among: Processes | None = N
     centre = total(shares @ counted)
     deviation = np.sqrt(np.maximum(total(shares @ np.square(counted - centre)), 0.0))
     step = -(-int(counts.sum()) // _ROWS_LOOKED_AT)
-    before = 0 if among is None else among.share_of(counts.tolist()).start
+    before = among.share_of(counts.tolist()).start
     usual = np.median(joined(counted[-before % step :: step]), axis=0)
     constant = total(shares @ (counted == usual)) >= _NEARLY_ALL
     spread = np.maximum(deviation, (high - low) / np.where(constant, 1.0, _RANGE_OF_DEVIATIONS))
@@ -150,7 +132,7 @@ def spreads(inputs: np.ndarray, weights: np.ndarray, among: Processes | None = N
     return centre, np.where(high - low > rounding, spread, 0.0)
 
 
-def uneven_spreads(inputs: Rows, weights: np.ndarray) -> tuple[float, float] | None:
+def uneven_spreads(inputs: Rows | None, weights: np.ndarray) -> tuple[float, float] | None:
     """Return the usual spread of a column and the largest, where the latter drowns the others; else None.
 
     Of very many rows some are looked at.
@@ -158,7 +140,7 @@ def uneven_spreads(inputs: Rows, weights: np.ndarray) -> tuple[float, float] | N
     if not isinstance(inputs, np.ndarray) or inputs.shape[1] == 0:
         return None
     step = -(-inputs.shape[0] // _ROWS_WARNED_OF)
-    spread = spreads(inputs[::step], weights[::step])[1]
+    spread = spreads(inputs[::step], weights[: inputs.shape[0] : step])[1]
     varying = np.sort(spread[spread > 0])
     usual = varying[(len(varying) - 1) // 2] if len(varying) else 0.0
     return (float(usual), float(varying[-1])) if len(varying) and varying[-1] > _DROWNING * usual else None
@@ -175,7 +157,7 @@ class ScaleRule:
     always: bool = False
     kept: Sequence[int] | np.ndarray = ()
     orbits: np.ndarray | None = None
-    among: Processes | None = None
+    among: Group = ALONE
 
     def fit(self, table: Table) -> Sequence[Scale]:
         """Return how columns come to one scale; nothing if they are on one already, or nearly so, unless ``always``.

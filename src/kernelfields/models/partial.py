@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator
 
 from kernelfields.data.given_labels import LabelsAlone
 from kernelfields.engines.engine import PackedData
+from kernelfields.engines.together.placing import DataInParts
 from kernelfields.models.expectations import LabelShares, check_expectations
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.models.starts import end_at_once
@@ -97,12 +98,12 @@ class PartialLabels(LabelsAlone, BaseEstimator):
         if self.expects_shares:
             check_expectations(self.expectations)
 
-    def criteria(self, data: PackedData, classes: np.ndarray) -> Criteria | CriteriaOfParts | None:
+    def criteria(self, data: PackedData | DataInParts, classes: np.ndarray) -> Criteria | CriteriaOfParts | None:
         """Return the expectations of data.
 
         Parameters
         ----------
-        data : PackedData
+        data : PackedData or DataInParts
             The data.
         classes : array (L,)
             The labels.
@@ -117,7 +118,7 @@ class PartialLabels(LabelsAlone, BaseEstimator):
         ValueError
             If nothing is known of the labels.
         """
-        if data.lie_with is not None:
+        if isinstance(data, DataInParts):
             return CriteriaOfParts(self, classes) if self.expects_shares else None
         if not self.expectations:
             data.given.check_informative()

@@ -76,7 +76,7 @@ def pilot_folds(
     too: fields that differ in the penalty of weights alone are told apart by few. ``last`` makes the folds of the last
     round, if there is one.
     """
-    if data.lie_with is not None or data.n_positions < _LEAST_POSITIONS:
+    if data.n_positions < _LEAST_POSITIONS:
         return Folds(data, ())
     if isinstance(data, LabelledInstances) and data.n_instances < _LEAST_INSTANCES:
         return Folds(data, ())

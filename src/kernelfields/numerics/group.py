@@ -13,7 +13,7 @@ process has to ask the same questions in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -62,6 +62,10 @@ class Group:
 
     def reached(self, theta: np.ndarray) -> None:
         """Take note of the coefficients after an iteration of a solver."""
+
+    def first_calls(self, call: Callable[[], Value]) -> Value | None:
+        """Return what a function returns in the first process; the others do not call it."""
+        return call() if self.rank == 0 else None
 
     def passed_on(self, number: int) -> int:
         """Return a number that the first process has sent to all of them, the last one or this."""

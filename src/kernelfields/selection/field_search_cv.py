@@ -21,7 +21,7 @@ from sklearn.utils import Tags, get_tags
 
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.reading import random_generator
-from kernelfields.engines.choice import is_collection
+from kernelfields.engines.choice import refuse_collections
 from kernelfields.engines.engine import Engine
 from kernelfields.estimators.auto_parameters import (
     beside_categories,
@@ -235,11 +235,8 @@ class FieldSearchCV(WrappedField):
             # Processes that search together deal the same items out to their folds.
             random = original.engine.same_random(random)
         estimator = self._described(original, random)
-        if is_collection(X) or is_collection(y):
-            noun = estimator.place_headings[0]
-            raise TypeError(
-                f"a search deals {noun}s out to folds in this process: collect them in a list first, X.compute()"
-            )
+        noun, advice = estimator.place_headings[0], "collect them in a list first, X.compute()"
+        refuse_collections(X, y, error=TypeError(f"a search deals {noun}s out to folds in this process: {advice}"))
         if y is None:
             raise ValueError(
                 "fit requires y to be passed, but the target y is None; of a table with a column of labels, "

@@ -33,7 +33,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.ragged import Ragged
-from kernelfields.engines.choice import is_collection
+from kernelfields.engines.choice import refuse_collections
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
 from kernelfields.estimators.span_questions import SpanQuestions
@@ -565,8 +565,8 @@ class CalibratedField(WrappedField, StoredEstimator):
         Tables and dicts are then read and written by the class that has them.
         """
         check_is_fitted(self, "maps_")
-        if is_collection(X):
-            raise TypeError("probabilities are calibrated in this process: collect items in a list first, X.compute()")
+        elsewhere = "probabilities are calibrated in this process: collect items in a list first, X.compute()"
+        refuse_collections(X, error=TypeError(elsewhere))
         inside = self.fitted_inside()
         return inside.around(self.around(inside.fitted_inside())) if isinstance(inside, WrappedField) else None
 

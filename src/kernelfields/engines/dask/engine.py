@@ -142,6 +142,11 @@ class Dask(Engine):
         """The engine of a worker by itself."""
         return self.workers or Threads()
 
+    @property
+    def call_engine(self) -> Dask | None:
+        """This engine; None on its workers."""
+        return self if RUNNING.get() is None else None
+
     def check(self) -> None:
         """Raise an error unless all workers of a cluster have this version of the package, and their devices.
 

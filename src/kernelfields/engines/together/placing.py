@@ -14,6 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
+from kernelfields.data.chains import Fit, some_items
 from kernelfields.data.fingerprints import marks_of
 from kernelfields.data.given_labels import LabelsElsewhere
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
@@ -26,40 +27,58 @@ from kernelfields.numerics.group import ALONE, Group
 class DataInParts:
     """Labelled data of which each process has a part, and no process all."""
 
-    part: PackedData
+    own: PackedData
     n_positions: int
-    group: Group
+    processes: Group
     #: Reads some items, given by their numbers among those of all processes, as a reader of all reads them.
     read: Callable[[Any, np.ndarray], PackedData]
 
-    #: The engine that data like these need, and what data of this process would have here.
-    lie_with: ClassVar[str] = "dask"
+    #: What data of this process would have here.
     inputs: ClassVar[None] = None
     certain_labels: ClassVar[None] = None
     given: ClassVar[LabelsElsewhere] = LabelsElsewhere()
     position_weights: ClassVar[None] = None
 
-    @property
-    def nothing(self) -> PackedData:
-        """Data like these without items, which have their types of nodes and of edges."""
-        return self.part.subset(slice(0, 0))
-
-    def changed(self, part: PackedData) -> DataInParts:
+    def changed(self, change: Callable[[PackedData], PackedData]) -> DataInParts:
         """Return the same items with other columns."""
-        return replace(self, part=part)
+        return replace(self, own=change(self.own))
 
-    def some(self, reader: Any, most: int) -> PackedData:
+    def engine(self, asked: object) -> object:
+        """Return the engine that is asked for, which has to be that of the workers; that is also what "auto" means."""
+        name = getattr(asked, "name", asked)
+        if name not in ("auto", "dask"):
+            raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={asked!r}")
+        return "dask" if name == "auto" else asked
+
+    def weighty(self) -> DataInParts:
+        """Return the same items: those of weight zero were dropped as they were read."""
+        return self
+
+    def some(self, reader: Any, most: int) -> tuple[PackedData, np.ndarray]:
         """Return items of about so many positions, the same in every process, which are those that lists would give."""
-        lengths = self.group.joined(self.part.lengths)
-        return self.read(reader, some_items(lengths, most))
+        numbers = some_items(self.processes.joined(self.own.lengths), most)
+        return self.read(reader, numbers), numbers
 
+    def engine_of_some(self, engine: Engine) -> Engine:
+        """Return the engine of this process, which has them all."""
+        return engine.alone
 
-def some_items(lengths: np.ndarray, most: int) -> np.ndarray:
-    """Return the numbers of items of about so many positions, drawn the same way each time; all where they are few."""
-    if lengths.sum() <= most:
-        return np.arange(len(lengths))
-    order = np.random.default_rng(0).permutation(len(lengths))
-    return np.sort(order[: int(np.searchsorted(np.cumsum(lengths[order]), most)) + 1])
+    def check_groups(self, groups: np.ndarray, noun: str) -> None:
+        """Raise ValueError: items are numbered in the process that has them."""
+        raise ValueError(f"groups are for {noun}s of this process, and X is a Dask collection: leave them out")
+
+    def seen(self, everything: Fit, some: Fit) -> Fit:
+        """Return the fit to some data."""
+        return some
+
+    def advice_against(self, kernel: object) -> str:
+        """Return why a kernel that learns from all inputs cannot be had."""
+        if kernel != "forest":
+            return ""
+        return (
+            "the kernel 'forest' predicts held-out data best, and it learns from all inputs, which the workers have in "
+            "parts: the best of the others takes its place. Lists can have a forest"
+        )
 
 
 def place_part(
@@ -68,7 +87,7 @@ def place_part(
     """Return the part of labelled data that this process of a group has, placed by its engine."""
     alone = replace(settings, group=ALONE)
     if isinstance(data, DataInParts):
-        return engine.place(data.part, _agreed(spec, data.part, group), replace(settings, group=group))  # type: ignore[return-value]
+        return engine.place(data.own, _agreed(spec, data.own, group), replace(settings, group=group))  # type: ignore[return-value]
     if group.size > 1:
         _check_same(data, group)
     n_items = len(data.offsets) - 1

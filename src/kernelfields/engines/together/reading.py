@@ -24,7 +24,6 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import _safe_indexing, get_tags
 
-from kernelfields.data.chains import drop_weightless
 from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.readers import GraphReader, InputReader, TableReader
 from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_weight
@@ -159,7 +158,7 @@ def read_parts(
         data = packed(own.items_by(reader), own.y, own.weights, reader)
         # An item of weight zero is none: it must not lend the basis a pivot either.
         counts = data.weights > 0
-        return drop_weightless(data), counts
+        return data.weighty(), counts
 
     data, counts = _naming_one(read, estimator, partitions) if partitions else (None, np.zeros(0, dtype=bool))
     sizes = group.gathered(0 if data is None else data.n_positions)
@@ -168,6 +167,8 @@ def read_parts(
             f"process {sizes.index(0)} of the fit has no {nouns.whole} that counts: give every process partitions with "
             "items, or use fewer processes"
         )
+    if reader.apart:
+        data = reader.with_categories(data, group)
     shares = group.gathered(int(counts.sum()))
 
     def read_some(as_read: InputReader, numbers: np.ndarray) -> PackedData:
