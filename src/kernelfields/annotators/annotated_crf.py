@@ -53,7 +53,11 @@ from kernelfields.numerics.parameters import (
     is_auto,
     is_real,
     is_whole,
+    left_open,
+    or_auto,
     parameter,
+    settle,
+    settled,
 )
 from kernelfields.numerics.stored_arrays import finite_array, whole_array
 from kernelfields.numerics.threads import Workers
@@ -80,8 +84,6 @@ def _check_prior(value: object, name: str) -> None:
 
 
 def _check_cv(value: object, name: str) -> None:
-    if is_auto(value):
-        return
     if value is None or isinstance(value, bool | float | str) or (is_whole(value) and value < 2):
         raise ValueError(
             f"{name} must be 'auto', a number of folds of at least 2, a splitter or a list of (train, test) indices, "
@@ -157,7 +159,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
 
     estimator: Annotated | None = parameter(None, first=True)
     prior: tuple[float, float] = parameter((4.0, 1.0), _check_prior)
-    cv: object = parameter("auto", _check_cv)
+    cv: object = parameter("auto", or_auto(_check_cv))
     tol: float = parameter(1e-2, check_penalty)
     max_steps: int = parameter(20, check_count)
 
@@ -216,15 +218,15 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         weights = np.repeat(check_sample_weight(sample_weight, len(lengths), SAMPLES if single else SEQUENCES), lengths)
         confusions = Confusions(annotations, self._pseudo_counts(len(annotations.classes)), weights=weights)
         start = confusions.log_consensus(weights)
-        cv = self.cv if not is_auto(self.cv) else _FEW_FOLDS if len(start) >= _MANY_POSITIONS else _FOLDS
+        cv = settled(self.cv, _FEW_FOLDS if len(start) >= _MANY_POSITIONS else _FOLDS)
         folds = self._folds(cv, len(lengths), start.argmax(axis=1) if single else None, groups)
         rounds = CrossFitting(confusions, self.max_steps, folds, self.tol)
         field.partial_labels = PartialLabels(classes=annotations.classes.tolist())
-        field.engine = "threads" if is_auto(field.engine) else field.engine
+        field.engine = settled(field.engine, "threads")
         named = is_feature_sequences(X) or (isinstance(field, ChainCRF) and is_auto(field.features) and holds_words(X))
-        if isinstance(field, ChainCRF) and is_auto(field.support) and named:
+        if named and "support" in left_open(field):
             # Pairs that nobody said would be most of the weights, and completed labels hardly ever need them.
-            field.support, field.l1 = "observed", 0.0 if is_auto(field.l1) else field.l1
+            settle(field, {"support": "observed", "l1": 0.0})
         try:
             field.fit_in_steps(X, Presumed(annotations, start), sample_weight, steps=[rounds])
         finally:

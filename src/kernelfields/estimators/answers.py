@@ -30,7 +30,7 @@ from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import (
     check_choice,
     check_count,
-    is_auto,
+    settled,
 )
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.numerics.user_warnings import warn_user
@@ -153,7 +153,7 @@ class AnsweringField(KeptField[Data, Reader]):
         check_is_fitted(self, "field_")
         chosen = self.decode if decode is None else decode
         check_choice(chosen, "decode", DECODINGS)
-        return self._decodes_jointly() if is_auto(chosen) else chosen == "viterbi"
+        return settled(chosen, "viterbi" if self._decodes_jointly() else "posterior") == "viterbi"
 
     def _decodes_jointly(self) -> bool:
         """Whether decode="auto" means the best labelling as a whole."""

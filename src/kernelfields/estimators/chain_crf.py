@@ -38,6 +38,7 @@ from kernelfields.numerics.parameters import (
     or_named,
     or_none,
     parameter,
+    settled,
     variances_or_auto,
     with_usual_values,
 )
@@ -73,20 +74,23 @@ _WORTH_BREAKING_RULES = 0.01
 
 
 def check_features(features: object, name: str) -> None:
-    """Raise unless ``features`` is None, "auto", a transformer or a list of them."""
-    if features is not None and not is_auto(features):
-        from kernelfields.features.choice import check_transformers
+    """Raise unless ``features`` is a transformer or a list of them."""
+    from kernelfields.features.choice import check_transformers
 
-        check_transformers(features, name)
+    check_transformers(features, name)
 
 
 def features_for(features: Any, X: Any) -> Any:
     """Return the transformer that makes inputs of X, not fitted yet; None where they are taken as they come."""
-    if features is None or (is_auto(features) and not holds_words(X)):
-        return None
-    from kernelfields.features.choice import features_of_words, resolve_features
+    if is_auto(features) and holds_words(X):
+        from kernelfields.features.choice import features_of_words
 
-    return features_of_words(X) if is_auto(features) else resolve_features(features)
+        return features_of_words(X)
+    if settled(features, None) is None:
+        return None
+    from kernelfields.features.choice import resolve_features
+
+    return resolve_features(features)
 
 
 @declares_parameters
@@ -145,7 +149,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     decode: str = parameter("auto", one_of(*DECODINGS))
     allowed: LabelDictionary | None = parameter(None, or_none(lambda value, name: check_dictionary(value)))
     ties: TiesLike | None = parameter(None)
-    features: Any = parameter("auto", check_features)
+    features: Any = parameter("auto", or_auto(or_none(check_features)))
 
     #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
     _variance_of_categories: float | None = attribute(None)

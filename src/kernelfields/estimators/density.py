@@ -55,12 +55,13 @@ from kernelfields.numerics.parameters import (
     check_penalty,
     check_tolerance,
     declares_parameters,
-    is_auto,
     is_real,
+    left_open,
     one_of,
     or_auto,
     or_none,
     parameter,
+    with_usual_values,
 )
 from kernelfields.numerics.stored_arrays import finite_array, whole_number
 from kernelfields.numerics.user_warnings import warn_user
@@ -161,7 +162,9 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
     kind = "ExponentialFamilyDensity"
 
     kernel: KernelLike = parameter("rbf", first=True)
-    prior_variance: float | str = parameter(1.0, or_auto(_positive("positive finite number")))
+    prior_variance: float | str = parameter(
+        1.0, or_auto(_positive("positive finite number")), usual=1.0, tried=_VARIANCES
+    )
     base_measure: str = parameter("uniform", one_of("uniform", "gaussian"))
     box: ArrayLike | str = parameter("auto")
     margin: float = parameter(0.1, check_penalty)
@@ -228,10 +231,9 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
 
     def _chosen_variance(self, points: np.ndarray, weights: np.ndarray) -> float:
         """Return the prior variance, of powers of ten the one under which held-out points are most likely."""
-        if not is_auto(self.prior_variance):
-            return float(self.prior_variance)
-        if len(points) < _FEW:
-            return 1.0
+        usual, tried = with_usual_values(self).prior_variance, left_open(self).get("prior_variance", ())
+        if len(points) < _FEW or not tried:
+            return float(usual)
         held = np.random.default_rng(0).permutation(len(points)) % 3 == 0
 
         def likelihood(variance: float) -> float:
@@ -241,7 +243,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
                 part.fit(points[~held], sample_weight=weights[~held])
             return float(weights[held] @ part.score_samples(points[held]))
 
-        return max(_VARIANCES, key=likelihood)
+        return max(tried, key=likelihood)
 
     def _mean_features(self, X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         total = np.zeros(self.basis_.rank)

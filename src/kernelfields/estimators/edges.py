@@ -9,14 +9,14 @@ from typing import Any, Self
 
 from kernelfields.data.cliques import CliqueSet, EdgeCliques
 from kernelfields.estimators.kept_field import FieldParameters
-from kernelfields.numerics.parameters import Check, attribute, declares_parameters, is_auto
+from kernelfields.numerics.parameters import Check, attribute, declares_parameters
 
 
-def clique_set(kind: type[CliqueSet], *, auto: bool = False) -> Check:
-    """Return a check for a clique set of a kind or None; ``auto`` allows "auto" as well."""
+def clique_set(kind: type[CliqueSet]) -> Check:
+    """Return a check for a clique set of a kind or None."""
 
     def check(value: object, name: str) -> None:
-        if not (value is None or isinstance(value, kind) or (auto and is_auto(value))):
+        if not (value is None or isinstance(value, kind)):
             article = "an" if kind.__name__[0] in "AEIOU" else "a"
             raise TypeError(f"{name} must be {article} {kind.__name__}(...) or None, got {value!r}")
 

@@ -58,7 +58,7 @@ def described_parameters(estimator: BaseEstimator) -> dict[str, str]:
 
 def described_features(features: Any) -> str:
     """Return a transformer, a list of them or none in the form that they have in a fit, and in a file."""
-    if features is None or is_auto(features):
+    if features is None or isinstance(features, str):
         return described_value(features)
     from kernelfields.features.choice import resolve_features
 

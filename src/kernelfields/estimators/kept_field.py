@@ -41,7 +41,6 @@ from kernelfields.numerics.parameters import (
     check_tolerance,
     count_or_none,
     declares_parameters,
-    is_auto,
     one_of,
     or_auto,
     parameter,
@@ -568,7 +567,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
             from kernelfields.estimators.pipelines import rebuild_features
 
             reader.features = rebuild_features(document["features"])
-            if is_auto(estimator.features) and "features" not in document["parameters"]:  # it is no plain value
+            if "features" in set(cls._get_param_names()) - set(document["parameters"]):  # it is no plain value
                 estimator.features = reader.features
         estimator.check_parameters()
         estimator._lacks_features = lacking and "laplace" not in document

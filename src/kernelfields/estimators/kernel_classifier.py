@@ -39,7 +39,7 @@ from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.placed import FittedField
 from kernelfields.numerics.containers import shape_of
-from kernelfields.numerics.parameters import check_tolerance, declares_parameters, is_auto, parameter, variances_or_auto
+from kernelfields.numerics.parameters import check_tolerance, declares_parameters, parameter, settled, variances_or_auto
 from kernelfields.objective.designs.design import Design
 from kernelfields.posterior.laplace.probit import probit_marginals
 from kernelfields.posterior.laplace.samples import label_variances
@@ -52,10 +52,10 @@ _POLISHED = 1e-13
 
 def goes_on_in_batches(estimator: FieldEstimator) -> bool:
     """Whether an estimator of rows may be fitted in batches; AttributeError with the reason if not."""
-    kernel = estimator.kernel
+    kernel = settled(estimator.kernel, "rbf")
     if estimator.__sklearn_is_fitted__() and estimator.continuation_ is None:
         raise AttributeError("partial_fit goes on from batches that it fitted itself: begin with it, on a clone")
-    if isinstance(kernel, str | Kernel) and not is_auto(kernel) and resolve_kernel(kernel).has_feature_map:
+    if isinstance(kernel, str | Kernel) and resolve_kernel(kernel).has_feature_map:
         raise AttributeError(f"partial_fit keeps the curvature of kernels without explicit features, not of {kernel!r}")
     return True
 

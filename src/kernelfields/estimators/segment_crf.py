@@ -43,6 +43,7 @@ from kernelfields.numerics.parameters import (
     attribute,
     check_count,
     declares_parameters,
+    or_auto,
     or_none,
     parameter,
     with_usual_values,
@@ -125,7 +126,7 @@ class SegmentCRF(SequenceField):
     _reads = SegmentReader
     _family_kind = "segments"
 
-    durations: DurationCliques | str | None = parameter("auto", clique_set(DurationCliques, auto=True))
+    durations: DurationCliques | str | None = parameter("auto", or_auto(clique_set(DurationCliques)))
     max_duration: int | None = parameter(None, or_none(lambda value, name: check_duration(value)))
     repeats: bool = parameter(False)
 

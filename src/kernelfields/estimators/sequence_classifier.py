@@ -72,12 +72,14 @@ from kernelfields.numerics.containers import n_rows_of
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
-    check_prior_variance,
     check_window,
     declares_parameters,
-    is_auto,
+    left_open,
     or_auto,
+    or_none,
     parameter,
+    settled,
+    variance_or_auto,
 )
 from kernelfields.numerics.stored_arrays import whole_number
 from kernelfields.numerics.threads import Workers
@@ -97,6 +99,8 @@ _GUESS_TOLERANCE, _JUDGED_TOLERANCE = 0.1, 0.01
 _USUAL_STATES, _USUAL_VARIANCE = 3, 1.0
 # Prior variances that are tried for summaries: a class has one score then, not one for each position.
 _VARIANCES = (1.0, 10.0, 100.0)
+# What is compared on sequences that are held out.
+_JUDGED = ("kernel", "prior_variance", "n_states")
 # Numbers of states are compared by so many folds, of sequences of about so many positions.
 _FOLDS, _MOST_POSITIONS = 3, 10_000
 # Where a class is impossible, the limit of p log p.
@@ -177,14 +181,16 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     place_headings = ("sequence", "")
     is_single = True
 
-    kernel: KernelLike = parameter("auto", first=True)
-    n_states: int | str = parameter("auto", or_auto(partial(check_count, least=0)))
+    kernel: KernelLike = parameter("auto", first=True, usual="rbf", tried=("rbf", "laplacian"))
+    n_states: int | str = parameter(
+        "auto", or_auto(partial(check_count, least=0)), usual=_USUAL_STATES, tried=(0, _USUAL_STATES)
+    )
     window: int | tuple[int, int] = parameter(1, check_window)
-    prior_variance: float | str = parameter("auto", or_auto(check_prior_variance))
+    prior_variance: float | str = parameter("auto", variance_or_auto, usual=_USUAL_VARIANCE, tried=_VARIANCES)
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     engine: EngineLike = parameter("auto")
-    features: Any = parameter("auto", check_features)
+    features: Any = parameter("auto", or_auto(or_none(check_features)))
 
     classes_: np.ndarray = attribute()
     n_states_: int = attribute()
@@ -269,13 +275,12 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         classes = read.given.decided
         if not numbers or classes is None or np.bincount(classes).min() < 2:
             return []
-        kernels = ["rbf", "laplacian"] if is_auto(self.kernel) else [self.kernel]
-        variances = _VARIANCES if is_auto(self.prior_variance) else [self.prior_variance]
-        found: list[Settings] = []
-        if is_auto(self.n_states) or self.n_states == 0:
-            found = [{"n_states": 0, "kernel": k, "prior_variance": v} for k in kernels for v in variances]
-        if is_auto(self.n_states):
-            found.append({"n_states": _USUAL_STATES})
+        left = left_open(self)
+        kernels, variances, states = (left.get(name, [getattr(self, name)]) for name in _JUDGED)
+        found: list[Settings] = [
+            {"n_states": 0, "kernel": k, "prior_variance": v} for k in kernels for v in variances if 0 in states
+        ]
+        found += [{"n_states": number} for number in states if number]
         return found if len(found) > 1 else []
 
     def _compare(self, X: Any, read: _Classes, weights: np.ndarray, candidates: Sequence[Settings]) -> Choices:
@@ -307,11 +312,11 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         """Return the chain over the states of all classes; without hidden ones it reads summaries of sequences."""
         n_states, n_classes = self._usual_states, len(read.classes)
         if n_states == 0:
-            if not is_auto(self.features) and self.features is not None:
+            if settled(self.features, None) is not None:
                 raise ValueError("n_states=0 summarises columns of numbers as they come: leave out features")
             summaries, field = SequenceSummaries(as_sequences=True), self._chain(X, n_classes, 1)
             # Numbers of different kinds, level beside slope, are brought to one scale.
-            field.scale = True if is_auto(self.scale) else self.scale
+            field.scale = settled(self.scale, True)
             possible = _possible_states(read.given, [1] * len(read.lengths), 1)
             return field.fit(summaries.fit_transform(X), possible, weights).behind(summaries)
         field, possible = self._chain(X, n_classes, n_states), _possible_states(read.given, read.lengths, n_states)
@@ -327,11 +332,9 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
 
     def _chain(self, X: Any, n_classes: int, n_states: int) -> ChainCRF:
         """Return the chain over the states of all classes, which never follow those of another."""
-        kernel = self.kernel
-        if is_auto(kernel):
-            kernel = "linear" if is_feature_sequences(X) else "rbf"
+        kernel = settled(self.kernel, "linear" if is_feature_sequences(X) else "rbf")
         shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis}
-        shared["prior_variance"] = _USUAL_VARIANCE if is_auto(self.prior_variance) else self.prior_variance
+        shared["prior_variance"] = settled(self.prior_variance, _USUAL_VARIANCE)
         edges = self._edges.filled(**shared)
         first = edges.prior_variance
         states = range(n_classes * n_states)

@@ -27,7 +27,7 @@ from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.graph_families import labels_fit
 from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.structure import StructurePath, StructureSearch, learn_structure, log_likelihood
-from kernelfields.numerics.parameters import is_whole
+from kernelfields.numerics.parameters import is_whole, settled
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import Design
 from kernelfields.solvers.choice import FitOptions
@@ -45,8 +45,7 @@ def label_edges(label_graph: object, instances: LabelledInstances | None, names:
             raise ValueError(
                 f"label_graph must be one of {', '.join(map(repr, GRAPHS))} or a list of pairs, got {label_graph!r}"
             )
-        if label_graph == "auto":
-            label_graph = "full" if n_labels <= MOST_LABELS_IN_FULL else "tree"
+        label_graph = settled(label_graph, "full" if n_labels <= MOST_LABELS_IN_FULL else "tree")
         if label_graph == "none":
             return []
         if label_graph == "full":

@@ -41,15 +41,27 @@ def minimize_from_best_start(placed: Placed) -> Solution:
                 return minimize_in_working_sets(posterior, sample, options, placed.start)
     if placed.start is not None:
         return options.minimize(posterior, posterior.compressed(placed.start))
-    if options.solver == "auto":
-        if posterior.approximation is not None:
-            theta, options = _start_from_single_labels(posterior, sample, options)
-            return options.minimize(posterior, theta)
-        if posterior.convex:
-            found = _start_without_ngrams(posterior, sample, options) or _start_on_share(posterior, sample, options)
-            if found is not None:
-                return found
+    start = _STARTS.get(options.solver) if isinstance(options.solver, str) else None
+    return (start or _from_zero)(posterior, sample, options)
+
+
+def _from_zero(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution:
     return options.minimize(posterior, None)
+
+
+def _usual_start(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution:
+    """Return the solution from single labels where inference is approximate, or from a smaller field or a share."""
+    if posterior.approximation is not None:
+        theta, options = _start_from_single_labels(posterior, sample, options)
+        return options.minimize(posterior, theta)
+    found = None
+    if posterior.convex:
+        found = _start_without_ngrams(posterior, sample, options) or _start_on_share(posterior, sample, options)
+    return _from_zero(posterior, sample, options) if found is None else found
+
+
+#: The starts of solvers by name; others begin at zero.
+_STARTS = {"auto": _usual_start}
 
 
 def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution | None:

@@ -16,7 +16,8 @@ a few values, with these:
 
     l1: float | str = parameter("auto", or_auto(check_penalty), usual=0.0, tried=(0.1, 0.0))
 
-``left_open`` names those that are "auto" in an estimator, and ``with_usual_values`` returns a copy in which none is.
+``left_open`` names those that are "auto" in an estimator, ``settle`` gives them values, and ``with_usual_values``
+returns a copy in which none is. ``settled`` does so for one parameter alone.
 """
 
 from __future__ import annotations
@@ -62,18 +63,21 @@ def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
-def check_prior_variance(value: object, name: str, *, auto: bool = False) -> None:
-    """Raise unless ``value`` is a positive number; infinity stands for no Gaussian prior, "auto" may be allowed."""
-    if auto and is_auto(value):
-        return
+def settled(value: Any, usual: Any) -> Any:
+    """Return the value of a parameter; the usual one where it is left to the data."""
+    return usual if is_auto(value) else value
+
+
+def check_prior_variance(value: object, name: str) -> None:
+    """Raise unless ``value`` is a positive number; infinity stands for no Gaussian prior."""
     if not is_real(value) or not value >= _LEAST_VARIANCE:
         raise ValueError(f"{name} must be a positive number (inf for no Gaussian prior), got {value!r}")
 
 
-def check_prior_variances(values: object, name: str, *, auto: bool = False) -> None:
+def check_prior_variances(values: object, name: str) -> None:
     """Raise unless ``values`` is a prior variance, or a list or tuple with one for each part of a sum of kernels."""
     if not isinstance(values, list | tuple):
-        check_prior_variance(values, name, auto=auto)
+        check_prior_variance(values, name)
     elif not values:
         raise ValueError(f"{name} holds no number: give one, or one for each part of a sum of kernels")
     else:
@@ -230,7 +234,7 @@ def check_declared(instance: object, prefix: str = "") -> None:
             check(getattr(instance, declared.name), prefix + declared.name)
 
 
-def left_open(instance: Any) -> dict[str, Sequence[object]]:
+def left_open(instance: Any) -> dict[str, Sequence[Any]]:
     """Return the parameters of an estimator that are left to the data, by name, with the values that are tried."""
     return {
         declared.name: declared.metadata["tried"]
@@ -245,6 +249,12 @@ def with_usual_values(instance: Instance) -> Instance:
     for name in left_open(instance):
         setattr(copied, name, usual[name]["usual"])
     return copied
+
+
+def settle(instance: object, values: Mapping[str, object]) -> None:
+    """Give those parameters of an estimator that are left to the data their values; others stay as they are."""
+    for name in left_open(instance).keys() & values:
+        setattr(instance, name, values[name])
 
 
 def one_of(*choices: object) -> Check:
@@ -277,6 +287,6 @@ def or_named(check: Check, names: Sequence[str], otherwise: str) -> Check:
 #: A whole number of at least one, or None for no limit.
 count_or_none: Check = or_none(partial(check_count, otherwise=" (or None for no limit)"))
 #: One prior variance, or "auto".
-variance_or_auto: Check = partial(check_prior_variance, auto=True)
+variance_or_auto: Check = or_auto(check_prior_variance)
 #: A prior variance, a tuple of them, or "auto".
-variances_or_auto: Check = partial(check_prior_variances, auto=True)
+variances_or_auto: Check = or_auto(check_prior_variances)

@@ -59,7 +59,16 @@ from kernelfields.models.wrapped_field import (
     passes_on,
     refuses,
 )
-from kernelfields.numerics.parameters import attribute, check_count, declares_parameters, is_auto, is_whole, parameter
+from kernelfields.numerics.parameters import (
+    attribute,
+    check_count,
+    declares_parameters,
+    is_auto,
+    is_whole,
+    parameter,
+    settle,
+    settled,
+)
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.tables import PlainValues, Table
@@ -306,32 +315,23 @@ class FieldSearchCV(WrappedField):
         """Settle what the estimator leaves to the data, once for all candidates; return the kernels to try."""
         given = estimator.kernel if self.kernels is None else self.kernels
         listed = given if isinstance(given, list | tuple) else [given]
-        if is_auto(estimator.scale) and not all(map(has_default_scale, listed)):
+        if not all(map(has_default_scale, listed)):
             tuning.scaling = ColumnSteps()
-            estimator.scale = False
+            settle(estimator, {"scale": False})
         if isinstance(estimator, FieldEstimator):
             self._settle_columns(estimator, training, next(iter(listed), estimator.kernel), tuning)
         else:
             fit = tuning.open_fit(estimator, training)
             fit.take_scale(usual_scale(fit))
         # All folds, and the best field, have the columns that were chosen here.
-        for name, value in columns_of_reader(training.reader).items():
-            if is_auto(estimator.get_params(deep=False).get(name)):
-                setattr(estimator, name, value)
-        kernels = self.kernels
-        if is_auto(estimator.kernel):
-            suitable: list[Any] = [*suitable_kernels(training.reader, training.reader.steps.holds(Scale))]
-            if training.reader.steps.settings.get("window"):
-                own = kernel_of_windows(training.reader)[1]
-                variance = training.estimator.choices_.chosen.get("categories")
-                suitable.append(beside_categories(own, variance) if training.reader.categories else own)
-            estimator.kernel = suitable[0]
-            kernels = suitable if kernels is None else kernels
-        kernels = estimator.kernel if kernels is None else kernels
-        if is_auto(estimator.prior_variance):
-            estimator.prior_variance = FALLBACK
-        if is_auto(estimator.rank):
-            estimator.rank = USUAL_RANK
+        settle(estimator, columns_of_reader(training.reader))
+        suitable: list[Any] = [*suitable_kernels(training.reader, training.reader.steps.holds(Scale))]
+        if training.reader.steps.settings.get("window"):
+            own = kernel_of_windows(training.reader)[1]
+            variance = training.estimator.choices_.chosen.get("categories")
+            suitable.append(beside_categories(own, variance) if training.reader.categories else own)
+        kernels = settled(estimator.kernel, suitable) if self.kernels is None else self.kernels
+        settle(estimator, {"kernel": suitable[0], "prior_variance": FALLBACK, "rank": USUAL_RANK})
         if isinstance(estimator, SegmentCRF):
             estimator.max_duration = training.spec.max_duration
         return kernels

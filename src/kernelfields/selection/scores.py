@@ -33,6 +33,7 @@ from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.evaluation.entities import entity_f1_score
+from kernelfields.numerics.parameters import settled
 from kernelfields.selection.candidates import Searched
 from kernelfields.selection.folds import Items, several_labels
 from kernelfields.selection.variance_path import FoldFit
@@ -58,32 +59,29 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, i
         known["hamming"] = lambda fit: float(np.mean(np.equal(*_indicators(fit))))
     approximate = estimator.approximate_method(training) if isinstance(estimator, FieldEstimator) else None
     instead = "hamming" if several else "accuracy"
-    if scoring == "auto":
-        scoring = "log_likelihood" if approximate is None else instead
-    elif scoring == "log_likelihood" and approximate is not None:
+    name: str = settled(scoring, "log_likelihood" if approximate is None else instead)
+    if name == "log_likelihood" and approximate is not None:
         raise ValueError(
             f"scoring='log_likelihood' needs exact inference, and these graphs are inferred by {approximate!r}, which "
             f"is approximate: use scoring={instead!r}, or an exact method if there is time for it"
         )
     counted = ["log_likelihood"] if isinstance(items.y, SoftTargets) else ["log_likelihood", "accuracy"]
-    if scoring not in counted:
+    if name not in counted:
         names = " or ".join(map(repr, counted))
-        items.given.check_complete(
-            f"scoring={scoring!r} needs every label, and labels are partly known here: use {names}"
-        )
-    if scoring in known:
-        scheme = _entity_scheme(estimator, training.classes) if scoring == "entity_f1" else ""
-        return scoring, known[scoring]
-    if is_classifier(estimator) and scoring in get_scorer_names():
-        return scoring, _scorer(get_scorer(scoring))
+        items.given.check_complete(f"scoring={name!r} needs every label, and labels are partly known here: use {names}")
+    if name in known:
+        scheme = _entity_scheme(estimator, training.classes) if name == "entity_f1" else ""
+        return name, known[name]
+    if is_classifier(estimator) and name in get_scorer_names():
+        return name, _scorer(get_scorer(name))
     names, others = ", ".join(map(repr, known)), ", a scorer of scikit-learn" * is_classifier(estimator)
     advice = ""
-    if scoring in get_scorer_names() and not several:
+    if name in get_scorer_names() and not several:
         advice = (
             ". Scorers of scikit-learn take one label for each item: of lists of labels, pass such as "
             "make_scorer(kernelfields.evaluation.label_f1_score, average='macro')"
         )
-    raise ValueError(f"scoring must be one of {names}{others} or a function, got {scoring!r}{advice}")
+    raise ValueError(f"scoring must be one of {names}{others} or a function, got {name!r}{advice}")
 
 
 def _scorer(function: Callable[..., object]) -> Scorer:

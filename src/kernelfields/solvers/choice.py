@@ -34,7 +34,7 @@ _MEMORY_AFTER_START = 20
 
 def check_solver(solver: object) -> None:
     """Raise if ``solver`` is a name that no solver has; objects are checked where they are used."""
-    if isinstance(solver, str) and solver != "auto" and solver not in SOLVERS:
+    if isinstance(solver, str) and solver not in ("auto", *SOLVERS):
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
