@@ -35,7 +35,7 @@ class Finder(doctest.DocTestFinder):
         super()._find(tests, owner, name, module, *others)
         for own, each in vars(owner).items() if inspect.isclass(owner) else ():
             function = getattr(each, "__wrapped__", None)
-            if not inspect.isroutine(each) and self._from_module(module, function):
+            if inspect.isfunction(function) and not inspect.isroutine(each) and self._from_module(module, function):
                 super()._find(tests, function, f"{name}.{own}", module, *others)
 
 
