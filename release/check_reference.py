@@ -29,6 +29,7 @@ COMPLETE = (
     "families",
     "features",
     "formats",
+    "inference",
     "kernels",
     "labelling",
     "layers",

@@ -1,5 +1,9 @@
 from kernelfields.inference.answers import Answers as Answers
-from kernelfields.inference.approximate.base import LoopyBelief as LoopyBelief, TreeReweighted as TreeReweighted
+from kernelfields.inference.approximate.base import (
+    LoopyBelief as LoopyBelief,
+    MeanField as MeanField,
+    TreeReweighted as TreeReweighted,
+)
 from kernelfields.inference.base_measure import BaseMeasure as BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily as ChainFamily, ListFamily as ListFamily
 from kernelfields.inference.choice import (

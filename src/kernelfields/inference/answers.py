@@ -18,10 +18,38 @@ from kernelfields.numerics.threads import Workers
 
 
 class Answers:
-    """Packed ``data``, the family of their labellings, and potentials.
+    """Answer questions about labels, given their potentials.
 
-    ``known`` (N, L) is what the family was conditioned on, None for nothing. ``asked`` are the data that answers
-    are for: those, and items without positions, which have one labelling, and no rows in any array.
+    One class answers for every family of labellings. The distribution is inferred when it is first needed.
+
+    Parameters
+    ----------
+    data : Chains, Graphs or other packed data
+        The items that have positions.
+    family : LabelFamily
+        Their labellings.
+    potentials : Potentials
+        Their potentials.
+    workers : Workers
+        The threads.
+    known : array (N, L), optional
+        Log-weights of labels that the family was conditioned on; nothing by default.
+    asked : packed data, optional
+        The items that answers are for, those without positions included; ``data`` by default.
+
+    Attributes
+    ----------
+    member : Member
+        The distribution.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+    >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+    >>> (answers,) = crf.answers(X)
+    >>> answers.best_labels().tolist(), answers.log_partition.shape
+    ([0, 1, 1, 0], (2,))
     """
 
     def __init__(
@@ -41,7 +69,18 @@ class Answers:
         self.known = known
 
     def given(self, log_weights: np.ndarray | None) -> Answers:
-        """Return answers once more is known of the labels: log-weights (N, L), as in data/partial_labels.py."""
+        """Return answers once more is known of the labels.
+
+        Parameters
+        ----------
+        log_weights : array (N, L) or None
+            The logarithms of the weights of labels; None if nothing more is known.
+
+        Returns
+        -------
+        Answers
+            The answers.
+        """
         if log_weights is None:
             return self
         known = log_weights if self.known is None else self.known + log_weights
@@ -49,14 +88,47 @@ class Answers:
         return Answers(self.data, family, self.potentials, self.workers, known, self.asked)
 
     def log_probability(self, log_weights: np.ndarray) -> np.ndarray:
-        """Return log p(what log-weights (N, L) leave of the labels | x, what is given), (S,).
+        """Compute the probability of what log-weights leave of the labels, given the inputs and what is known.
 
-        Minus infinity where no labelling is left.
+        Parameters
+        ----------
+        log_weights : array (N, L)
+            The logarithms of the weights of labels; minus infinity forbids.
+
+        Returns
+        -------
+        array (S,)
+            The logarithms; minus infinity if no labelling is left.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+        >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+        >>> (answers,) = crf.answers(X)
+        >>> import numpy as np
+        >>> first_is_a = np.zeros((4, 2))
+        >>> first_is_a[0, 1] = -np.inf
+        >>> np.exp(answers.log_probability(first_is_a)).round(1)
+        array([0.6, 1. ])
         """
         return self.family.log_partition_given(log_weights, self.potentials, self.workers) - self.log_partition
 
     def by_item(self, values: Iterable[Any], nothing: object) -> list:
-        """Return a value for each item that was asked for, ``nothing`` for those without positions."""
+        """Return a value for each item that was asked for.
+
+        Parameters
+        ----------
+        values : iterable
+            A value for each item with positions.
+        nothing : object
+            The value of the others.
+
+        Returns
+        -------
+        list
+            The values.
+        """
         found = iter(values)
         return [next(found) if length else nothing for length in self.asked.lengths.tolist()]
 
@@ -83,7 +155,27 @@ class Answers:
         return self.member.marginals()
 
     def clique_marginals(self, group: str) -> list[np.ndarray]:
-        """Return the marginals of the labels of each clique of a group, one array (m, L, .., L) for each item."""
+        """Compute the probabilities of the labels of each clique of a group.
+
+        Parameters
+        ----------
+        group : str
+            The name of the group.
+
+        Returns
+        -------
+        list of arrays (m, L, .., L)
+            The probabilities for each item.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+        >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+        >>> (answers,) = crf.answers(X)
+        >>> [table.shape for table in answers.clique_marginals("edge")]
+        [(1, 2, 2), (1, 2, 2)]
+        """
         if not self.data.n_positions:  # nothing was inferred, and there are no groups
             return [np.zeros((0, self.family.n_labels, self.family.n_labels))] * len(self.asked.lengths)
         rows, items = self.member.marginals(group), self.family.group(group).items
@@ -94,25 +186,136 @@ class Answers:
         return self.by_item([rows[begin:end] for begin, end in pairwise(ends.tolist())], rows[:0])
 
     def likeliest_labels(self) -> np.ndarray:
-        """Return the most probable label of each position, node or input by itself, (N,)."""
+        """Return the most probable label of each position by itself.
+
+        Returns
+        -------
+        array (N,)
+            Numbers of labels.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+        >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+        >>> (answers,) = crf.answers(X)
+        >>> answers.likeliest_labels().tolist()
+        [0, 1, 1, 0]
+        """
         return self.member.likeliest()
 
     def best_labels(self) -> np.ndarray:
-        """Return the most probable labelling of each item, (N,)."""
+        """Return the most probable labelling of each item.
+
+        Returns
+        -------
+        array (N,)
+            Numbers of labels.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+        >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+        >>> (answers,) = crf.answers(X)
+        >>> answers.best_labels().tolist()
+        [0, 1, 1, 0]
+        """
         return self.family.best(self.potentials, self.workers)[0]
 
     def n_best(self, k: int) -> RankedLabellings:
-        """Return the labels and scores of the k best labellings of each item."""
+        """Return the k best labellings of each item.
+
+        Parameters
+        ----------
+        k : int
+            The number of labellings.
+
+        Returns
+        -------
+        pair of lists
+            Labellings (k, n) and scores (k,) of each item, the best first.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+        >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+        >>> (answers,) = crf.answers(X)
+        >>> labellings, scores = answers.n_best(2)
+        >>> labellings[0].tolist()
+        [[0, 1], [1, 1]]
+        """
         return self.family.n_best(self.potentials, k, self.workers)
 
     def sample(self, n_samples: int, random: np.random.Generator, method: str = "auto") -> np.ndarray:
-        """Draw labellings, (n_samples, N)."""
+        """Draw labellings.
+
+        Parameters
+        ----------
+        n_samples : int
+            The number of draws.
+        random : Generator
+            The generator.
+        method : {"auto", "perfect"}, default "auto"
+            How approximate families draw.
+
+        Returns
+        -------
+        array (n_samples, N)
+            Numbers of labels.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+        >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+        >>> (answers,) = crf.answers(X)
+        >>> import numpy as np
+        >>> answers.sample(5, np.random.default_rng(0)).shape
+        (5, 4)
+        """
         return self.family.sample(self.potentials, n_samples, random, self.workers, method=method)
 
     def entropies(self) -> np.ndarray:
-        """Return the entropy of each item, (S,)."""
+        """Compute the entropy of each item.
+
+        Returns
+        -------
+        array (S,)
+            The entropies in nats.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+        >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+        >>> (answers,) = crf.answers(X)
+        >>> answers.entropies().round(1)
+        array([1.2, 1.2])
+        """
         return self.member.entropy()
 
     def label_scores(self, labels: Any) -> np.ndarray:
-        """Return the score of a labelling of each item, (S,); minus infinity where it is forbidden."""
+        """Compute the score of a labelling of each item.
+
+        Parameters
+        ----------
+        labels : array (N,)
+            Numbers of labels.
+
+        Returns
+        -------
+        array (S,)
+            The scores; minus infinity if a labelling is forbidden.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+        >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+        >>> (answers,) = crf.answers(X)
+        >>> answers.label_scores(answers.best_labels()).shape
+        (2,)
+        """
         return self.family.label_scores(self.potentials, labels)

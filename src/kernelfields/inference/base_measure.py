@@ -23,9 +23,32 @@ from kernelfields.inference import chain
 
 @dataclass(frozen=True, eq=False)
 class BaseMeasure:
-    """Constraints, lists of allowed labels and log-weights of labels (N, L) (None: zero) of packed items.
+    """Say which labels items may have, and how much each counts, before any potential.
 
-    ``step`` are penalties of neighbouring labels; None for those of the constraints.
+    Parameters
+    ----------
+    offsets : array (S + 1,)
+        The row at which each item begins, and N.
+    n_labels : int
+        The number of labels.
+    masks : ConstraintMasks, optional
+        Labels and transitions that constraints forbid.
+    allowed : AllowedLabels, optional
+        The labels that positions may have; by default any.
+    log_weights : array (N, L), optional
+        The logarithms of the weights of labels; zero by default.
+    step_penalties : array (L, L), optional
+        Penalties of neighbouring labels; by default those of the constraints.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.data import resolve_constraints
+    >>> from kernelfields.inference import BaseMeasure, ChainFamily
+    >>> masks = resolve_constraints([("a", "b")], np.array(["a", "b"]))
+    >>> family = ChainFamily(np.array([0, 2]), 2, base=BaseMeasure(np.array([0, 2]), 2, masks))
+    >>> np.exp(family.log_labellings()).round()  # three of the four labellings are left
+    array([3.])
     """
 
     offsets: np.ndarray
@@ -36,12 +59,36 @@ class BaseMeasure:
     step_penalties: np.ndarray | None = None
 
     def times(self, log_weights: np.ndarray) -> BaseMeasure:
-        """Return the measure multiplied by weights of single labels, exp log_weights (N, L)."""
+        """Return the measure multiplied by weights of single labels.
+
+        Parameters
+        ----------
+        log_weights : array (N, L)
+            The logarithms of the weights of labels; minus infinity forbids.
+
+        Returns
+        -------
+        BaseMeasure
+            The product.
+        """
         both = log_weights if self.log_weights is None else self.log_weights + log_weights
         return replace(self, log_weights=both)
 
     def part(self, first: int, last: int) -> BaseMeasure:
-        """Return the measure of items first..last-1."""
+        """Return the measure of items first..last-1.
+
+        Parameters
+        ----------
+        first : int
+            The first item.
+        last : int
+            The item after the last.
+
+        Returns
+        -------
+        BaseMeasure
+            The measure of the part.
+        """
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
         return replace(
             self,
@@ -51,7 +98,20 @@ class BaseMeasure:
         )
 
     def taken(self, rows: np.ndarray, offsets: np.ndarray) -> BaseMeasure:
-        """Return the measure of items that consist of some rows (n,), with the offsets that they have there."""
+        """Return the measure of items that consist of some rows.
+
+        Parameters
+        ----------
+        rows : array (n,)
+            Numbers of rows.
+        offsets : array
+            The offsets of the items in these rows.
+
+        Returns
+        -------
+        BaseMeasure
+            The measure of the items.
+        """
         return replace(
             self,
             offsets=offsets,
@@ -122,11 +182,28 @@ class BaseMeasure:
         return allowed.kept(~barred) if barred.any() else allowed
 
     def entries(self, lists: AllowedLabels) -> np.ndarray | None:
-        """Return the log-weights of the labels in lists, (A,); None where all are zero."""
+        """Return the log-weights of the labels in lists.
+
+        Parameters
+        ----------
+        lists : AllowedLabels
+            The lists.
+
+        Returns
+        -------
+        array (A,) or None
+            The log-weights; None if all are zero.
+        """
         return None if self.log_weights is None else lists.taken(self.log_weights)
 
     def dead_rows(self) -> np.ndarray:
-        """Return for each item the row up to which every labelling is forbidden, (S,); -1 where one is possible."""
+        """Find for each item the row up to which every labelling is forbidden.
+
+        Returns
+        -------
+        array (S,)
+            The rows; -1 if a labelling is possible.
+        """
         lists, none = self.lists, np.full(len(self.offsets) - 1, -1)
         if lists is None:
             if self.masks is None or not self.forbids:
@@ -139,7 +216,20 @@ class BaseMeasure:
         return chain.lists_compiled.lost_rows(self.offsets, (lists.begin, lists.labels.view(np.uint32)), steps)
 
     def label_scores(self, labels: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Return log p0 of a labelling (N,) of each item, (S,); ``steps`` (M, 2) are rows and the rows after them."""
+        """Compute log p0 of a labelling of each item.
+
+        Parameters
+        ----------
+        labels : array (N,)
+            Numbers of labels.
+        steps : array (M, 2)
+            Rows, and the rows after them.
+
+        Returns
+        -------
+        array (S,)
+            The logarithms.
+        """
         scores = np.zeros(len(labels))
         if self.position is not None:
             scores += self.position[np.arange(len(labels)), labels]

@@ -36,11 +36,35 @@ Pairs = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True, eq=False)
 class FamilySpec:
-    """What decides the family of a field beside its data and clique sets.
+    """Say what decides the family of a field, beside its data and clique sets.
 
-    ``masks`` are constraints on the labels of sequences, ``method`` a name or options of inference on graphs,
-    ``max_duration`` and ``repeats`` (whether neighbours may have the same label) are for segments; instances have
-    ``n_names`` labels, and ``pairs`` names those that may meet.
+    Parameters
+    ----------
+    kind : {"chain", "segments", "graph", "instances", "single"}
+        What labels there are.
+    n_labels : int
+        The number of labels.
+    masks : ConstraintMasks, optional
+        Constraints on the labels of sequences.
+    method : str or options, default "auto"
+        The method of inference on graphs.
+    max_duration : int, default 1
+        The longest segment.
+    repeats : bool, default False
+        Whether neighbouring segments may have the same label.
+    n_names : int, default 1
+        The number of labels of an instance.
+    pairs : dict, optional
+        The pairs of labels of an instance that may meet, by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.data import Chains
+    >>> from kernelfields.inference import FamilySpec, family_of
+    >>> chains = Chains(np.zeros((3, 1)), np.array([0, 3]))
+    >>> family_of(chains, (), FamilySpec("chain", n_labels=2)).n_positions
+    3
     """
 
     kind: str
@@ -69,7 +93,18 @@ class FamilySpec:
         return penalties
 
     def base_measure(self, data: Packed) -> BaseMeasure:
-        """Return the base measure of packed data: constraints and allowed labels."""
+        """Return the base measure of packed data: constraints and allowed labels.
+
+        Parameters
+        ----------
+        data : packed data
+            The data.
+
+        Returns
+        -------
+        BaseMeasure
+            The base measure.
+        """
         masks = self.masks if self.constrained else None
         step = self.step_penalties if self.kind == "segments" and not self.repeats else None
         return BaseMeasure(data.offsets, self.n_labels, masks, data.allowed, step_penalties=step)
@@ -99,7 +134,35 @@ def family_of(
     lists: bool = False,
     planned: LabelFamily | None = None,
 ) -> LabelFamily:
-    """Return the family of packed data whose cliques are scored by some clique sets."""
+    """Choose the family of packed data whose cliques some clique sets score.
+
+    Parameters
+    ----------
+    data : Chains, Graphs or other packed data
+        The data.
+    placed : sequence of Placed
+        The clique sets, and where their cliques are.
+    spec : FamilySpec
+        What decides the family.
+    lists : bool, default False
+        Whether node potentials may be those of allowed labels alone.
+    planned : LabelFamily, optional
+        A family of the same data for other clique sets.
+
+    Returns
+    -------
+    LabelFamily
+        The family.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.data import Chains
+    >>> from kernelfields.inference import FamilySpec, family_of
+    >>> chains = Chains(np.zeros((3, 1)), np.array([0, 3]))
+    >>> type(family_of(chains, (), FamilySpec("chain", n_labels=2))).__name__
+    'ChainFamily'
+    """
     if spec.kind not in _BUILDERS:  # of an estimator that this process has not used
         load_registering()
     return _BUILDERS[spec.kind](data, placed, spec, lists=lists, planned=planned)

@@ -103,7 +103,29 @@ class Placed(Grouped, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """The place of a fitted set in new data; ``reach`` matters to chains alone."""
+    """Say where the cliques of a fitted set are in new data.
+
+    Parameters
+    ----------
+    labels_per_clique : int
+        The number of labels that meet.
+    group : str or None
+        The group that the set scores; None for single labels.
+    positions : array or None
+        The positions that carry a clique; None for all.
+    tied_everywhere : bool
+        Whether the potential is the same at all cliques.
+    outcomes : array, optional
+        The labellings that tied scores are listed for; by default all.
+    reach : int, default 1
+        The steps between the first label of a clique of a chain and its last.
+
+    Examples
+    --------
+    >>> from kernelfields.inference import Placement
+    >>> Placement(2, "edge", None, tied_everywhere=True).reach
+    1
+    """
 
     labels_per_clique: int
     group: str | None
@@ -114,7 +136,24 @@ class Placement:
 
 
 class Potentials:
-    """Scores of the labellings of cliques, or a direction or gradient in them: see the module for the arrays."""
+    """Hold scores of the labellings of cliques, or a direction or gradient in them.
+
+    Parameters
+    ----------
+    node : array (N, L)
+        The scores of single labels.
+    tables : dict, optional
+        For the name of each group of cliques the scores of their labellings, (1, ...) if all share them, else a row for
+        each clique.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import Potentials
+    >>> scores = Potentials(np.zeros((3, 2)), {"edge": np.eye(2)[None]})
+    >>> scores.edge.shape, scores.largest
+    ((1, 2, 2), 1.0)
+    """
 
     def __init__(self, node: Array, tables: Mapping[str, Array] | None = None):
         self.node = node
@@ -134,7 +173,18 @@ class Potentials:
         return self.node, *self.tables.values()
 
     def of(self, arrays: Iterable[Array]) -> Self:
-        """Return other arrays, in the order of ``arrays``, for the same groups."""
+        """Return other arrays for the same groups.
+
+        Parameters
+        ----------
+        arrays : iterable of arrays
+            The arrays, in the order of ``arrays``.
+
+        Returns
+        -------
+        Potentials
+            The potentials.
+        """
         node, *tables = arrays
         return type(self)(node, dict(zip(self.tables, tables, strict=True)))
 
@@ -149,28 +199,88 @@ class Potentials:
         return max(float(np.abs(array).max(initial=0.0)) for array in self.arrays)
 
     def moved(self, step: float, direction: Potentials) -> Self:
-        """Return self + step * direction."""
+        """Return self + step * direction.
+
+        Parameters
+        ----------
+        step : float
+            The step.
+        direction : Potentials
+            The direction.
+
+        Returns
+        -------
+        Potentials
+            The sum.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import Potentials
+        >>> scores = Potentials(np.zeros((2, 2)), {"edge": np.eye(2)[None]})
+        >>> scores.moved(2.0, scores).edge[0].tolist()
+        [[3.0, 0.0], [0.0, 3.0]]
+        """
         moved = self.of(step * array for array in direction.arrays)
         for new, old in zip(moved.arrays, self.arrays, strict=True):
             new += old
         return moved
 
     def add(self, step: float, direction: Potentials) -> None:
-        """Add step * direction in place."""
+        """Add step * direction in place.
+
+        Parameters
+        ----------
+        step : float
+            The step.
+        direction : Potentials
+            The direction.
+        """
         for mine, theirs in zip(self.arrays, direction.arrays, strict=True):
             add_scaled(mine, step, theirs)
 
     def scale(self, factor: float) -> None:
-        """Multiply by a number in place."""
+        """Multiply by a number in place.
+
+        Parameters
+        ----------
+        factor : float
+            The number.
+        """
         for array in self.arrays:
             array *= factor
 
     def dot(self, other: Potentials) -> float:
-        """Return the inner product."""
+        """Compute the inner product.
+
+        Parameters
+        ----------
+        other : Potentials
+            The other potentials.
+
+        Returns
+        -------
+        float
+            The product.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import Potentials
+        >>> scores = Potentials(np.zeros((2, 2)), {"edge": np.eye(2)[None]})
+        >>> float(scores.dot(scores))
+        2.0
+        """
         return sum(dot(mine, theirs) for mine, theirs in zip(self.arrays, other.arrays, strict=True))
 
     def subtract_from(self, mean: Potentials) -> None:
-        """Subtract from expectations in place, as targets that take the place of labels."""
+        """Subtract from expectations in place, as targets that take the place of labels.
+
+        Parameters
+        ----------
+        mean : Potentials
+            The expectations.
+        """
         mean.add(-1.0, self)
 
 
@@ -227,7 +337,31 @@ RankedLabellings = tuple[list[np.ndarray], list[np.ndarray]]
 
 
 class Member(ABC):
-    """One distribution of a family; ``potentials`` include the base measure, ``weights`` (S,) are None for ones."""
+    """Describe one distribution of a family: what every method of inference answers.
+
+    :meth:`LabelFamily.at` returns one.
+
+    Parameters
+    ----------
+    family : LabelFamily
+        The family.
+    potentials : Potentials
+        The potentials, base measure included.
+    log_partition : array (S,)
+        The log partition of each item; a bound or an estimate if inference is approximate.
+    weights : array (S,) or None
+        The weights of items; None for ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import ChainFamily, Potentials
+    >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+    >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+    >>> member = family.at(scores)
+    >>> member.log_partition.round(2), member.marginals().round(2).tolist()
+    (array([2.55]), [[0.79, 0.21], [0.66, 0.34]])
+    """
 
     #: What inference reports of its answer, such as that it did not converge.
     warnings: Sequence[str] = ()
@@ -243,22 +377,115 @@ class Member(ABC):
 
     @abstractmethod
     def mean(self) -> Potentials:
-        """Return the weighted sum of E Phi, the gradient of g; the arrays are the caller's to change."""
+        """Compute the weighted sum of the expected counts, the gradient of the log partition.
+
+        Returns
+        -------
+        Potentials
+            The gradient; the arrays are the caller's to change.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> family.at(scores).mean().edge[0].round(2)
+        array([[0.58, 0.21],
+               [0.08, 0.13]])
+        """
 
     @abstractmethod
     def marginals(self, group: str | None = None) -> np.ndarray:
-        """Return the probabilities of the labellings of each clique of a group, (M, *row)."""
+        """Compute the probabilities of the labellings of each clique of a group.
+
+        Parameters
+        ----------
+        group : str, optional
+            The name of the group; single labels by default.
+
+        Returns
+        -------
+        array (M, ...)
+            The probabilities.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> family.at(scores).marginals().round(2)
+        array([[0.79, 0.21],
+               [0.66, 0.34]])
+        """
 
     @abstractmethod
     def covariance_product(self, direction: Potentials) -> Potentials:
-        """Return the Hessian of the weighted g times a direction: weighted sums of Cov(Phi) d."""
+        """Compute the Hessian of the weighted log partition times a direction.
+
+        Parameters
+        ----------
+        direction : Potentials
+            The direction.
+
+        Returns
+        -------
+        Potentials
+            The covariances of the counts, summed over the direction.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> family.at(scores).covariance_product(scores).node.round(2)
+        array([[ 0.23, -0.23],
+               [ 0.21, -0.21]])
+        """
 
     def likeliest(self) -> np.ndarray:
-        """Return the label of largest marginal at each position, the lowest of equals, (N,)."""
+        """Return the label of largest probability at each position, the lowest of equals.
+
+        Returns
+        -------
+        array (N,)
+            Numbers of labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> family.at(scores).likeliest().tolist()
+        [0, 0]
+        """
         return first_largest(self.marginals())
 
     def expected_scores(self, direction: Potentials) -> np.ndarray:
-        """Return E <Phi, d> of each item, (S,)."""
+        """Compute the expected score of each item under potentials.
+
+        Parameters
+        ----------
+        direction : Potentials
+            The potentials.
+
+        Returns
+        -------
+        array (S,)
+            The expectations.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> family.at(scores).expected_scores(scores).round(2)
+        array([1.44])
+        """
         total = np.zeros(self.family.n_items)
         for group in self.family.groups:
             assert group.items is not None
@@ -268,7 +495,22 @@ class Member(ABC):
         return total
 
     def entropy(self) -> np.ndarray:
-        """Return the entropy of each item in nats, (S,): g less the expected score."""
+        """Compute the entropy of each item.
+
+        Returns
+        -------
+        array (S,)
+            The entropies in nats.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> family.at(scores).entropy().round(2)
+        array([1.11])
+        """
         scores = self.potentials.of(np.where(np.isneginf(array), 0.0, array) for array in self.potentials.arrays)
         return np.maximum(self.log_partition - self.expected_scores(scores), 0.0)
 
@@ -285,10 +527,46 @@ class Member(ABC):
 
 
 class LabelFamily(ABC):
-    """Labellings of packed items; see the module.
+    """Describe the labellings of packed items: the exponential family of their distributions.
 
-    Derived classes name their ``groups``, that of single labels first, and write ``_infer``, ``_best``, ``_sample``,
-    ``_n_best`` and ``part``; they get potentials that include the base measure.
+    A family names its groups of cliques, and writes ``_infer``, ``_best``, ``_sample``, ``_n_best`` and ``part``; these
+    get potentials that include the base measure.
+
+    Parameters
+    ----------
+    offsets : array (S + 1,)
+        The position at which each item begins, and N.
+    n_labels : int
+        The number of labels.
+    groups : sequence of Group, default ()
+        The groups of cliques beside single labels.
+    base : BaseMeasure, optional
+        The labels that are allowed, and how much they count; by default all alike.
+
+    Attributes
+    ----------
+    method : str
+        The name of the method of inference.
+    exact : bool
+        Whether inference is exact.
+    bound : {"exact", "upper", "lower"} or None
+        What the log partition is; None for an estimate.
+    description : str
+        What was chosen, and what it costs.
+
+    See Also
+    --------
+    ChainFamily : Labellings of chains.
+    SegmentFamily : Segmentations of chains.
+    plan_inference : Chooses a family for graphs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import ChainFamily, LabelFamily
+    >>> family = ChainFamily(np.array([0, 2]), n_labels=2)
+    >>> isinstance(family, LabelFamily), family.exact, [group.name for group in family.groups]
+    (True, True, [None, 'edge'])
     """
 
     #: Name of the method of inference, whether it is exact, and what its log partition is: "exact", an "upper" or a
@@ -326,7 +604,23 @@ class LabelFamily(ABC):
         return np.repeat(np.arange(self.n_items), np.diff(self.offsets))
 
     def group(self, name: str | None) -> Group:
-        """Return the group of a name; ValueError if there is none."""
+        """Return the group of a name.
+
+        Parameters
+        ----------
+        name : str or None
+            The name; None for single labels.
+
+        Returns
+        -------
+        Group
+            The group.
+
+        Raises
+        ------
+        ValueError
+            If there is no group of that name.
+        """
         for group in self.groups:
             if group.name == name:
                 return group
@@ -334,23 +628,66 @@ class LabelFamily(ABC):
         raise ValueError(f"no cliques are called {name!r}: there are {known or 'single labels only'}")
 
     def clique_members(self, group: str) -> np.ndarray:
-        """Return the positions whose labels meet in each clique of a group, (M, k)."""
+        """Return the positions whose labels meet in each clique of a group.
+
+        Parameters
+        ----------
+        group : str
+            The name of the group.
+
+        Returns
+        -------
+        array (M, k)
+            Numbers of positions.
+
+        Raises
+        ------
+        ValueError
+            If the cliques have no fixed positions.
+        """
         raise ValueError(f"cliques of {group!r} have no fixed positions")
 
     def clique_places(self, group: str) -> np.ndarray | None:
-        """Return the rows of a group that are cliques; None for all of them."""
+        """Return the rows of a group that are cliques.
+
+        Parameters
+        ----------
+        group : str
+            The name of the group.
+
+        Returns
+        -------
+        array or None
+            Numbers of rows; None if all are.
+        """
         return None
 
     # ---- where the scores of clique sets stand in potentials
 
     def zeros(self) -> Potentials:
-        """Return potentials of zero."""
+        """Return potentials of zero.
+
+        Returns
+        -------
+        Potentials
+            The potentials.
+        """
         arrays = {group.name: np.zeros((1 if group.tied else group.n_rows, *group.row)) for group in self.groups}
         node = arrays.pop(None)
         return Potentials(node, arrays)  # type: ignore[arg-type]
 
     def add_scores(self, potentials: Potentials, term: Placed, scores: np.ndarray) -> None:
-        """Add the scores of a set's cliques, (n, labellings), or one row for all of them, in place."""
+        """Add the scores of the cliques of a set to potentials in place.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials.
+        term : Placed
+            The clique set, and where its cliques are.
+        scores : array (n, labellings)
+            The scores; one row for all cliques if they share it.
+        """
         group, columns = self.group(term.group), self._columns(term)
         table = potentials[term.group]
         table = table.reshape(len(table), group.size)
@@ -365,7 +702,20 @@ class LabelFamily(ABC):
             table[np.ix_(rows, columns)] += scores
 
     def clique_residuals(self, residual: Potentials, term: Placed) -> np.ndarray:
-        """Return a gradient in potentials at the cliques of a set, (n, labellings); summed over them if it is tied."""
+        """Return a gradient in potentials at the cliques of a set.
+
+        Parameters
+        ----------
+        residual : Potentials
+            The gradient.
+        term : Placed
+            The clique set, and where its cliques are.
+
+        Returns
+        -------
+        array (n, labellings)
+            The gradient; one row, summed over cliques, if they share a table.
+        """
         group = self.group(term.group)
         if group.tied:
             return residual[term.group].reshape(1, group.size)[:, self._columns(term)]
@@ -373,15 +723,40 @@ class LabelFamily(ABC):
         return rows.sum(axis=0, keepdims=True) if term.tied_everywhere else rows
 
     def clique_rows(self, rows: np.ndarray, term: Placed) -> np.ndarray:
-        """Return rows of a group, such as marginals (M, *row), at the cliques of a set, (n, labellings)."""
+        """Return rows of a group, such as marginals, at the cliques of a set.
+
+        Parameters
+        ----------
+        rows : array (M, ...)
+            A row for each clique of the group.
+        term : Placed
+            The clique set, and where its cliques are.
+
+        Returns
+        -------
+        array (n, labellings)
+            The rows of the set.
+        """
         group = self.group(term.group)
         flat, chosen = rows.reshape(len(rows), group.size), self._rows(group, term)
         return (flat if chosen is None else flat[chosen])[:, self._columns(term)]
 
     def clique_weights(self, weights: np.ndarray, term: Placed) -> np.ndarray:
-        """Return the weight of every clique of a set, (n,), for weights of items (S,).
+        """Return the weight of every clique of a set.
 
         Cliques that belong to no item have the weight of all positions.
+
+        Parameters
+        ----------
+        weights : array (S,)
+            The weights of items.
+        term : Placed
+            The clique set, and where its cliques are.
+
+        Returns
+        -------
+        array (n,)
+            The weights.
         """
         group = self.group(term.group)
         chosen = self._rows(group, term)
@@ -391,7 +766,20 @@ class LabelFamily(ABC):
         return weights[group.items if chosen is None else group.items[chosen]]
 
     def correlated_cliques(self, term: Placed, n_cliques: int) -> float:
-        """Return how many of a set's cliques count for the curvature of weights that all of them share."""
+        """Count the cliques of a set for the curvature of weights that all of them share.
+
+        Parameters
+        ----------
+        term : Placed
+            The clique set, and where its cliques are.
+        n_cliques : int
+            The number of cliques.
+
+        Returns
+        -------
+        float
+            The number that counts.
+        """
         return float(n_cliques)
 
     def _rows(self, group: Group, term: Placed) -> np.ndarray | None:
@@ -408,29 +796,118 @@ class LabelFamily(ABC):
         return slice(None) if term.outcomes is None else term.outcomes
 
     def placed(self, potentials: Potentials) -> Potentials:
-        """Return potentials, or targets, of this process where the family keeps its own."""
+        """Return potentials, or targets, of this process where the family keeps its own.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials.
+
+        Returns
+        -------
+        Potentials
+            The potentials there.
+        """
         return potentials
 
     def placed_array(self, array: np.ndarray | None) -> Array:
-        """Return an array, such as the weights of items (S,) that :meth:`at` takes, where the family keeps its own."""
+        """Return an array, such as the weights of items, where the family keeps its own.
+
+        Parameters
+        ----------
+        array : array or None
+            The array.
+
+        Returns
+        -------
+        array or tensor
+            The array there.
+        """
         return array
 
     def read_back(self, array: Array) -> np.ndarray:
-        """Return an array of the family, such as marginals or a part of potentials, as one of this process."""
+        """Return an array of the family, such as marginals, as one of this process.
+
+        Parameters
+        ----------
+        array : array or tensor
+            The array.
+
+        Returns
+        -------
+        array
+            The array of NumPy.
+        """
         return array
 
     # ---- labellings
 
     def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
-        """Return the cliques of labelled data in each group, for labels (N,): here single labels, which all have."""
+        """Find the cliques of labelled data in each group.
+
+        Parameters
+        ----------
+        labels : array (N,)
+            Numbers of labels.
+
+        Returns
+        -------
+        dict
+            For the name of each group an Observed: rows, labellings, items.
+        """
         return {None: Observed(np.arange(self.n_positions), labels, self.position_items)}
 
     def statistics(self, labels: np.ndarray, weights: np.ndarray | None = None) -> Statistics:
-        """Return Phi of labels (N,), weighted by items (S,) and summed."""
+        """Count the labellings of cliques in labelled data.
+
+        Parameters
+        ----------
+        labels : array (N,)
+            Numbers of labels.
+        weights : array (S,), optional
+            The weights of items; ones by default.
+
+        Returns
+        -------
+        Statistics
+            The counts, weighted by items and summed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> counts = family.statistics(np.array([0, 1]))
+        >>> float(counts.dot(scores))  # the score of the labelling
+        1.0
+        """
         return Statistics.count(self.groups, self.observed(labels), weights)
 
     def label_scores(self, potentials: Potentials, labels: np.ndarray) -> np.ndarray:
-        """Return log p0(y) + <Phi(y), u> of a labelling (N,) of each item, (S,); minus infinity where forbidden."""
+        """Compute the score of a labelling of each item, base measure included.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        labels : array (N,)
+            Numbers of labels.
+
+        Returns
+        -------
+        array (S,)
+            The scores; minus infinity if a labelling is forbidden.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> family.label_scores(scores, np.array([0, 1]))
+        array([1.])
+        """
         total, observed = np.zeros(self.n_items), self.observed(labels)
         for group in self.groups:
             rows, labellings, items = observed[group.name]
@@ -446,7 +923,13 @@ class LabelFamily(ABC):
         return self.base.label_scores(labels, self.step_pairs())
 
     def step_pairs(self) -> np.ndarray:
-        """Return the pairs of positions whose labels the base measure joins, first and second, (M, 2): neighbours."""
+        """Return the pairs of positions whose labels the base measure joins: neighbours.
+
+        Returns
+        -------
+        array (M, 2)
+            The first and the second positions.
+        """
         return self._following[:, None] + np.array([-1, 0])
 
     @cached_property
@@ -457,7 +940,22 @@ class LabelFamily(ABC):
         return np.flatnonzero(follows)
 
     def log_labellings(self) -> np.ndarray:
-        """Return the logarithm of the number of labellings of each item, weighted by p0, (S,)."""
+        """Compute the logarithm of the number of labellings of each item, weighted by the base measure.
+
+        Returns
+        -------
+        array (S,)
+            The logarithms.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> np.exp(family.log_labellings()).round()
+        array([4.])
+        """
         if self.base is None:
             return np.diff(self.offsets) * np.log(self.n_labels)
         return self.at(self.zeros()).log_partition
@@ -472,14 +970,53 @@ class LabelFamily(ABC):
         *,
         keep: bool = True,
     ) -> Member:
-        """Return the distribution at potentials; ``weights`` (S,) weigh items in its mean and covariances.
+        """Return the distribution at potentials.
 
-        With ``keep=False`` nothing beyond g and the mean is kept; other questions infer again.
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        weights : array (S,), optional
+            The weights of items in its mean and covariances; ones by default.
+        workers : Workers, optional
+            The threads; by default one.
+        keep : bool, default True
+            Whether to keep what questions beyond log partition and mean need; otherwise they infer again.
+
+        Returns
+        -------
+        Member
+            The distribution.
+
+        Raises
+        ------
+        ValueError
+            If all labellings of an item are forbidden; the message names it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> family.at(scores).log_partition.round(2)
+        array([2.55])
         """
         return self._infer(self.with_base(potentials), weights, workers or Workers(1))
 
     def with_base(self, potentials: Potentials) -> Potentials:
-        """Return potentials plus the logarithm of the base measure."""
+        """Return potentials plus the logarithm of the base measure.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+
+        Returns
+        -------
+        Potentials
+            The sum.
+        """
         base = self.base
         if base is None:
             return potentials
@@ -492,7 +1029,32 @@ class LabelFamily(ABC):
     def log_partition_given(
         self, log_weights: np.ndarray, potentials: Potentials, workers: Workers | None = None
     ) -> np.ndarray:
-        """Return g once log-weights (N, L) are known of labels, (S,); minus infinity where they leave no labelling."""
+        """Compute the log partition once log-weights are known of labels.
+
+        Parameters
+        ----------
+        log_weights : array (N, L)
+            The logarithms of the weights of labels; minus infinity forbids.
+        potentials : Potentials
+            The potentials, base measure not included.
+        workers : Workers, optional
+            The threads; by default one.
+
+        Returns
+        -------
+        array (S,)
+            The log partitions; minus infinity if no labelling is left.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> first_is_1 = np.array([[-np.inf, 0.0], [0.0, 0.0]])
+        >>> family.log_partition_given(first_is_1, scores).round(2)
+        array([0.97])
+        """
         given = self.given(log_weights)
         impossible = given.impossible()
         if impossible.any():
@@ -502,11 +1064,68 @@ class LabelFamily(ABC):
         return np.where(impossible, -np.inf, given.at(potentials, workers=workers, keep=False).log_partition)
 
     def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable labelling (N,) and its score for each item (S,); approximate where not exact."""
+        """Find the most probable labelling of each item.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        workers : Workers, optional
+            The threads; by default one.
+
+        Returns
+        -------
+        pair of arrays (N,) and (S,)
+            The labels and their scores; approximate if the family is not exact.
+
+        Raises
+        ------
+        ValueError
+            If all labellings of an item are forbidden; the message names it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> family.best(scores)
+        (array([0, 0]), array([2.]))
+        """
         return self._best(self.with_base(potentials), workers or Workers(1))
 
     def n_best(self, potentials: Potentials, k: int, workers: Workers | None = None) -> RankedLabellings:
-        """Return the k best labellings of each item and their scores, fewer where there are no more."""
+        """Find the k best labellings of each item.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        k : int
+            The number of labellings.
+        workers : Workers, optional
+            The threads; by default one.
+
+        Returns
+        -------
+        pair of lists
+            Labellings (k, n) and scores (k,) of each item, the best first; fewer if there are no more.
+
+        Raises
+        ------
+        ValueError
+            If all labellings of an item are forbidden; the message names it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> labellings, found = family.n_best(scores, 2)
+        >>> labellings[0].tolist(), found[0].tolist()
+        ([[0, 0], [0, 1]], [2.0, 1.0])
+        """
         check_count(k, "k")
         return self._n_best(self.with_base(potentials), k, workers or Workers(1))
 
@@ -519,7 +1138,42 @@ class LabelFamily(ABC):
         *,
         method: str = "auto",
     ) -> np.ndarray:
-        """Draw labellings, (n_samples, N); independent ones from p(y) itself where inference is exact."""
+        """Draw labellings.
+
+        Draws are independent, from the distribution itself, if inference is exact.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        n_samples : int
+            The number of draws.
+        random : int or Generator, optional
+            The seed.
+        workers : Workers, optional
+            The threads; by default one.
+        method : {"auto", "perfect"}, default "auto"
+            How approximate families draw: by Gibbs sampling, or exactly, by coupling from the past.
+
+        Returns
+        -------
+        array (n_samples, N)
+            Numbers of labels.
+
+        Raises
+        ------
+        ValueError
+            If all labellings of an item are forbidden; the message names it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> family.sample(scores, 5, random=0).shape
+        (5, 2)
+        """
         check_choice(method, "method", ("auto", "perfect"))
         check_count(n_samples, "n_samples", least=self.fewest_samples)
         generator = np.random.default_rng(random)
@@ -546,7 +1200,28 @@ class LabelFamily(ABC):
     # ---- other families
 
     def given(self, log_weights: np.ndarray) -> LabelFamily:
-        """Return the family with p0 multiplied by weights of single labels, exp log_weights (N, L)."""
+        """Return the family with the base measure multiplied by weights of single labels.
+
+        Parameters
+        ----------
+        log_weights : array (N, L)
+            The logarithms of the weights of labels; minus infinity forbids.
+
+        Returns
+        -------
+        LabelFamily
+            The family.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> first_is_1 = np.array([[-np.inf, 0.0], [0.0, 0.0]])
+        >>> family.given(first_is_1).best(scores)[0].tolist()
+        [1, 1]
+        """
         base = self.base or BaseMeasure(self.offsets, self.n_labels)
         return self._with_measure(base.times(log_weights))
 
@@ -558,14 +1233,42 @@ class LabelFamily(ABC):
 
     @abstractmethod
     def part(self, first: int, last: int) -> LabelFamily:
-        """Return the family of items first..last-1."""
+        """Return the family of items first..last-1.
+
+        Parameters
+        ----------
+        first : int
+            The first item.
+        last : int
+            The item after the last.
+
+        Returns
+        -------
+        LabelFamily
+            The family of the part.
+        """
 
     def _base_of(self, first: int, last: int) -> BaseMeasure | None:
         """Return the base measure of items first..last-1."""
         return None if self.base is None else self.base.part(first, last)
 
     def cut(self, potentials: Potentials, first: int, last: int) -> Potentials:
-        """Return the potentials of items first..last-1, views where rows are in the order of the items."""
+        """Return the potentials of items first..last-1, as views if rows are in the order of the items.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        first : int
+            The first item.
+        last : int
+            The item after the last.
+
+        Returns
+        -------
+        Potentials
+            The potentials of the part.
+        """
         arrays = []
         for group, array in zip(self.groups, potentials.arrays, strict=True):
             if group.tied or group.items is None:
@@ -580,7 +1283,13 @@ class LabelFamily(ABC):
         return potentials.of(arrays)
 
     def impossible(self) -> np.ndarray:
-        """Return a mask of the items whose labellings are all forbidden, (S,)."""
+        """Find the items whose labellings are all forbidden.
+
+        Returns
+        -------
+        bool array (S,)
+            The mask of these items.
+        """
         if self.base is None or not self.base.forbids:
             return np.zeros(self.n_items, dtype=bool)
         return self._impossible()

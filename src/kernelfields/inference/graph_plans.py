@@ -52,12 +52,41 @@ def plan_inference(
     *,
     memory: float | None = None,
 ) -> GraphFamily:
-    """Choose a method for these graphs and prepare it.
+    """Choose a method of inference for packed graphs, and prepare it.
 
-    ``method`` is one of ``METHODS`` or an object of options for an approximate one. "auto" takes "tree" for
-    forests of pairs, else "junction" where the tables of each graph fit into ``memory`` bytes (None: 2 GiB, or a
-    quarter of what the machine has), else "trw" for pairs and "mean-field" for larger factors; ``description`` of the
-    result says what was chosen and why.
+    "auto" takes "tree" for forests of pairs, else "junction" if the tables of each graph fit into memory, else "trw"
+    for pairs and "mean-field" for larger factors.
+
+    Parameters
+    ----------
+    offsets : array (S + 1,)
+        The node at which each graph begins, and N.
+    members : sequence of arrays (M, k)
+        The nodes of the factors of each group.
+    n_labels : int
+        The number of labels.
+    method : {"auto", "tree", "junction", "trw", "loopy", "mean-field"} or options, default "auto"
+        The method, or an object of options for an approximate one.
+    memory : float, optional
+        The bytes of tables that a graph may take; by default 2 GiB, or a quarter of what the machine has.
+
+    Returns
+    -------
+    GraphFamily
+        The family; its ``description`` says what was chosen and why.
+
+    Raises
+    ------
+    ValueError
+        If the structure is not sound, or if the method does not suit it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import plan_inference
+    >>> triangle = np.array([[0, 1], [1, 2], [2, 0]])
+    >>> plan_inference(np.array([0, 3]), [triangle], n_labels=2).method
+    'junction'
     """
     graphs = check_structure(offsets, members, n_labels)
     check_method(method)

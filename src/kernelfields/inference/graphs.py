@@ -162,7 +162,22 @@ class GraphFamily(LabelFamily):
         )
 
     def named(self, names: Sequence[str], tied: Collection[str] = (), base: BaseMeasure | None = None) -> Self:
-        """Return the same plan with names of its groups, those that are tied, and a base measure."""
+        """Return the same plan with names of its groups, those that are tied, and a base measure.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names.
+        tied : collection of str, default ()
+            The names of the groups with one table for all factors.
+        base : BaseMeasure, optional
+            The base measure; by default all labellings count alike.
+
+        Returns
+        -------
+        GraphFamily
+            The plan.
+        """
         other = copy.copy(self)
         other.names = tuple(names)
         other.base = None if base is None or base.trivial else base
@@ -170,20 +185,59 @@ class GraphFamily(LabelFamily):
         return other
 
     def index(self, name: str) -> int:
-        """Return the number of a group of factors; ValueError if there is none of that name."""
+        """Return the number of a group of factors.
+
+        Parameters
+        ----------
+        name : str
+            The name.
+
+        Returns
+        -------
+        int
+            The number.
+
+        Raises
+        ------
+        ValueError
+            If there is no group of that name.
+        """
         if name not in self.names:
             self.group(name)
         return self.names.index(name)
 
     def clique_members(self, group: str) -> np.ndarray:
-        """Return the nodes of each factor of a group, (M, k)."""
+        """Return the nodes of each factor of a group.
+
+        Parameters
+        ----------
+        group : str
+            The name of the group.
+
+        Returns
+        -------
+        array (M, k)
+            Numbers of nodes.
+        """
         return self.members[self.index(group)]
 
     def correlated_cliques(self, term: Placed, n_cliques: int) -> float:
-        """Return how many of a set's cliques count for the curvature of weights that all of them share.
+        """Count the cliques of a set for the curvature of weights that all of them share.
 
-        Cliques with the same node at the same place vary together: n of them count n^2 times. Where inference is exact,
+        Cliques with the same node at the same place vary together: n of them count n^2 times. If inference is exact,
         this is left out.
+
+        Parameters
+        ----------
+        term : Placed
+            The clique set, and where its cliques are.
+        n_cliques : int
+            The number of cliques.
+
+        Returns
+        -------
+        float
+            The number that counts.
         """
         if self.exact or term.group is None:
             return super().correlated_cliques(term, n_cliques)
@@ -191,7 +245,13 @@ class GraphFamily(LabelFamily):
         return float(np.mean([np.square(np.bincount(nodes), dtype=np.float64).sum() for nodes in members.T]))
 
     def step_pairs(self) -> np.ndarray:
-        """Return the two ends of every edge, (M, 2): nodes that follow each other are joined by these alone."""
+        """Return the two ends of every edge: nodes that follow each other are joined by these alone.
+
+        Returns
+        -------
+        array (M, 2)
+            The first and the second positions.
+        """
         return self.clique_members(EDGE) if EDGE in self.names else np.empty((0, 2), dtype=np.int64)
 
     def _impossible(self) -> np.ndarray:
@@ -214,7 +274,18 @@ class GraphFamily(LabelFamily):
         return ~np.logical_and.reduceat(left.any(axis=1), self.offsets[:-1])
 
     def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
-        """Return the labels of nodes and the labellings of factors."""
+        """Find the cliques of labelled data in each group.
+
+        Parameters
+        ----------
+        labels : array (N,)
+            Numbers of labels.
+
+        Returns
+        -------
+        dict
+            For the name of each group an Observed: rows, labellings, items.
+        """
         found = super().observed(labels)
         for group, (name, members) in enumerate(zip(self.names, self.members, strict=True)):
             labellings = np.ravel_multi_index(tuple(labels[members].T), (self.n_labels,) * members.shape[1])
@@ -259,7 +330,20 @@ class GraphFamily(LabelFamily):
         return type(self)(offsets, members, self.n_labels)
 
     def part(self, first: int, last: int) -> GraphFamily:
-        """Return the family of graphs first..last-1."""
+        """Return the family of items first..last-1.
+
+        Parameters
+        ----------
+        first : int
+            The first item.
+        last : int
+            The item after the last.
+
+        Returns
+        -------
+        LabelFamily
+            The family of the part.
+        """
         begin = int(self.offsets[first])
         members = []
         for group, nodes in enumerate(self.members):
@@ -270,7 +354,20 @@ class GraphFamily(LabelFamily):
         return family.named(self.names, tied, self._base_of(first, last))
 
     def repeated(self, items: np.ndarray, potentials: Potentials) -> tuple[GraphFamily, Potentials]:
-        """Return the family of some graphs (n,), each as often as it is named, and its potentials."""
+        """Return the family of some graphs, each as often as it is named, and its potentials.
+
+        Parameters
+        ----------
+        items : array (n,)
+            Numbers of graphs.
+        potentials : Potentials
+            The potentials of all graphs.
+
+        Returns
+        -------
+        pair
+            The family and its potentials.
+        """
         nodes, offsets = entries_of(self.offsets, items)
         moved, members, tables = offsets[:-1] - self.offsets[items], [], {}
         for number, (group, own) in enumerate(zip(self.groups[1:], self.members, strict=True)):
@@ -286,16 +383,58 @@ class GraphFamily(LabelFamily):
         return family, Potentials(potentials.node[nodes], tables)
 
     def factor_items(self, group: int) -> np.ndarray:
-        """Return the graph of every factor of a group, (M,)."""
+        """Return the graph of every factor of a group.
+
+        Parameters
+        ----------
+        group : int
+            The number of the group.
+
+        Returns
+        -------
+        array (M,)
+            Numbers of graphs.
+        """
         return self.position_items[self.members[group][:, 0]]
 
     def table_shape(self, group: int, tied: bool) -> tuple[int, ...]:
-        """Return the shape of a group's potentials."""
+        """Return the shape of the potentials of a group.
+
+        Parameters
+        ----------
+        group : int
+            The number of the group.
+        tied : bool
+            Whether one table serves all factors.
+
+        Returns
+        -------
+        tuple of int
+            The shape.
+        """
         count, order = self.members[group].shape
         return (1 if tied else count, *(self.n_labels,) * order)
 
     def check_potentials(self, potentials: Potentials, weights: np.ndarray | None = None) -> GraphPotentials:
-        """Return all as contiguous float64, and which groups are tied, or raise ValueError."""
+        """Check potentials, and lay them out as contiguous arrays of float64.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        weights : array (S,), optional
+            The weights of items; ones by default.
+
+        Returns
+        -------
+        GraphPotentials
+            The arrays, and which groups are tied.
+
+        Raises
+        ------
+        ValueError
+            If a shape or a value is wrong.
+        """
         node = np.ascontiguousarray(potentials.node, dtype=np.float64)
         if node.shape != (self.n_positions, self.n_labels):
             raise ValueError(

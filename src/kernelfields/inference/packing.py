@@ -139,7 +139,23 @@ def check_values(
 
 
 class InfeasibleSequence(ValueError):
-    """A sequence has no labelling of finite score; ``sequence`` is its number."""
+    """A sequence has no labelling of finite score.
+
+    Parameters
+    ----------
+    sequence : int
+        The number of the sequence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import ChainFamily, InfeasibleSequence, Potentials
+    >>> try:
+    ...     ChainFamily(np.array([0, 1]), 2).at(Potentials(np.full((1, 2), -np.inf), {"edge": np.zeros((1, 2, 2))}))
+    ... except InfeasibleSequence as error:
+    ...     print(error.sequence)
+    0
+    """
 
     def __init__(self, sequence: int):
         self.sequence = sequence
@@ -150,7 +166,24 @@ class InfeasibleSequence(ValueError):
 
 
 class InfeasibleGraph(ValueError):
-    """A graph has no labelling of finite score; ``graph`` says which."""
+    """A graph has no labelling of finite score.
+
+    Parameters
+    ----------
+    graph : int
+        The number of the graph.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import InfeasibleGraph, Potentials, plan_inference
+    >>> family = plan_inference(np.array([0, 2]), [np.array([[0, 1]])], n_labels=2)
+    >>> try:
+    ...     family.at(Potentials(np.zeros((2, 2)), {"0": np.full((1, 2, 2), -np.inf)}))
+    ... except InfeasibleGraph as error:
+    ...     print(error.graph)
+    0
+    """
 
     def __init__(self, graph: int):
         self.graph = graph

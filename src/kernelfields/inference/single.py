@@ -66,7 +66,24 @@ class SingleMember(Member):
 
 
 class SingleFamily(LabelFamily):
-    """Labels that meet no others, one for each item: multinomial logistic regression. Cost: O(n L)."""
+    """Infer labels that meet no others, one for each item: multinomial logistic regression.
+
+    Parameters
+    ----------
+    n_items : int
+        The number of items.
+    n_labels : int
+        The number of labels.
+    base : BaseMeasure, optional
+        The labels that are allowed, and how much they count; by default all alike.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import Potentials, SingleFamily
+    >>> SingleFamily(1, 2).at(Potentials(np.array([[1.0, 0.0]]))).marginals().round(2)
+    array([[0.73, 0.27]])
+    """
 
     method = "single"
     description = "labels that meet no others: exact"
@@ -98,5 +115,18 @@ class SingleFamily(LabelFamily):
         return (shares[:, :, None] >= ends).sum(axis=2)
 
     def part(self, first: int, last: int) -> SingleFamily:
-        """Return the family of items first..last-1."""
+        """Return the family of items first..last-1.
+
+        Parameters
+        ----------
+        first : int
+            The first item.
+        last : int
+            The item after the last.
+
+        Returns
+        -------
+        LabelFamily
+            The family of the part.
+        """
         return SingleFamily(last - first, self.n_labels, self._base_of(first, last))

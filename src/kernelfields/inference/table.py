@@ -319,9 +319,36 @@ class TableMember(GraphMember):
 
 
 class TableFamily(GraphFamily):
-    """Exact inference on small graphs of one structure by tables of all their labellings.
+    """Infer small graphs of one structure, exactly, by tables of all their labellings.
 
-    Blocks of graphs have about ``half_entries`` entries of their halves and ``table_entries`` of whole tables.
+    Parameters
+    ----------
+    offsets : array (S + 1,)
+        The node at which each graph begins, and N.
+    members : sequence of arrays (M, k)
+        The nodes of the factors of each group.
+    n_labels : int
+        The number of labels.
+    half_entries : int, default 65536
+        The entries of the halves of tables in a block of graphs, about.
+    table_entries : int, default 2097152
+        The entries of whole tables in a block of graphs, about.
+
+    Raises
+    ------
+    ValueError
+        If the graphs differ in structure.
+    MemoryError
+        If there are too many labellings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import TableFamily
+    >>> family = TableFamily(np.array([0, 3]), [np.array([[0, 1], [1, 2], [2, 0]])], n_labels=2)
+    >>> scores = family.zeros()
+    >>> np.exp(family.at(scores).log_partition).round()  # eight labellings
+    array([8.])
     """
 
     method = "table"
@@ -351,7 +378,18 @@ class TableFamily(GraphFamily):
         return TableMember(self, checked, log_partition, sums.node.reshape(checked.node.shape), sums.factors, workers)
 
     def halved(self, factors: Sequence[np.ndarray]) -> bool:
-        """Whether one table serves the factors of all graphs, and some labelling is allowed by it."""
+        """Tell whether one table serves the factors of all graphs, and allows some labelling.
+
+        Parameters
+        ----------
+        factors : sequence of arrays
+            The tables of the groups.
+
+        Returns
+        -------
+        bool
+            Whether halves of tables are enough.
+        """
         tied = all(len(each) == 1 or each.size == 0 for each in factors)
         return tied and bool(np.isfinite(self.rows.shared_scores(factors).max()))
 
@@ -398,7 +436,20 @@ class TableFamily(GraphFamily):
         return table * workers.sum(part, self._blocks)
 
     def pair_marginals(self, checked: GraphPotentials, workers: Workers) -> np.ndarray:
-        """Return the marginals of the pairs of nodes u < v of all graphs, (S, K L, K L), the rest left empty."""
+        """Compute the marginals of the pairs of nodes u < v of all graphs.
+
+        Parameters
+        ----------
+        checked : GraphPotentials
+            The potentials, as ``check_potentials`` returns them.
+        workers : Workers
+            The threads.
+
+        Returns
+        -------
+        array (S, K L, K L)
+            The marginals; other blocks are left empty.
+        """
         rows, whole = self.rows, np.ones(self.n_items, dtype=np.bool_)
         width = self.n_columns * self.n_labels
         pairs = np.empty((self.n_items, width, width))
@@ -421,7 +472,24 @@ class TableFamily(GraphFamily):
     def responses(
         self, checked: GraphPotentials, d_node: np.ndarray, d_tables: list[np.ndarray], workers: Workers
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return how marginals (N, L) and weighted factor sums respond to a direction in the potentials."""
+        """Compute how marginals and weighted sums of factors respond to a direction in the potentials.
+
+        Parameters
+        ----------
+        checked : GraphPotentials
+            The potentials, as ``check_potentials`` returns them.
+        d_node : array (N, L)
+            The direction in the scores of nodes.
+        d_tables : list of arrays
+            The direction in the tables of factors.
+        workers : Workers
+            The threads.
+
+        Returns
+        -------
+        pair
+            The derivatives of the marginals, (N, L), and of the sums.
+        """
         rows, left = self.rows, np.arange(self.n_items)
         sums = LabelSums(rows, checked.tables, checked.weights)
         if self.halved(checked.tables):

@@ -191,7 +191,7 @@ class CalibratedField(WrappedField, StoredEstimator):
 
     See Also
     --------
-    ConformalField : Returns sets of labels with a guarantee.
+    kernelfields.ConformalField : Returns sets of labels with a guarantee.
 
     References
     ----------

@@ -66,13 +66,41 @@ def _check_tolerance(value: float | None, name: str) -> None:
 @SETTINGS.register("trw")
 @declares_parameters
 class TreeReweighted(BaseEstimator):
-    """Options of tree-reweighted belief propagation.
+    """Set tree-reweighted belief propagation: log partitions are bounded from above.
 
-    Sweeps end when no node's marginals change by more than ``tolerance``, or after ``max_iter``; the bound holds
-    whenever they end. None is a tolerance of 1e-6, and of 1e-3 for graphs with 100,000 pairs or more, whose sweeps are
-    dear: the bound is flat in the messages where these rest, so that it is hardly higher then. ``damping`` in [0, 1)
-    keeps that share of the old messages; a sweep that raises the bound is drawn back anyway. ``warm_start`` begins with
-    the messages of the call before, if there was one: the result then depends on it within the tolerance.
+    It is for graphs whose factors are pairs. The bound holds whenever sweeps end; it is flat in the messages where
+    these rest, so that it is hardly higher with a larger tolerance.
+
+    Parameters
+    ----------
+    tolerance : float, optional
+        Sweeps end when no marginals of a node change by more; by default 1e-6, and 1e-3 for graphs with 100,000 pairs
+        or more, whose sweeps are dear.
+    damping : float, default 0.0
+        The share of the old messages that is kept, in [0, 1); a sweep that raises the bound is drawn back anyway.
+    max_iter : int, default 500
+        The largest number of sweeps.
+    warm_start : bool, default True
+        Whether to begin with the messages of the call before, if there was one: the result then depends on it within
+        the tolerance.
+
+    See Also
+    --------
+    LoopyBelief : Has no bound, and is often closer.
+    MeanField : Bounds log partitions from below.
+
+    References
+    ----------
+    Wainwright, Jaakkola and Willsky (2005), A new class of upper bounds on the log partition function.
+
+    Examples
+    --------
+    >>> from kernelfields import GraphCRF
+    >>> from kernelfields.inference import TreeReweighted
+    >>> triangle = ([[0.0], [1.0], [1.0]], [[0, 1], [1, 2], [2, 0]])
+    >>> crf = GraphCRF("linear", prior_variance=1.0, scale=False, inference=TreeReweighted())
+    >>> crf.fit([triangle], [["a", "b", "b"]]).predict([triangle])[0]
+    ['a', 'b', 'b']
     """
 
     tolerance: float | None = parameter(None, _check_tolerance, first=True)
@@ -84,9 +112,40 @@ class TreeReweighted(BaseEstimator):
 @SETTINGS.register("loopy")
 @declares_parameters
 class LoopyBelief(BaseEstimator):
-    """Options of loopy belief propagation, as those of ``TreeReweighted``.
+    """Set loopy belief propagation: log partitions are Bethe's value, without a bound.
 
-    ``damping`` sets in only when the changes stop shrinking, so forests stay exact after one sweep.
+    It is for graphs whose factors are pairs, and exact on forests.
+
+    Parameters
+    ----------
+    tolerance : float, optional
+        Sweeps end when no marginals of a node change by more; by default 1e-6, and 1e-3 for graphs with 100,000 pairs
+        or more, whose sweeps are dear.
+    damping : float, default 0.5
+        The share of the old messages that is kept, in [0, 1), once changes stop shrinking: forests stay exact after one
+        sweep.
+    max_iter : int, default 500
+        The largest number of sweeps.
+    warm_start : bool, default True
+        Whether to begin with the messages of the call before, if there was one: the result then depends on it within
+        the tolerance.
+
+    See Also
+    --------
+    TreeReweighted : Bounds log partitions from above.
+
+    References
+    ----------
+    Murphy, Weiss and Jordan (1999), Loopy belief propagation for approximate inference: an empirical study.
+
+    Examples
+    --------
+    >>> from kernelfields import GraphCRF
+    >>> from kernelfields.inference import LoopyBelief
+    >>> triangle = ([[0.0], [1.0], [1.0]], [[0, 1], [1, 2], [2, 0]])
+    >>> crf = GraphCRF("linear", prior_variance=1.0, scale=False, inference=LoopyBelief())
+    >>> crf.fit([triangle], [["a", "b", "b"]]).predict([triangle])[0]
+    ['a', 'b', 'b']
     """
 
     tolerance: float | None = parameter(None, _check_tolerance, first=True)
@@ -105,10 +164,34 @@ def resting_change(options: TreeReweighted | LoopyBelief, n_pairs: float, large:
 @SETTINGS.register("mean-field")
 @declares_parameters
 class MeanField(BaseEstimator):
-    """Options of mean field, which ascends from two distributions and keeps the best bound of each graph.
+    """Set mean field: log partitions are bounded from below.
 
-    The first start is the softmax of the node potentials, the second a good labelling; that alone where something is
-    forbidden. Sweeps end when no marginal changes by more than ``tolerance``, or after ``max_iter``.
+    It is for factors of any size. It ascends from two distributions and keeps the best bound of each graph: the softmax
+    of the node potentials, and a good labelling; that alone if something is forbidden.
+
+    Parameters
+    ----------
+    tolerance : float, default 1e-6
+        Sweeps end when no marginal changes by more.
+    max_iter : int, default 500
+        The largest number of sweeps.
+
+    See Also
+    --------
+    TreeReweighted : Bounds log partitions from above.
+
+    References
+    ----------
+    Wainwright and Jordan (2008), Graphical models, exponential families, and variational inference.
+
+    Examples
+    --------
+    >>> from kernelfields import GraphCRF
+    >>> from kernelfields.inference import MeanField
+    >>> triangle = ([[0.0], [1.0], [1.0]], [[0, 1], [1, 2], [2, 0]])
+    >>> crf = GraphCRF("linear", prior_variance=1.0, scale=False, inference=MeanField())
+    >>> crf.fit([triangle], [["a", "b", "b"]]).predict([triangle])[0]
+    ['a', 'b', 'b']
     """
 
     tolerance: float = parameter(1e-6, check_penalty, first=True)

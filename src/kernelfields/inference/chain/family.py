@@ -253,10 +253,38 @@ class BlockwiseMember(Member):
 
 
 class ChainFamily(LabelFamily):
-    """Labellings of chains whose neighbours meet; ``tied``: one table of transitions serves all positions.
+    """Infer labellings of chains whose neighbours meet, exactly.
 
-    Beyond ``at_once`` positions (None: enough to be fast), inference that keeps nothing runs block by block. ``forms``
-    are those of recursions.py (None: those that suit the chains).
+    Log partition, mean and covariance products each cost a forward-backward pass, O(N L^2).
+
+    Parameters
+    ----------
+    offsets : array (S + 1,)
+        The position at which each chain begins, and N.
+    n_labels : int
+        The number of labels.
+    tied : bool, default True
+        Whether one table of transitions serves all positions.
+    base : BaseMeasure, optional
+        The labels that are allowed, and how much they count; by default all alike.
+    at_once : int, optional
+        The positions that are inferred at once if nothing is kept; by default enough to be fast.
+    forms : sequence of str, optional
+        The forms of the recursions; by default those that suit the chains.
+
+    References
+    ----------
+    Rabiner (1989), A tutorial on hidden Markov models and selected applications in speech recognition.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import ChainFamily, Potentials
+    >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+    >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+    >>> family.at(scores).marginals().round(2)
+    array([[0.79, 0.21],
+           [0.66, 0.34]])
     """
 
     method = "chain"
@@ -282,21 +310,60 @@ class ChainFamily(LabelFamily):
         self._known_blocks: tuple[int, list[tuple[int, int, ChainFamily]]] | None = None
 
     def clique_members(self, group: str) -> np.ndarray:
-        """Return the neighbouring positions of each step, (M, 2)."""
+        """Return the positions whose labels meet in each clique of a group.
+
+        Parameters
+        ----------
+        group : str
+            The name of the group.
+
+        Returns
+        -------
+        array (M, k)
+            Numbers of positions.
+        """
         return self.step_pairs()
 
     def clique_places(self, group: str) -> np.ndarray | None:
-        """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
+        """Return the rows of a group that are cliques.
+
+        Parameters
+        ----------
+        group : str
+            The name of the group.
+
+        Returns
+        -------
+        array or None
+            Numbers of rows; None if all are.
+        """
         return self._following if group == EDGE else None
 
     def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
-        """Return the labels and the steps between them."""
+        """Find the cliques of labelled data in each group.
+
+        Parameters
+        ----------
+        labels : array (N,)
+            Numbers of labels.
+
+        Returns
+        -------
+        dict
+            For the name of each group an Observed: rows, labellings, items.
+        """
         steps = self._following
         numbers = labels[steps - 1] * self.n_labels + labels[steps]
         return {**super().observed(labels), EDGE: Observed(steps, numbers, self.position_items[steps])}
 
     def log_labellings(self) -> np.ndarray:
-        """Return the logarithm of the number of labellings of each sequence, weighted by p0, (S,)."""
+        """Compute the logarithm of the number of labellings of each sequence, weighted by the base measure.
+
+        Returns
+        -------
+        array (S,)
+            The logarithms.
+        """
         base = self.base
         if base is not None and base.masks is not None and base.constrains_alone:
             return base.masks.log_labellings(np.diff(self.offsets))
@@ -310,7 +377,29 @@ class ChainFamily(LabelFamily):
         *,
         keep: bool = True,
     ) -> Member:
-        """Return the distribution at potentials; block by block, with the base measure of each, to keep nothing."""
+        """Return the distribution at potentials.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        weights : array (S,), optional
+            The weights of items in its mean and covariances; ones by default.
+        workers : Workers, optional
+            The threads; by default one.
+        keep : bool, default True
+            Whether to keep what questions beyond log partition and mean need; otherwise they infer again.
+
+        Returns
+        -------
+        Member
+            The distribution.
+
+        Raises
+        ------
+        ValueError
+            If all labellings of an item are forbidden; the message names it.
+        """
         workers = workers or Workers(1)
         if not keep and len(blocks := self._blocks(workers)) > 1:
             return BlockwiseMember(self, potentials, weights, workers, blocks)
@@ -350,7 +439,18 @@ class ChainFamily(LabelFamily):
         return ChainMember(self, potentials, None, workers).sample(n_samples, random)
 
     def given(self, log_weights: np.ndarray) -> ChainFamily:
-        """Return the family with p0 multiplied by weights of labels; restricted to lists where these leave few."""
+        """Return the family with the base measure multiplied by weights of single labels.
+
+        Parameters
+        ----------
+        log_weights : array (N, L)
+            The logarithms of the weights of labels; minus infinity forbids.
+
+        Returns
+        -------
+        LabelFamily
+            The family.
+        """
         base = (self.base or BaseMeasure(self.offsets, self.n_labels)).times(log_weights)
         if base.lists is not None and worth_lists(base.lists) and np.diff(base.lists.begin).all():
             return ListFamily(self.offsets, self.n_labels, base.lists, tied=self.tied, base=base)
@@ -359,7 +459,20 @@ class ChainFamily(LabelFamily):
         return family
 
     def part(self, first: int, last: int) -> ChainFamily:
-        """Return the family of sequences first..last-1."""
+        """Return the family of items first..last-1.
+
+        Parameters
+        ----------
+        first : int
+            The first item.
+        last : int
+            The item after the last.
+
+        Returns
+        -------
+        LabelFamily
+            The family of the part.
+        """
         offsets = self.offsets[first : last + 1] - self.offsets[first]
         base = self._base_of(first, last)
         return ChainFamily(
@@ -447,10 +560,32 @@ class ListMember(Member):
 
 
 class ListFamily(ChainFamily):
-    """Labellings of chains that lists allow.
+    """Infer labellings of chains that lists allow, exactly.
 
-    Node potentials are those of all labels, (N, L), or those of the labels in some ``packed`` lists alone, which may
-    be longer than the lists themselves.
+    Parameters
+    ----------
+    offsets : array (S + 1,)
+        The position at which each chain begins, and N.
+    n_labels : int
+        The number of labels.
+    lists : AllowedLabels
+        The labels that each position may have.
+    tied : bool, default True
+        Whether one table of transitions serves all positions.
+    base : BaseMeasure, optional
+        The labels that are allowed, and how much they count.
+    packed : AllowedLabels, optional
+        The lists, at least as long, by which node potentials are laid out; by default they are those of all labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.data.allowed import AllowedLabels
+    >>> from kernelfields.inference import ListFamily
+    >>> lists = AllowedLabels(np.array([0, 1, 3]), np.array([1, 0, 1]), 2)  # label 1, then both
+    >>> family = ListFamily(np.array([0, 2]), 2, lists)
+    >>> family.best(family.zeros())[0].tolist()
+    [1, 0]
     """
 
     def __init__(
@@ -469,7 +604,13 @@ class ListFamily(ChainFamily):
         self._known_steps: tuple[np.ndarray, StepTable] | None = None
 
     def zeros(self) -> Potentials:
-        """Return potentials of zero."""
+        """Return potentials of zero.
+
+        Returns
+        -------
+        Potentials
+            The potentials.
+        """
         if self.packed is None:
             return super().zeros()
         n_edges = 1 if self.tied else self.n_positions
@@ -483,13 +624,35 @@ class ListFamily(ChainFamily):
         return np.isin(self.packed.cells, self.lists.cells, assume_unique=True)
 
     def entries_of(self, node: np.ndarray) -> np.ndarray:
-        """Return the entries of the lists, (A,), among node potentials."""
+        """Return the entries of the lists among node potentials.
+
+        Parameters
+        ----------
+        node : array
+            The node potentials.
+
+        Returns
+        -------
+        array (A,)
+            The entries.
+        """
         if self.packed is None:
             return self.lists.taken(node)
         return node if self._kept is None else node[self._kept]
 
     def laid_out(self, entries: np.ndarray) -> np.ndarray:
-        """Return numbers of entries (A,) as node potentials are laid out, zero for other labels."""
+        """Lay numbers of entries out as node potentials, zero for other labels.
+
+        Parameters
+        ----------
+        entries : array (A,)
+            The numbers.
+
+        Returns
+        -------
+        array
+            The node potentials.
+        """
         if self.packed is None:
             return self.lists.spread(entries)
         if self._kept is None:
@@ -513,11 +676,30 @@ class ListFamily(ChainFamily):
         return self._known_steps[1]
 
     def use_steps(self, edge: np.ndarray, table: StepTable) -> None:
-        """Take a table of steps, base measure included, that was made for these edges before."""
+        """Take a table of steps that was made for these edges before.
+
+        Parameters
+        ----------
+        edge : array (1 or N, L, L)
+            The potentials of steps.
+        table : StepTable
+            The table, base measure included.
+        """
         self._known_steps = edge, table
 
     def with_base(self, potentials: Potentials) -> Potentials:
-        """Return dense potentials, minus infinity where a label is not allowed."""
+        """Return potentials plus the logarithm of the base measure.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+
+        Returns
+        -------
+        Potentials
+            The sum.
+        """
         node = self.lists.spread(self._entries(potentials), -np.inf)
         return Potentials(node, {EDGE: self._step_table(potentials).edge})
 
@@ -529,13 +711,53 @@ class ListFamily(ChainFamily):
         *,
         keep: bool = True,
     ) -> ListMember:
-        """Return the distribution at potentials; with ``keep=False`` expected steps are counted at once."""
+        """Return the distribution at potentials.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        weights : array (S,), optional
+            The weights of items in its mean and covariances; ones by default.
+        workers : Workers, optional
+            The threads; by default one.
+        keep : bool, default True
+            Whether to keep what questions beyond log partition and mean need; otherwise they infer again.
+
+        Returns
+        -------
+        Member
+            The distribution.
+
+        Raises
+        ------
+        ValueError
+            If all labellings of an item are forbidden; the message names it.
+        """
         self._refuse_empty_lists()
         entries, steps = self._entries(potentials), self._step_table(potentials)
         return ListMember(self, entries, steps, weights, workers or Workers(1), not keep)
 
     def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable labelling (N,) and its score for each sequence, (S,)."""
+        """Find the most probable labelling of each item.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        workers : Workers, optional
+            The threads; by default one.
+
+        Returns
+        -------
+        pair of arrays (N,) and (S,)
+            The labels and their scores; approximate if the family is not exact.
+
+        Raises
+        ------
+        ValueError
+            If all labellings of an item are forbidden; the message names it.
+        """
         self._refuse_empty_lists()
         edge = self._step_table(potentials).edge
         return best_in_lists(self._entries(potentials), edge, self.offsets, self.lists, workers)
@@ -552,7 +774,20 @@ class ListFamily(ChainFamily):
             raise InfeasibleSequence(self._first_without_labels)
 
     def label_scores(self, potentials: Potentials, labels: np.ndarray) -> np.ndarray:
-        """Return the score of a labelling of each sequence, (S,); minus infinity where a label is not allowed."""
+        """Compute the score of a labelling of each item, base measure included.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        labels : array (N,)
+            Numbers of labels.
+
+        Returns
+        -------
+        array (S,)
+            The scores; minus infinity if a labelling is forbidden.
+        """
         places, steps = self.lists.places(labels), self._following
         scores = np.where(places >= 0, self._entries(potentials)[places], -np.inf)
         edge = self._step_table(potentials).edge
@@ -560,20 +795,59 @@ class ListFamily(ChainFamily):
         return np.add.reduceat(scores, self.offsets[:-1])
 
     def given(self, log_weights: np.ndarray) -> ListFamily:
-        """Return the family with p0 multiplied by weights of labels; potentials keep their layout."""
+        """Return the family with the base measure multiplied by weights of single labels.
+
+        Parameters
+        ----------
+        log_weights : array (N, L)
+            The logarithms of the weights of labels; minus infinity forbids.
+
+        Returns
+        -------
+        LabelFamily
+            The family.
+        """
         base = (self.base or BaseMeasure(self.offsets, self.n_labels, allowed=self.lists)).times(log_weights)
         assert base.lists is not None
         return ListFamily(self.offsets, self.n_labels, base.lists, tied=self.tied, base=base, packed=self.packed)
 
     def part(self, first: int, last: int) -> ListFamily:
-        """Return the family of sequences first..last-1."""
+        """Return the family of items first..last-1.
+
+        Parameters
+        ----------
+        first : int
+            The first item.
+        last : int
+            The item after the last.
+
+        Returns
+        -------
+        LabelFamily
+            The family of the part.
+        """
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
         base, offsets, lists = self._base_of(first, last), self.offsets[first : last + 1] - rows.start, self.lists[rows]
         packed = None if self.packed is None else lists if self._kept is None else self.packed[rows]
         return ListFamily(offsets, self.n_labels, lists, tied=self.tied, base=base, packed=packed)
 
     def cut(self, potentials: Potentials, first: int, last: int) -> Potentials:
-        """Return views of the potentials of sequences first..last-1."""
+        """Return the potentials of items first..last-1, as views if rows are in the order of the items.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        first : int
+            The first item.
+        last : int
+            The item after the last.
+
+        Returns
+        -------
+        Potentials
+            The potentials of the part.
+        """
         cut = super().cut(potentials, first, last)
         if self.packed is not None:
             cut.node = potentials.node[slice(*self.packed.begin[self.offsets[[first, last]]].tolist())]

@@ -43,7 +43,37 @@ Direction = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class NgramFamily(GraphFamily):
-    """Exact inference on chains with tied n-grams: ``ngrams`` are pairs (length, labellings), None for all of them."""
+    """Infer labellings of chains with n-grams that see no inputs, exactly, by an automaton.
+
+    Parameters
+    ----------
+    offsets : array (S + 1,)
+        The position at which each chain begins, and N.
+    n_labels : int
+        The number of labels.
+    ngrams : sequence of (int, array or None)
+        The lengths, from three on, and the numbers of the labellings that have scores; None for all of them.
+    tied : bool, default True
+        Whether one table of transitions serves all positions.
+    base : BaseMeasure, optional
+        The labels that are allowed, and how much they count; by default all alike.
+    automaton : NgramAutomaton, optional
+        The automaton, if it is known.
+    lanes : int, optional
+        The sequences that are inferred side by side.
+    panel_bytes : int, optional
+        The bytes of panels that a thread may keep.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import NgramFamily
+    >>> family = NgramFamily(np.array([0, 3]), 2, [(3, None)])
+    >>> scores = family.zeros()
+    >>> scores["order2"][0, 1, 0, 1] = 1.0  # the labels 1, 0, 1 in a row
+    >>> family.best(scores)[0].tolist()
+    [1, 0, 1]
+    """
 
     method = "n-grams"
 
@@ -95,7 +125,18 @@ class NgramFamily(GraphFamily):
         return slice(None) if len(some) == len(term.outcomes) else np.searchsorted(some, term.outcomes)
 
     def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
-        """Return the labels, the edges, and the n-grams that have a weight."""
+        """Find the labels, the edges, and the n-grams that have a weight.
+
+        Parameters
+        ----------
+        labels : array (N,)
+            Numbers of labels.
+
+        Returns
+        -------
+        dict
+            For the name of each group an Observed: rows, labellings, items.
+        """
         found = super().observed(labels)
         for name, (_, some) in zip(self.names[1:], self.automaton.ngrams, strict=True):
             places, items = places_in(some, found[name].labellings), found[name].items
@@ -123,35 +164,111 @@ class NgramFamily(GraphFamily):
         return [order[begin : begin + lanes] for begin in range(0, len(order), lanes)]
 
     def table_shape(self, group: int, tied: bool) -> tuple[int, ...]:
-        """Return the shape of a group's potentials: all but edges are tied, and n-grams may be listed."""
+        """Return the shape of the potentials of a group.
+
+        Parameters
+        ----------
+        group : int
+            The number of the group.
+        tied : bool
+            Whether one table serves all factors.
+
+        Returns
+        -------
+        tuple of int
+            The shape.
+        """
         listed = group > 0 and self._ngrams[group - 1][1] is not None
         return (1, self._sizes[group - 1]) if listed else super().table_shape(group, tied or group > 0)
 
     def arc_scores(self, tables: Sequence[np.ndarray], edge: np.ndarray | None = None) -> np.ndarray:
-        """Return the scores of arcs, (A,), for the tables of n-grams and an edge (L, L), none by default."""
+        """Compute the scores of the arcs of the automaton.
+
+        Parameters
+        ----------
+        tables : sequence of arrays
+            The tables of edges and n-grams.
+        edge : array (L, L), optional
+            The scores of steps; zero by default.
+
+        Returns
+        -------
+        array (A,)
+            The scores.
+        """
         weights = np.concatenate([np.zeros(0), *(table.reshape(-1) for table in tables[1:])])
         return self.automaton.arc_scores(np.zeros(self.n_labels**2) if edge is None else edge.reshape(-1), weights)
 
     def scores(self, tables: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores of arcs, (A,), and of the edges that are those of each position, (M, L^2) or no rows."""
+        """Compute the scores of arcs, and of the edges of each position.
+
+        Parameters
+        ----------
+        tables : sequence of arrays
+            The tables of edges and n-grams.
+
+        Returns
+        -------
+        pair of arrays (A,) and (M, L^2)
+            The scores; the second without rows if one table of steps serves all positions.
+        """
         if len(tables[0]) == 1:
             return self.arc_scores(tables, tables[0]), np.zeros((0, 0))
         return self.arc_scores(tables), tables[0].reshape(len(tables[0]), self.n_labels**2)
 
     def edge_rows(self, sequence: int) -> slice:
-        """Return the rows of the edges of a sequence."""
+        """Return the rows of the edges of a sequence.
+
+        Parameters
+        ----------
+        sequence : int
+            The number of the sequence.
+
+        Returns
+        -------
+        slice
+            The rows.
+        """
         begin, end = self.offsets[sequence : sequence + 2].tolist()
         return slice(begin - sequence, end - sequence - 1)
 
     def position_scores(self, scores: np.ndarray, edge: np.ndarray, sequence: int) -> np.ndarray:
-        """Return the scores of the arcs into every position of a sequence, (T, A); see ``scores``."""
+        """Compute the scores of the arcs into every position of a sequence.
+
+        Parameters
+        ----------
+        scores : array (A,)
+            The scores of arcs, as :meth:`scores` returns them.
+        edge : array (M, L^2)
+            The scores of edges, as :meth:`scores` returns them.
+        sequence : int
+            The number of the sequence.
+
+        Returns
+        -------
+        array (T, A)
+            The scores.
+        """
         begin, end = self.offsets[sequence : sequence + 2].tolist()
         if not edge.size:
             return np.broadcast_to(scores, (end - begin, len(scores)))
         return np.concatenate([scores[None], scores + edge[self.edge_rows(sequence)][:, self.automaton.arcs.edges]])
 
     def tables_of(self, counts: np.ndarray, edge: np.ndarray) -> list[np.ndarray]:
-        """Return sums over arcs (A,) in the shapes of the potentials; edges (M, L^2) if they are those of positions."""
+        """Lay sums over arcs out in the shapes of the potentials.
+
+        Parameters
+        ----------
+        counts : array (A,)
+            The sums.
+        edge : array (M, L^2)
+            The sums of the edges of each position; without rows if one table serves all.
+
+        Returns
+        -------
+        list of arrays
+            The tables of edges and n-grams.
+        """
         summed, flat = self.automaton.split(counts)
         parts = np.split(flat, np.cumsum(self._sizes)[:-1]) if self._sizes else []
         rows = edge if edge.shape[1] else summed[None]

@@ -240,9 +240,34 @@ def check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) ->
 
 
 class SegmentFamily(LabelFamily):
-    """Segmentations of chains into segments of up to ``max_duration`` positions.
+    """Infer segmentations of chains, exactly.
 
-    ``tied``: one table of steps between segments serves all positions.
+    Parameters
+    ----------
+    offsets : array (S + 1,)
+        The position at which each chain begins, and N.
+    n_labels : int
+        The number of labels.
+    max_duration : int
+        The positions of the longest segment.
+    tied : bool, default True
+        Whether one table of steps between segments serves all positions.
+    base : BaseMeasure, optional
+        The labels that are allowed, and how much they count; by default all alike.
+
+    References
+    ----------
+    Sarawagi and Cohen (2004), Semi-Markov conditional random fields for information extraction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import SegmentFamily
+    >>> family = SegmentFamily(np.array([0, 4]), 2, max_duration=3)
+    >>> scores = family.zeros()
+    >>> scores.node[2:, 1] = 1.0  # the last two positions have the label 1
+    >>> family.at(scores).marginals()[-1].round(2)
+    array([0.22, 0.78])
     """
 
     method = "segments"
@@ -266,7 +291,18 @@ class SegmentFamily(LabelFamily):
         )
 
     def arrays(self, potentials: Potentials) -> SegmentArrays:
-        """Return node, edge and durations as contiguous arrays of doubles."""
+        """Return potentials as contiguous arrays of doubles.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+
+        Returns
+        -------
+        tuple of arrays
+            Those of labels, edges and durations.
+        """
         node, edge, duration = (np.ascontiguousarray(array, dtype=np.float64) for array in potentials.arrays)
         return node, edge, duration
 
@@ -275,7 +311,21 @@ class SegmentFamily(LabelFamily):
     ) -> Prepared:
         """Add up scores and call a compiled pass for every run of sequences.
 
-        ``compiled`` is called with first, last, offsets, edge, durations, the passes and ``results``; it fills both.
+        Parameters
+        ----------
+        arrays : tuple of arrays
+            What :meth:`arrays` returns.
+        workers : Workers
+            The threads.
+        compiled : callable
+            It is called with first, last, offsets, edge, durations, the passes and ``results``, and fills both.
+        *results : int or array
+            Further arguments.
+
+        Returns
+        -------
+        Prepared
+            What was filled.
         """
         add_up = segments.passes_compiled.add_up
         node, edge, duration = arrays
@@ -294,15 +344,37 @@ class SegmentFamily(LabelFamily):
         return Prepared(passes, durations, shifts, runs)
 
     def backward(self, arrays: SegmentArrays, workers: Workers) -> tuple[Prepared, np.ndarray]:
-        """Run the backward pass; return what it filled, and log Z less the shifts, (S,).
+        """Run the backward pass.
 
-        Log Z is minus infinity where a sequence cannot be cut into segments.
+        Parameters
+        ----------
+        arrays : tuple of arrays
+            What :meth:`arrays` returns.
+        workers : Workers
+            The threads.
+
+        Returns
+        -------
+        pair
+            What the pass filled, and log partitions less the shifts, (S,); minus infinity if a sequence cannot be cut
+            into segments.
         """
         within = np.empty(self.n_items)
         return self.run_passes(arrays, workers, segments.passes_compiled.backward, within), within
 
     def clique_places(self, group: str) -> np.ndarray | None:
-        """Return the rows that are cliques: steps lead to all positions but the first of each sequence."""
+        """Return the rows of a group that are cliques.
+
+        Parameters
+        ----------
+        group : str
+            The name of the group.
+
+        Returns
+        -------
+        array or None
+            Numbers of rows; None if all are.
+        """
         return self._following if group == EDGE else None
 
     def _segments(self, labels: np.ndarray | Segmentation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -312,7 +384,18 @@ class SegmentFamily(LabelFamily):
         return labels, *bounds_of(begins_of(labels, self.offsets))
 
     def observed(self, labels: np.ndarray | Segmentation) -> dict[str | None, Observed]:
-        """Return labels, steps between segments, and durations of a segmentation, or of runs of equal labels."""
+        """Find labels, steps between segments, and durations of a segmentation.
+
+        Parameters
+        ----------
+        labels : array (N,) or Segmentation
+            Numbers of labels, whose runs are the segments; or labels and where segments begin.
+
+        Returns
+        -------
+        dict
+            For the name of each group an Observed: rows, labellings, items.
+        """
         labels, begins, ends = self._segments(labels)
         items, durations = self.position_items, ends - begins
         after = begins[self.offsets[items[begins]] < begins]
@@ -324,7 +407,20 @@ class SegmentFamily(LabelFamily):
         }
 
     def label_scores(self, potentials: Potentials, labels: np.ndarray | Segmentation) -> np.ndarray:
-        """Return the score of a segmentation of each sequence, (S,); minus infinity where one segment is too long."""
+        """Compute the score of a segmentation of each sequence, base measure included.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        labels : array (N,) or Segmentation
+            Numbers of labels, whose runs are the segments; or labels and where segments begin.
+
+        Returns
+        -------
+        array (S,)
+            The scores; minus infinity if a segment is too long.
+        """
         _, begins, ends = self._segments(labels)
         scores = super().label_scores(potentials, labels)  # type: ignore[arg-type]
         scores[self.position_items[begins[ends - begins > self.max_duration]]] = -np.inf
@@ -337,7 +433,13 @@ class SegmentFamily(LabelFamily):
         return self.base.label_scores(labels, after[:, None] + np.array([-1, 0]))
 
     def log_labellings(self) -> np.ndarray:
-        """Return the logarithm of the number of segmentations of each sequence, weighted by p0, (S,)."""
+        """Compute the logarithm of the number of segmentations of each sequence, weighted by the base measure.
+
+        Returns
+        -------
+        array (S,)
+            The logarithms.
+        """
         prepared, within = self.backward(self.arrays(self.with_base(self.zeros())), Workers(1))
         return within + prepared.shifts
 
@@ -352,7 +454,37 @@ class SegmentFamily(LabelFamily):
         return SegmentMember(self, potentials, weights, workers)
 
     def best_segmentation(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels (N,) of the most probable segmentation, and a mask of where its segments begin."""
+        """Find the most probable segmentation of each sequence.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        workers : Workers
+            The threads.
+
+        Returns
+        -------
+        pair of arrays (N,)
+            Labels, and a mask of the positions where segments begin.
+
+        Raises
+        ------
+        ValueError
+            If a sequence cannot be cut into segments.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import SegmentFamily
+        >>> from kernelfields.numerics import Workers
+        >>> family = SegmentFamily(np.array([0, 4]), 2, max_duration=3)
+        >>> scores = family.zeros()
+        >>> scores.node[2:, 1] = 1.0  # the last two positions have the label 1
+        >>> labels, begins = family.best_segmentation(scores, Workers(1))
+        >>> labels[2:].tolist(), begins.shape
+        ([1, 1], (4,))
+        """
         return self._best_segments(self.with_base(potentials), workers)[:2]
 
     def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
@@ -372,9 +504,40 @@ class SegmentFamily(LabelFamily):
     def n_best_segmentations(
         self, potentials: Potentials, k: int, workers: Workers
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return labels (k, N), masks of where segments begin (k, N), and scores (S, k) of the k best segmentations.
+        """Find the k best segmentations of each sequence.
 
-        Scores fall. They are minus infinity where a sequence has less than k; it is then one segment of label 0.
+        A sequence with fewer than k has scores of minus infinity, and is one segment of label 0 there.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+        k : int
+            The number of segmentations.
+        workers : Workers
+            The threads.
+
+        Returns
+        -------
+        tuple of arrays (k, N), (k, N) and (S, k)
+            Labels, masks of the positions where segments begin, and scores, which fall.
+
+        Raises
+        ------
+        ValueError
+            If a sequence cannot be cut into segments.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import SegmentFamily
+        >>> from kernelfields.numerics import Workers
+        >>> family = SegmentFamily(np.array([0, 4]), 2, max_duration=3)
+        >>> scores = family.zeros()
+        >>> scores.node[2:, 1] = 1.0  # the last two positions have the label 1
+        >>> labels, begins, found = family.n_best_segmentations(scores, 2, Workers(1))
+        >>> labels.shape, begins.shape, found.shape
+        ((2, 4), (2, 4), (1, 2))
         """
         return self._k_best_segments(self.with_base(potentials), k, workers)
 
@@ -405,7 +568,20 @@ class SegmentFamily(LabelFamily):
         return np.stack([member.sample(random)[0] for _ in range(n_samples)])
 
     def part(self, first: int, last: int) -> SegmentFamily:
-        """Return the family of sequences first..last-1."""
+        """Return the family of items first..last-1.
+
+        Parameters
+        ----------
+        first : int
+            The first item.
+        last : int
+            The item after the last.
+
+        Returns
+        -------
+        LabelFamily
+            The family of the part.
+        """
         offsets, base = self.offsets[first : last + 1] - self.offsets[first], self._base_of(first, last)
         return SegmentFamily(offsets, self.n_labels, self.max_duration, tied=self.tied, base=base)
 
