@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from kernelfields import ChainCRF, EdgeCliques, NodeCliques
 from kernelfields.kernels import RBF, Linear, Polynomial
-from kernelfields.models.build import name_cliques, parts_of_sum, split_sum
+from kernelfields.models.build import name_cliques, split_sum
 from tests.samples import labelled_sequences
 
 X, y = labelled_sequences(n_sequences=12)
@@ -61,8 +61,8 @@ def test_a_prior_variance_for_each_part_scales_its_kernel():
 
 def test_parts_with_features_stay_together_unless_told_apart():
     three = Linear() + Linear() * 2.0 + RBF(gamma=0.3)
-    assert [repr(each) for each in parts_of_sum(three)] == [repr(Linear()), repr(2.0 * Linear()), repr(RBF(0.3))]
-    assert parts_of_sum(RBF(gamma=0.3)) == [RBF(gamma=0.3)]
+    assert [repr(each) for each in three.summands] == [repr(Linear()), repr(2.0 * Linear()), repr(RBF(0.3))]
+    assert RBF(gamma=0.3).summands == [RBF(gamma=0.3)]
     assert [name for name, _ in split_sum("node", NodeCliques(three))] == ["node", "node_2"]
     assert [name for name, _ in split_sum("node", NodeCliques(three, prior_variance=[1, 2, 3]))] == [
         "node",

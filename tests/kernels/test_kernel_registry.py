@@ -25,6 +25,7 @@ from kernelfields.kernels import (
     Tanimoto,
     resolve_kernel,
 )
+from kernelfields.kernels.kernel import KERNELS as KINDS
 from kernelfields.kernels.registry import kernel_from_spec
 
 
@@ -161,3 +162,11 @@ def test_a_description_may_name_a_thousand_kernels():
     assert kernel_from_spec(tree(1000)).spec() == tree(1000)
     with pytest.raises(ValueError, match="a kernel made of more than 1000 others is refused"):
         kernel_from_spec(tree(1001))
+
+
+def test_each_kind_is_registered_by_the_module_that_is_its_home():
+    names = [*KINDS.homes]
+    kinds = {name: KINDS.find(name) for name in names if KINDS.find(name) is not None}
+    assert {name: kind.__module__ for name, kind in kinds.items()} == {name: KINDS.homes[name] for name in kinds}
+    assert set(names) - set(kinds) == {"poly"}
+    assert KINDS.shorthands[: len(names)] == [name for name in names if name in KINDS.shorthands]

@@ -42,7 +42,6 @@ from kernelfields.formats.annotation_files import (
 from kernelfields.formats.column_files import ColumnSequence as ColumnSequence, LabelledColumns as LabelledColumns
 from kernelfields.kernels import Kernel as Kernel, resolve_kernel as resolve_kernel
 from kernelfields.labelling import agreement as agreement
-from kernelfields.models.build import parts_of_sum as parts_of_sum
 from kernelfields.models.choices import Choices as Choices, Trial as Trial
 from kernelfields.models.documents import document_bytes as document_bytes, read_document_of as read_document_of
 from kernelfields.objective.bounds import Certificate as Certificate

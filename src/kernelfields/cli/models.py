@@ -162,7 +162,7 @@ def tokens_for(crf: Field, words: list[str] | None) -> Parameters:
 def named_kernel(text: str, parameters: Mapping[str, object], option: str = "--kernel") -> library.Kernel:
     """Return the kernel of a name; ``parameters`` that are None keep their defaults."""
     kernel = library.resolve_kernel(text)
-    parts = library.parts_of_sum(kernel)
+    parts = kernel.summands
     for name, value in parameters.items():
         if value is None:
             continue
@@ -177,7 +177,7 @@ def named_kernel(text: str, parameters: Mapping[str, object], option: str = "--k
 
 def kernel_settings(kernel: library.Kernel) -> Parameters:
     """Return the settings that name a kernel, or a sum of kernels; rules such as gamma="scale" are the default."""
-    parts = library.parts_of_sum(kernel)
+    parts = kernel.summands
     parameters = reduce(lambda first, second: first | second, (part.get_params(deep=False) for part in parts))
     numbers = {name: parameters.get(name) for name in KERNEL_PARAMETERS}
     return {"kernel": " + ".join(part.kind for part in parts)} | {

@@ -35,6 +35,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kernelfields import kernels
 from kernelfields.data.readers import InputReader
 from kernelfields.engines.engine import PackedData
 from kernelfields.estimators.fit_state import FitState, rewritten
@@ -43,8 +44,7 @@ from kernelfields.inputs.scale import FEW_COLUMNS, uneven_spreads
 from kernelfields.inputs.step import InputStep
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.inputs.window_statistics import WindowStatistics
-from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.kernel import CATEGORIES, NUMBERS, Columns, Kernel
+from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import has_default_scale, has_isotropic_scale
 from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.choices import Settings
@@ -143,13 +143,13 @@ def suiting_steps(kernels: list[str], steps: Sequence[FitStep]) -> list[str]:
 def kernel_of_windows(reader: InputReader) -> tuple[str, Kernel]:
     """Return the kernel that statistics of windows are first tried with, of own columns and of all, and its name."""
     n_own = reader.n_features - reader.categories
-    return f"Columns(RBF(), 0, {n_own}) + Laplacian()", Columns(RBF(), 0, n_own) + Laplacian()
+    return f"Columns(RBF(), 0, {n_own}) + Laplacian()", kernels.Columns(RBF(), 0, n_own) + Laplacian()
 
 
 def beside_categories(kernel: Kernel, variance: float | None) -> Kernel:
     """Return a kernel on the columns of numbers and, unless its prior ``variance`` is zero, a linear one on others."""
-    numbers = Columns(kernel, NUMBERS)
-    return numbers if variance == 0.0 else numbers + Columns(Linear(), CATEGORIES)
+    numbers = kernels.Columns(kernel, "numbers")
+    return numbers if variance == 0.0 else numbers + kernels.Columns(kernels.Linear(), "categories")
 
 
 def set_chosen(estimator: Estimator, settings: Settings, reader: Reader) -> None:

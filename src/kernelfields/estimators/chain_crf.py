@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from sklearn.base import clone
 
+from kernelfields import kernels
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.constraints import Constraints, find_scheme, guess_scheme
@@ -202,18 +203,17 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         n_numbers = training.reader.n_columns - training.reader.categories
         if not training.reader.categories:
             return list(cliques)
-        from kernelfields.kernels.dot_product import Linear
-        from kernelfields.kernels.kernel import Columns, has_named_kinds, with_places
+        from kernelfields.kernels.kernel import has_named_kinds
         from kernelfields.kernels.registry import resolve_kernel
 
         nodes, *others = cliques
         if has_named_kinds(nodes.kernel):
-            return [clone(nodes).set_params(kernel=with_places(nodes.kernel, n_numbers)), *others]
+            return [clone(nodes).set_params(kernel=nodes.kernel.with_places(n_numbers)), *others]
         own = nodes.prior_variance if self._variance_of_categories is None else self._variance_of_categories
         kernel = resolve_kernel(nodes.kernel)
-        if not isinstance(kernel, Columns):  # that of a field whose fit goes on
-            nodes = clone(nodes).set_params(kernel=Columns(kernel, 0, n_numbers))
-        linear = NodeCliques(Columns(Linear(), n_numbers), prior_variance=own, name="categories")
+        if not isinstance(kernel, kernels.Columns):  # that of a field whose fit goes on
+            nodes = clone(nodes).set_params(kernel=kernels.Columns(kernel, 0, n_numbers))
+        linear = NodeCliques(kernels.Columns(kernels.Linear(), n_numbers), prior_variance=own, name="categories")
         return [nodes, linear, *others] if own else [nodes, *others]
 
     def _weight_candidates(self, training: ChainTraining, left: Mapping[str, Sequence]) -> list[Settings]:

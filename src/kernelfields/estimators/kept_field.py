@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields import kernels
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.data.fingerprints import Fingerprint
@@ -626,7 +627,6 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
 def _stays_sparse(kernel: object, data: PackedData) -> bool:
     """Whether sparse inputs are the features: threads skip what is not there, in half the time of a device."""
-    from kernelfields.kernels.dot_product import Linear
-
-    linear = kernel in _LINEAR_NAMES if isinstance(kernel, str) else isinstance(kernel, Linear)
-    return linear and issparse(data.inputs)
+    if not issparse(data.inputs):
+        return False
+    return kernel in _LINEAR_NAMES if isinstance(kernel, str) else isinstance(kernel, kernels.Linear)

@@ -43,7 +43,7 @@ from kernelfields.estimators.fit_state import FitState, NoProgress
 from kernelfields.features.leakage import RepeatedLabels, find_repeated_labels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inputs.steps import ColumnSteps
-from kernelfields.kernels.forest import Forest
+from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.choices import EDGES, MOST_RANK, PEER, PILOT_RANK, TRIED_RANK, Choices, Settings
 from kernelfields.models.field import Field
 from kernelfields.models.pilot_fit import FALLBACK, MOST_OF_FEATURES, MOST_POSITIONS, PARTS, Judge, Pilot, Stage
@@ -318,7 +318,7 @@ def _choose_by_pilot_fits(
         set_chosen(piloted, settings, training.reader)
         piloted.rank = settings.get(TRIED_RANK, piloted.rank)
         if settings.get("kernel") == "forest":
-            piloted.kernel = Forest(n_trees=_PILOT_TREES)
+            piloted.kernel = resolve_kernel("forest").set_params(n_trees=_PILOT_TREES)
         has_edges = scene.has_edges and settings.get(EDGES, True)
         own = replace(scene.fit.problem, announce=NoProgress().announce, spec=spec)
         own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]

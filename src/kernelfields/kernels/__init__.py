@@ -8,49 +8,6 @@ Classes of one's own get a name by ``register``.
 The package needs NumPy alone: scipy, scikit-learn and PyTorch are loaded where a kernel, or its inputs, need them.
 """
 
-from kernelfields.kernels.callables import CallableKernel, Precomputed
-from kernelfields.kernels.dot_product import Cosine, Linear, Polynomial, Tanimoto
-from kernelfields.kernels.forest import Forest
-from kernelfields.kernels.kernel import (
-    Columns,
-    Constant,
-    Kernel,
-    Normalized,
-    Power,
-    Product,
-    Scaled,
-    Sum,
-    check_positive_semidefinite,
-    register,
-)
-from kernelfields.kernels.labels import CentredDelta, Delta, LabelKernel, LabelMatrix
-from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.kernels.stationary import RBF, Laplacian, Matern
+from kernelfields.numerics.lazy import lazy_names
 
-__all__ = [
-    "RBF",
-    "CallableKernel",
-    "CentredDelta",
-    "Columns",
-    "Constant",
-    "Cosine",
-    "Delta",
-    "Forest",
-    "Kernel",
-    "LabelKernel",
-    "LabelMatrix",
-    "Laplacian",
-    "Linear",
-    "Matern",
-    "Normalized",
-    "Polynomial",
-    "Power",
-    "Precomputed",
-    "Product",
-    "Scaled",
-    "Sum",
-    "Tanimoto",
-    "check_positive_semidefinite",
-    "register",
-    "resolve_kernel",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,6 +1,4 @@
-"""Kernels k(x, z) on rows of a matrix: their interface, their algebra, and checks of their Gram matrices.
-
-Sums, products, whole powers and non-negative multiples of kernels are kernels: k + l, k + 1, k * l, k**3, 2 * k.
+"""Kernels k(x, z) on rows of a matrix: their interface, their names, and checks of their Gram matrices.
 
 X and Z may be NumPy arrays, CSR matrices or, both on one device, tensors of PyTorch: blocks and diagonals of tensors
 are tensors there. Kernels whose formulas need NumPy (functions, matrices, scikit-learn's, classes of users that do not
@@ -9,8 +7,8 @@ set ``takes_tensors``) copy the rows to the processor, compute there by blocks, 
 Gram matrices are checked for symmetry, |K - K^T| <= tolerance max |K|, and on a sample for negative eigenvalues, none
 below -tolerance max |eigenvalue|, with a tolerance of 1e-8 in float64 and 1e-4 in float32.
 
-Cost: that of the parts; Sum and Product hold two (n, m) blocks at a time, however many are chained. The check of
-eigenvalues costs O(s^3) for s <= 200 rows. Fails: ValueError or TypeError naming the parameter or the entries.
+Cost: the check of eigenvalues costs O(s^3) for s <= 200 rows. Fails: ValueError or TypeError naming the parameter or
+the entries.
 """
 
 from __future__ import annotations
@@ -23,16 +21,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kernelfields.kernels import arrays
-from kernelfields.kernels.parameters import is_number, non_negative, whole
-from kernelfields.numerics.parameters import declares_parameters, is_whole
+from kernelfields.kernels.parameters import is_number, non_negative
+from kernelfields.numerics.parameters import declares_parameters
 from kernelfields.numerics.registry import Parametrized, Registry
-from kernelfields.numerics.sparse_rows import Rows, is_sparse
+from kernelfields.numerics.sparse_rows import Rows
 
 # Rows whose Gram matrix is looked at for negative eigenvalues.
 _SAMPLE = 200
-# Columns this few are handed on dense, and so are columns of which this share is not zero: products of sparse rows
-# with themselves would cost more than zeros do.
-_FEW, _FULL = 512, 0.25
 
 #: X -> k(X, Z) for rows Z that stay.
 Towards = Callable[[Rows], np.ndarray]
@@ -210,6 +205,35 @@ class Kernel(Parametrized):
         return tuple(sorted({column for part in self._parts for column in part.own_columns}))
 
     @property
+    def has_named_kinds(self) -> bool:
+        """Whether a part selects its columns by kind, "numbers" or "categories"."""
+        return any(part.has_named_kinds for part in self._parts)
+
+    def with_places(self, n_numbers: int) -> Kernel:
+        """Replace kinds of columns by places: first ``n_numbers`` columns of numbers, then categories.
+
+        Parameters
+        ----------
+        n_numbers : int
+            The number of columns of numbers.
+
+        Returns
+        -------
+        Kernel
+            The kernel; this one if no part selects columns by kind.
+        """
+        if not self.has_named_kinds:
+            return self
+        own = self.get_params(deep=False)
+        inner = {name: value.with_places(n_numbers) for name, value in own.items() if isinstance(value, Kernel)}
+        return type(self)(**{**own, **inner})
+
+    @property
+    def summands(self) -> list[Kernel]:
+        """The kernels that a sum, however nested, adds up; the kernel alone if it is none."""
+        return [self]
+
+    @property
     def kind(self) -> str:
         """The name under which the class is registered; TypeError if it is not."""
         return KERNELS.name_of(self)
@@ -292,22 +316,24 @@ class Kernel(Parametrized):
 
     def __add__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
-            return Sum(self, other)
-        return Sum(self, Constant(_non_negative(other, "added to"))) if is_number(other) else NotImplemented
+            return KERNELS.build("sum", self, other)
+        return self + Constant(_non_negative(other, "added to")) if is_number(other) else NotImplemented
 
     def __radd__(self, other: float) -> Kernel:
-        return Sum(Constant(_non_negative(other, "added to")), self) if is_number(other) else NotImplemented
+        return Constant(_non_negative(other, "added to")) + self if is_number(other) else NotImplemented
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
-            return Product(self, other)
-        return Scaled(_non_negative(other, "multiplied with"), self) if is_number(other) else NotImplemented
+            return KERNELS.build("product", self, other)
+        if not is_number(other):
+            return NotImplemented
+        return KERNELS.build("scaled", _non_negative(other, "multiplied with"), self)
 
     def __rmul__(self, other: float) -> Kernel:
         return self * other
 
     def __pow__(self, exponent: int) -> Kernel:
-        power = Power(self, exponent)
+        power = KERNELS.build("power", self, exponent)
         power.check_parameters()
         return power
 
@@ -319,6 +345,16 @@ KERNELS: Registry[Kernel] = Registry(
         "manifold": _BY_HAND.format("'Two labels are enough'"),
         "scikit-learn": "fit again, with the kernel of scikit-learn passed as a function of two arrays",
         **dict.fromkeys(("graph laplacian", "graph diffusion"), _BY_HAND.format("'Papers that cite each other'")),
+    },
+    homes={
+        "constant": "kernelfields.kernels.kernel",
+        **dict.fromkeys(("sum", "product", "power", "scaled"), "kernelfields.kernels.algebra"),
+        "columns": "kernelfields.kernels.columns",
+        "normalized": "kernelfields.kernels.algebra",
+        **dict.fromkeys(("callable", "precomputed"), "kernelfields.kernels.callables"),
+        **dict.fromkeys(("linear", "poly", "polynomial", "cosine", "tanimoto"), "kernelfields.kernels.dot_product"),
+        "forest": "kernelfields.kernels.forest",
+        **dict.fromkeys(("rbf", "laplacian", "matern"), "kernelfields.kernels.stationary"),
     },
 )
 register = KERNELS.register
@@ -405,368 +441,9 @@ class Constant(Kernel):
         return arrays.filled(X, (X.shape[0],), non_negative(self, "value"), X.dtype)
 
 
-class _OfParts(Kernel):
-    """A function of the values of other kernels; subclasses write ``_combine`` for its blocks and diagonals."""
-
-    takes_tensors = True
-
-    def _combine(self, values: list[np.ndarray]) -> np.ndarray:
-        """Combine the values of all parts; the values of the first part may be overwritten."""
-        raise NotImplementedError
-
-    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
-        return self._combine([part(X, Z) for part in self._parts])
-
-    def _diagonal(self, X: Rows) -> np.ndarray:
-        return self._combine([part.diag(X) for part in self._parts])
-
-    def _towards(self, Z: Rows) -> Towards:
-        blocks = [part.towards(Z) for part in self._parts]
-        return lambda X: self._combine([block(X) for block in blocks])
-
-
-@declares_parameters
-class _OfTwo(_OfParts):
-    """A function of the values of two kernels."""
-
-    left: Kernel = checked(valid_kernel)
-    right: Kernel = checked(valid_kernel)
-
-
-@register("sum")
-class Sum(_OfTwo):
-    """The sum of two kernels, k(x, z) + l(x, z); also written ``k + l``.
-
-    Parameters
-    ----------
-    left : Kernel
-        The first kernel.
-    right : Kernel
-        The second kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelfields.kernels import RBF, Linear
-    >>> kernel = Linear() + RBF(gamma=1.0)
-    >>> kernel(np.array([[1.0]]), np.array([[1.0], [2.0]])).round(3)
-    array([[2.   , 2.368]])
-    """
-
-    def feature_map(self, X: object) -> Rows | None:
-        """Return the features of both parts side by side.
-
-        Parameters
-        ----------
-        X : array or CSR matrix (n, d)
-            The inputs.
-
-        Returns
-        -------
-        array or CSR matrix (n, q), or None
-            The features, None if a part has none.
-        """
-        left = self.left.feature_map(X)
-        right = None if left is None else self.right.feature_map(X)
-        return None if left is None or right is None else arrays.side_by_side(left, right)
-
-    def _combine(self, values: list[np.ndarray]) -> np.ndarray:
-        left, right = values
-        left += right
-        return left
-
-
-@register("product")
-class Product(_OfTwo):
-    """The product of two kernels, k(x, z) l(x, z); also written ``k * l``.
-
-    Parameters
-    ----------
-    left : Kernel
-        The first kernel.
-    right : Kernel
-        The second kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelfields.kernels import RBF, Linear
-    >>> kernel = Linear() * RBF(gamma=1.0)
-    >>> kernel(np.array([[1.0]]), np.array([[1.0], [2.0]])).round(3)
-    array([[1.   , 0.736]])
-    """
-
-    def _combine(self, values: list[np.ndarray]) -> np.ndarray:
-        left, right = values
-        left *= right
-        return left
-
-
-@register("power")
-@declares_parameters
-class Power(_OfParts):
-    """A whole power of a kernel, k(x, z)^exponent; also written ``k**exponent``.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    exponent : int
-        The exponent, 1 or more.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelfields.kernels import Linear
-    >>> kernel = (Linear() + 1) ** 3
-    >>> kernel(np.array([[1.0]]), np.array([[1.0], [2.0]]))
-    array([[ 8., 27.]])
-    """
-
-    kernel: Kernel = checked(valid_kernel)
-    exponent: int = checked(whole)
-
-    def _combine(self, values: list[np.ndarray]) -> np.ndarray:
-        return arrays.raise_to(values[0], whole(self, "exponent"))
-
-
-@register("scaled")
-@declares_parameters
-class Scaled(_OfParts):
-    """A multiple of a kernel, factor * k(x, z); also written ``factor * k``.
-
-    Parameters
-    ----------
-    factor : float
-        The factor, 0 or more.
-    kernel : Kernel
-        The kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelfields.kernels import Linear
-    >>> kernel = 0.5 * Linear()
-    >>> kernel(np.array([[1.0]]), np.array([[1.0], [2.0]]))
-    array([[0.5, 1. ]])
-    """
-
-    factor: float = checked(non_negative)
-    kernel: Kernel = checked(valid_kernel)
-
-    def feature_map(self, X: object) -> Rows | None:
-        """Return sqrt(factor) times the features of the kernel.
-
-        Parameters
-        ----------
-        X : array or CSR matrix (n, d)
-            The inputs.
-
-        Returns
-        -------
-        array or CSR matrix (n, q), or None
-            The features, None if the kernel has none.
-        """
-        features = self.kernel.feature_map(X)
-        if features is None:
-            return None
-        return arrays.convert(features * math.sqrt(non_negative(self, "factor")), features.dtype)
-
-    def _combine(self, values: list[np.ndarray]) -> np.ndarray:
-        (block,) = values
-        block *= non_negative(self, "factor")
-        return block
-
-
-#: Kinds of columns of named features.
-KINDS = NUMBERS, CATEGORIES = "numbers", "categories"
-
-
-@register("columns")
-@declares_parameters
-class Columns(Kernel):
-    """A kernel on some of the columns, k(x, z) = kernel(x[begin:end], z[begin:end]).
-
-    With sums, different kernels see different features: ``Linear() + Columns(RBF(), 0, 50)`` is linear in everything
-    and smooth in the first fifty columns. Cost: that of the inner kernel, and a copy of the columns of sparse rows.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel on these columns.
-    begin : int or {"numbers", "categories"}, default 0
-        The first column; or, for feature dicts with numbers and categories, all columns of that kind.
-    end : int, optional
-        The column after the last; by default all that follow.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelfields.kernels import Columns, Linear
-    >>> X = np.array([[1.0, 5.0, 7.0], [2.0, 0.0, 9.0]])
-    >>> Columns(Linear(), 0, 2)(X)
-    array([[26.,  2.],
-           [ 2.,  4.]])
-    """
-
-    takes_tensors = True
-    kernel: Kernel = checked(valid_kernel)
-    begin: int | str = 0
-    end: int | None = None
-
-    def check_parameters(self) -> None:
-        """Check the part, and that begin and end are whole numbers in order."""
-        super().check_parameters()
-        if isinstance(self.begin, str):
-            if self.begin not in KINDS or self.end is not None:
-                raise ValueError(
-                    f"Columns: begin must be a whole number, or one of {', '.join(map(repr, KINDS))} alone."
-                )
-            return
-        for name, value in (("begin", self.begin), ("end", self.end)):
-            usable = (is_whole(value) and value >= 0) or (name == "end" and value is None)
-            if not usable:
-                raise ValueError(f"Columns: {name} must be a whole number that is not negative, got {value!r}.")
-        if self.end is not None and self.end <= self.begin:
-            raise ValueError(f"Columns: end must be above begin, got {self.begin} to {self.end}.")
-
-    def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Columns:
-        """Return a copy whose inner kernel follows the data in its columns.
-
-        Parameters
-        ----------
-        X : array or CSR matrix (n, d)
-            Training inputs.
-        weights : array (n,), optional
-            How often each row counts; once by default.
-        labels : array (n,), optional
-            Numbers of labels, -1 if a row has none.
-
-        Returns
-        -------
-        Columns
-            The copy.
-        """
-        self.check_parameters()
-        return Columns(self.kernel.resolve(self._select_columns(X), weights, labels), self.begin, self.end)
-
-    def feature_map(self, X: object) -> Rows | None:
-        """Return the features of the inner kernel.
-
-        Parameters
-        ----------
-        X : array or CSR matrix (n, d)
-            The inputs.
-
-        Returns
-        -------
-        array or CSR matrix (n, q), or None
-            The features, None if the inner kernel has none.
-        """
-        return self.kernel.feature_map(self._select_columns(X))
-
-    @property
-    def own_columns(self) -> tuple[int, ...]:
-        """Columns that the inner kernel reads as they come; categories are never changed."""
-        begin = self.begin if isinstance(self.begin, int) else 0
-        return () if self.begin == CATEGORIES else tuple(begin + column for column in self.kernel.own_columns)
-
-    def _select_columns(self, X: object) -> Rows:
-        if isinstance(self.begin, str):
-            raise ValueError(
-                f"Columns: {self.begin!r} are columns of feature dicts with numbers and categories, of sequences, and "
-                "these inputs have none: name columns by their places"
-            )
-        rows = arrays.as_rows(X)
-        width = rows.shape[1]
-        end = width if self.end is None else self.end
-        if not self.begin < end <= width:
-            raise ValueError(f"Columns: {self.begin} to {self.end} are asked for, and the inputs have {width} columns.")
-        seen = rows[:, self.begin : end]
-        if not is_sparse(seen):
-            return seen
-        full = seen.nnz >= _FULL * seen.shape[0] * seen.shape[1]
-        return seen.toarray() if full or end - self.begin <= _FEW else seen
-
-    def _towards(self, Z: Rows) -> Towards:
-        block = self.kernel.towards(self._select_columns(Z))
-        return lambda X: block(self._select_columns(X))
-
-    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
-        return self.kernel(self._select_columns(X), None if Z is None else self._select_columns(Z))
-
-    def _diagonal(self, X: Rows) -> np.ndarray:
-        return self.kernel.diag(self._select_columns(X))
-
-
 def has_named_kinds(kernel: object) -> bool:
     """Whether a part of a kernel selects its columns by kind, "numbers" or "categories"."""
-    if not isinstance(kernel, Kernel):
-        return False
-    named = isinstance(kernel, Columns) and isinstance(kernel.begin, str)
-    return named or any(map(has_named_kinds, kernel.get_params(deep=False).values()))
-
-
-def with_places(kernel: Kernel, n_numbers: int) -> Kernel:
-    """Replace kinds of columns by places: first ``n_numbers`` columns of numbers, then categories."""
-    if not has_named_kinds(kernel):
-        return kernel
-    own = kernel.get_params(deep=False)
-    inner = {name: with_places(value, n_numbers) for name, value in own.items() if isinstance(value, Kernel)}
-    if isinstance(kernel, Columns) and isinstance(kernel.begin, str):
-        begin, end = (0, n_numbers) if kernel.begin == NUMBERS else (n_numbers, None)
-        return Columns(inner["kernel"], begin, end)
-    return type(kernel)(**{**own, **inner})
-
-
-@register("normalized")
-@declares_parameters
-class Normalized(Kernel):
-    """The cosine in the feature space of a kernel, k(x, z) / sqrt(k(x, x) k(z, z)).
-
-    It is 0 for inputs with k(x, x) = 0.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelfields.kernels import Normalized, Polynomial
-    >>> kernel = Normalized(Polynomial(degree=2, gamma=1.0))
-    >>> kernel(np.array([[1.0], [2.0]])).round(3)
-    array([[1. , 0.9],
-           [0.9, 1. ]])
-    """
-
-    takes_tensors = True
-    kernel: Kernel = checked(valid_kernel)
-
-    def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
-        if Z is not None:
-            return self._towards(Z)(X)
-        inverse = self._inverse_norms(X)
-        block = arrays.scale_rows_and_columns(self.kernel(X), inverse, inverse)
-        return arrays.with_diagonal(block, arrays.convert(inverse > 0, block.dtype))
-
-    def _towards(self, Z: Rows) -> Towards:
-        block, other = self.kernel.towards(Z), self._inverse_norms(Z)
-        return lambda X: arrays.scale_rows_and_columns(block(X), self._inverse_norms(X), other)
-
-    def _diagonal(self, X: Rows) -> np.ndarray:
-        return arrays.convert(self._inverse_norms(X) > 0, X.dtype)
-
-    def _inverse_norms(self, X: object) -> np.ndarray:
-        squared = self.kernel.diag(X)
-        row = arrays.first_negative(squared)
-        if row is not None:
-            raise ValueError(
-                f"Normalized: {self.kernel!r} gives k(x, x) = {squared[row]:.3g} < 0 at row {row}, "
-                "so it is not positive semi-definite; use another kernel."
-            )
-        return arrays.inverse_or_zero(arrays.square_root(squared))
+    return isinstance(kernel, Kernel) and kernel.has_named_kinds
 
 
 def rounding_tolerance(dtype: np.dtype) -> float:

@@ -17,7 +17,6 @@ from operator import add
 
 import numpy as np
 
-from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import KERNELS, Kernel, KernelFunction
 from kernelfields.kernels.parameters import RULES
 from kernelfields.kernels.stationary import RBF, Laplacian, Matern
@@ -63,25 +62,31 @@ def resolve_kernel(kernel: object) -> Kernel:
     >>> resolve_kernel("linear + rbf")
     Sum(left=Linear(), right=RBF())
     """
-    options = (
-        f"Expected a Kernel, one of the names {', '.join(map(repr, KERNELS.shorthands))}, an object of "
-        "sklearn.gaussian_process.kernels, or a function(X, Z) that returns an (n, m) array"
-    )
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, str):
         if "+" in kernel:
             return reduce(add, (resolve_kernel(name.strip()) for name in kernel.split("+")))
-        if kernel not in KERNELS.shorthands:
+        try:
+            return KERNELS.make(kernel)
+        except KeyError:
             close = get_close_matches(kernel.lower(), [*KERNELS.shorthands, *_ELSEWHERE], n=1, cutoff=0.6)
             instead = "".join(f" {_ELSEWHERE.get(name, f'did you mean {name!r}?')}" for name in close)
-            raise ValueError(f"{options}; got the unknown name {kernel!r}{f':{instead}' if instead else '.'}")
-        return KERNELS.make(kernel)
+            known = f"{_options()}; got the unknown name {kernel!r}{f':{instead}' if instead else '.'}"
+        raise ValueError(known)
     if isinstance(kernel, type):
-        raise TypeError(f"{options}; got the class {kernel.__name__}. Write {kernel.__name__}() to make one.")
+        raise TypeError(f"{_options()}; got the class {kernel.__name__}. Write {kernel.__name__}() to make one.")
     if callable(kernel):
-        return CallableKernel(kernel)
-    raise TypeError(f"{options}; got {kernel!r}.")
+        return KERNELS.build("callable", kernel)
+    raise TypeError(f"{_options()}; got {kernel!r}.")
+
+
+def _options() -> str:
+    """Return what a kernel may be, for messages."""
+    return (
+        f"Expected a Kernel, one of the names {', '.join(map(repr, KERNELS.shorthands))}, an object of "
+        "sklearn.gaussian_process.kernels, or a function(X, Z) that returns an (n, m) array"
+    )
 
 
 def has_default_scale(kernel: object) -> bool:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
+from operator import add
 
 import numpy as np
 from sklearn.base import clone
@@ -31,7 +32,7 @@ from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, Subs
 from kernelfields.data.cliques import CliqueSet, GraphFactors
 from kernelfields.data.ties import Permutations, TiedColumns, column_permutations, label_permutations
 from kernelfields.engines.engine import Sample
-from kernelfields.kernels.kernel import Constant, Kernel, Sum
+from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import CentredDelta, Delta, resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.numerics.parameters import (
@@ -125,13 +126,6 @@ def resolved_clique(clique: CliqueSet) -> CliqueSet:
     return type(clique)(**parameters)
 
 
-def parts_of_sum(kernel: Kernel) -> list[Kernel]:
-    """Return the kernels that a sum, however nested, adds up; [kernel] if it is none."""
-    if isinstance(kernel, Sum):
-        return [*parts_of_sum(kernel.left), *parts_of_sum(kernel.right)]
-    return [kernel]
-
-
 def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
     """Return the clique sets that replace one whose kernel is a sum, with names made of ``name``."""
     variances = clique.prior_variance
@@ -141,7 +135,7 @@ def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
             raise ValueError(f"clique set {name!r} has no kernel: prior_variance must be one number")
         return [(name, clique)]
     kernel = resolve_kernel(clique.kernel)
-    parts = parts_of_sum(kernel)
+    parts = kernel.summands
     if several:
         if len(variances) != len(parts):
             raise ValueError(
@@ -158,7 +152,7 @@ def split_sum(name: str, clique: CliqueSet) -> list[tuple[str, CliqueSet]]:
         return [(name, _with(clique, kernel, chosen[0]))]
     sets: list[tuple[str, CliqueSet]] = []
     for index, (group, variance) in enumerate(zip(groups, chosen, strict=True)):
-        part = _with(clique, reduce(Sum, group), variance)
+        part = _with(clique, reduce(add, group), variance)
         if not part.kernel.has_feature_map:
             part.support, part.l1 = "all", 0.0
         part.name = name if index == 0 else f"{name}_{index + 1}"

@@ -57,6 +57,11 @@ def _homes(package: str) -> dict[str, str]:
     return homes
 
 
+def load_module(name: str) -> None:
+    """Load a module of the package, for what it registers."""
+    import_module(name)
+
+
 def load_registering() -> None:
     """Load every module that registers classes: a file names one that nobody has used yet."""
     while _REGISTERING:

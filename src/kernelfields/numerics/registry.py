@@ -28,12 +28,12 @@ import inspect
 import numbers
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from kernelfields.numerics.lazy import load_registering
+from kernelfields.numerics.lazy import load_module, load_registering
 
 _DEFAULTS: dict[type, Mapping[str, object]] = {}
 
@@ -173,11 +173,14 @@ class Registry(Generic[T]):
     """Registered classes of one kind; ``noun`` is the word for them in error messages.
 
     ``retired`` has the names that older model files hold and no class has any more, with what to use in their place.
+    ``homes`` has the modules that register names, in the order in which messages list them: each loads when its name
+    is first asked for.
     """
 
-    def __init__(self, noun: str, retired: Mapping[str, str] | None = None):
+    def __init__(self, noun: str, retired: Mapping[str, str] | None = None, homes: Mapping[str, str] | None = None):
         self.noun = noun
         self.retired = retired or {}
+        self.homes = homes or {}
         self._classes: dict[str, type[T]] = {}
         self._renamed: dict[str, Mapping[str, str]] = {}
         self._shorthands: dict[str, tuple[type[T], Mapping[str, object]]] = {}
@@ -219,6 +222,8 @@ class Registry(Generic[T]):
         """
 
         def enter(registered: _Class) -> _Class:
+            if name not in self._classes and self.homes.get(name, registered.__module__) != registered.__module__:
+                load_module(self.homes[name])
             known = self._classes.get(name, registered)
             # A class that is defined again, as in a notebook, takes the place of the old one.
             if (known.__module__, known.__qualname__) != (registered.__module__, registered.__qualname__):
@@ -235,9 +240,26 @@ class Registry(Generic[T]):
 
     def find(self, name: object) -> type[T] | None:
         """Return the class of a kind; None if there is none."""
-        if isinstance(name, str) and name not in self._classes:
+        if not isinstance(name, str):
+            return None
+        if name not in self._classes and name in self.homes:
+            load_module(self.homes[name])
+        if name not in self._classes:
             load_registering()
-        return self._classes.get(name) if isinstance(name, str) else None
+        return self._classes.get(name)
+
+    def build(self, kind: str, *values: object) -> T:
+        """Return an object of a kind, from the values of its parameters in their order."""
+        registered = self.find(kind)
+        assert registered is not None
+        return registered(*values)
+
+    def _listed(self, names: Iterable[str]) -> list[str]:
+        """Return names in the order of messages: those of the homes first, all of which are loaded."""
+        for home in self.homes.values():
+            load_module(home)
+        places = {name: place for place, name in enumerate(self.homes)}
+        return sorted(names, key=lambda name: places.get(name, len(places)))
 
     def present_name(self, kind: str, name: str) -> str:
         """Return today's name of a parameter that model files may have under an older one."""
@@ -267,10 +289,12 @@ class Registry(Generic[T]):
     @property
     def shorthands(self) -> list[str]:
         """Names that users may give for an object."""
-        return list(self._shorthands)
+        return self._listed(self._shorthands)
 
     def make(self, name: str) -> T:
         """Return the object that a shorthand stands for; KeyError if there is none."""
+        if name not in self._shorthands and name in self.homes:
+            load_module(self.homes[name])
         registered, parameters = self._shorthands[name]
         return registered(**parameters)
 
@@ -285,7 +309,7 @@ class Registry(Generic[T]):
         kind = description.get("kind")
         registered = self.find(kind)
         if registered is None:
-            unknown = f"unknown kind of {self.noun} {kind!r}; known are {', '.join(self._classes)}."
+            unknown = f"unknown kind of {self.noun} {kind!r}; known are {', '.join(self._listed(self._classes))}."
             raise ValueError(self.retirement(kind) or unknown)
         undescribed = getattr(registered, "undescribed", ())
         expected = [name for name in parameter_defaults(registered) if name not in undescribed]

@@ -31,8 +31,10 @@ from kernelfields.data.reading import is_feature_sequences, place_of, plain_labe
 from kernelfields.engines.engine import PackedData
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.family import LabelFamily
+from kernelfields.kernels.algebra import Scaled, Sum
+from kernelfields.kernels.columns import Columns
 from kernelfields.kernels.dot_product import Linear
-from kernelfields.kernels.kernel import Columns, Constant, Kernel, Scaled, Sum
+from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.numerics.containers import n_dimensions
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.threads import Workers

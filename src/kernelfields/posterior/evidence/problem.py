@@ -32,7 +32,8 @@ from sklearn.base import clone
 from kernelfields.basis.subspace import ExplicitSubspace, PivotSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.engines.threads import LocalSample
-from kernelfields.kernels.kernel import Kernel, Sum
+from kernelfields.kernels.algebra import Sum
+from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import Rows
