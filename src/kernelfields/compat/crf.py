@@ -445,6 +445,19 @@ class CRF(WrappedField):
         -------
         CRF
             The fitted model.
+
+        Raises
+        ------
+        ValueError
+            If the file is no model of this class.
+
+        Examples
+        --------
+        >>> from kernelfields.compat import CRF
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> CRF().fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("crf.kfm")
+        >>> CRF.load("crf.kfm").predict_single([{"word": "Bob"}])
+        ['NAME']
         """
 
         def rebuild(document: Mapping) -> CRF:

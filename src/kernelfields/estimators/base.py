@@ -254,7 +254,27 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return reader.in_own_kind(data, among)
 
     def learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
-        """Return what :meth:`_learn` does, of the partitions of a collection that this process has in a fit of all."""
+        """Read the partitions of a collection that this process has in a fit of all.
+
+        Parameters
+        ----------
+        X : object
+            The inputs of the partitions.
+        y : object
+            Their labels.
+        sample_weight : object
+            The weights of their items, or None.
+
+        Returns
+        -------
+        tuple
+            The reader, the packed data and the sorted labels, as of data in this process.
+
+        Raises
+        ------
+        ValueError
+            If no workers fit together here.
+        """
         from kernelfields.engines.together.reading import read_parts
         from kernelfields.numerics.group import RUNNING
 

@@ -104,6 +104,14 @@ class StoredEstimator(AdvisedEstimator):
         See Also
         --------
         save : Write the model.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tagger.kfm")
+        >>> ChainCRF.load("tagger.kfm").predict([[{"word": "Bob"}]])[0]
+        ['NAME']
         """
         return load_one_of([cls], path, callables)
 

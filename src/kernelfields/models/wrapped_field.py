@@ -49,6 +49,22 @@ FITTED = (
 
 Wrapper = TypeVar("Wrapper", bound=type)
 
+#: The words of a question that no known class has.
+_CARRIED = """Ask the estimator inside: its ``{name}``.
+
+Parameters
+----------
+*arguments : object
+    The arguments of the method there.
+**settings : object
+    Its keyword arguments.
+
+Returns
+-------
+object
+    What it returns.
+"""
+
 
 class Question:
     """A method of a wrapper that is there where the estimator inside, or the one that is to be fitted, has it."""
@@ -104,7 +120,7 @@ def _carried(name: str, way: str, like: Iterable[type]) -> Callable:
     known = next((vars(base)[name] for kind in like for base in kind.__mro__ if name in vars(base)), None)
     if callable(known):
         return wraps(known)(carry)
-    carry.__name__, carry.__doc__ = name, f"Ask the estimator inside: its ``{name}``."
+    carry.__name__, carry.__doc__ = name, _CARRIED.format(name=name)
     return carry
 
 

@@ -453,6 +453,19 @@ class FieldSearchCV(WrappedField):
         -------
         FieldSearchCV
             A search around the estimator.
+
+        Raises
+        ------
+        ValueError
+            If the file is no model, or one of another class.
+
+        Examples
+        --------
+        >>> from kernelfields import FieldSearchCV, KernelClassifier
+        >>> search = FieldSearchCV(KernelClassifier("linear"), prior_variances=[1.0], random_state=0)
+        >>> search.fit([[0.0], [1.0]] * 9, ["a", "b"] * 9).save("best.kfm")
+        >>> FieldSearchCV.load("best.kfm").predict([[1.0]])
+        array(['b'], dtype='<U1')
         """
         search = cls()
         search.best_estimator_ = load_one_of(_SEARCHED if cls._searches is None else [cls._searches], path, callables)
