@@ -120,7 +120,7 @@ def rare_label(collective, collected):
     crf = ChainCRF("rbf", rank=9, random_state=0, tol=1e-8, dtype="float64", prior_variance=1.0)
     training, sample, designs = parts_of_fit(crf, *given, None, "threads" if collective is None else Together())
     value = fit_field(
-        designs, sample, replace(training.options, random=np.random.default_rng(0)), steps=training.steps
+        designs, sample, replace(training.run.options, random=np.random.default_rng(0)), steps=training.run.steps
     ).solution.value
     return training.classes.tolist(), value
 
@@ -144,7 +144,7 @@ def with_criteria(collective, name, collected):
     given = [in_parts(each, collective.rank) for each in (X, y)] if collected else [X, y]
     engine = "threads" if collective is None else Together()
     training, sample, designs = parts_of_fit(estimator, *given, None, engine)
-    posterior = LogPosterior(Completion(sample.datafit(designs)).with_criteria(training.steps[0].criteria))
+    posterior = LogPosterior(Completion(sample.datafit(designs)).with_criteria(training.run.steps[0].criteria))
     theta = 0.3 * np.random.default_rng(0).normal(size=posterior.size)
     point, frozen = posterior.at(theta), posterior.frozen(theta).at(0.5 * theta)
     line = posterior.along(point, type("Straight", (), {"theta": theta, "potentials": None}))
@@ -193,7 +193,9 @@ def fitted(collective, engine):
 
 def _fit(crf, X, y, engine):
     training, sample, designs = parts_of_fit(crf, X, y, None, engine)
-    return fit_field(designs, sample, replace(training.options, random=np.random.default_rng(0)), steps=training.steps)
+    return fit_field(
+        designs, sample, replace(training.run.options, random=np.random.default_rng(0)), steps=training.run.steps
+    )
 
 
 @pytest.mark.slow
@@ -262,7 +264,7 @@ def exchanged(collective):
     before = counted.count
     try:
         solution = fit_field(
-            designs, sample, replace(training.options, random=np.random.default_rng(0)), steps=training.steps
+            designs, sample, replace(training.run.options, random=np.random.default_rng(0)), steps=training.run.steps
         ).solution
     finally:
         SummedDatafit.evaluate_along = evaluate

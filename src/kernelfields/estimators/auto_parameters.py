@@ -89,9 +89,10 @@ class OpenFit:
     def with_some(self, most: int) -> OpenFit:
         """Return the fit to some items of about so many positions, all of them in this process."""
         problem = self.problem
-        (data, chosen), engine = problem.data.some(problem.reader, most), problem.data.engine_of_some(problem.engine)
+        data, chosen = problem.data.some(problem.reader, most)
+        run = replace(problem.run, engine=problem.data.engine_of_some(problem.run.engine))
         groups = None if self.groups is None else self.groups[chosen]
-        return replace(self, problem=replace(problem, data=data, engine=engine), groups=groups)
+        return replace(self, problem=replace(problem, data=data, run=run), groups=groups)
 
 
 def suitable_kernels(reader: InputReader, scaled: bool) -> list[str]:

@@ -105,13 +105,15 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             The clique sets.
         """
 
-    def term_cliques(self, training: FitState[Data, Reader]) -> NamedCliques:
+    def term_cliques(self, training: FitState[Data, Reader], cliques: NamedCliques) -> NamedCliques:
         """Return the clique set of each term, with its ties.
 
         Parameters
         ----------
         training : FitState
             What the fit works on.
+        cliques : list of (str, CliqueSet)
+            The clique sets of the field.
 
         Returns
         -------
@@ -120,16 +122,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """
         from kernelfields.models.build import tied_cliques
 
-        if self.ties is not None:
-            columns = training.reader.tied_columns
-            training.cliques = tied_cliques(training.cliques, self.ties, training.classes, columns)
-        return training.cliques
+        if self.ties is None:
+            return cliques
+        return tied_cliques(cliques, self.ties, training.classes, training.reader.tied_columns)
 
-    def _designs(self, training: FitState[Data, Reader], sample: Sample) -> list[Design]:
+    def _designs(self, training: FitState[Data, Reader], sample: Sample, cliques: NamedCliques) -> list[Design]:
         """Return the terms of the field on the sample, each with a basis."""
         from kernelfields.models.build import build_designs
 
-        return build_designs(self.term_cliques(training), sample, training.options.random, training.announce)
+        options = training.run.options
+        return build_designs(self.term_cliques(training, cliques), sample, options.random, options.report)
 
     def term_variances(self, training: FitState[Data, Reader]) -> list[float]:
         """Return the prior variance of each term.
@@ -171,16 +173,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             training = settled.fit_state(X, y, sample_weight, progress, beginning, steps=steps)
             progress.choosing()
             with blas_threads(self.blas_limit(training.data.n_positions)):
-                for step in [beginning, *training.steps]:
+                for step in [beginning, *training.run.steps]:
                     step.before(self, training)
                 progress.fitting()
                 chosen = training.estimator
-                training.cliques = beginning.cliques(chosen, training)
-                sample = training.place(training.data, training.cliques)
-                designs, start = beginning.terms(chosen, training, sample)
+                cliques = beginning.cliques(chosen, training)
+                sample = training.place(training.data, cliques)
+                designs, start = beginning.terms(chosen, training, sample, cliques)
                 options = self._final_options(training, designs)
                 # The beginning is innermost: the others see the field that it makes of what the solver finds.
-                around = [*training.steps, beginning]
+                around = [*training.run.steps, beginning]
                 fitted = fit_field(designs, sample, options, start=start, steps=around)
             self.set_fitted(training, fitted)
         for step in reversed(around):
@@ -233,7 +235,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             The state.
         """
         from kernelfields.estimators.beginning import FROM_NOTHING
-        from kernelfields.estimators.fit_state import FitState, rewritten, with_usual_choices
+        from kernelfields.estimators.fit_state import FitRun, FitState, rewritten, with_usual_choices
 
         beginning = FROM_NOTHING if beginning is None else beginning
         reader, data, classes = beginning.read(self, X, y, sample_weight)
@@ -246,8 +248,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         reader, data = rewritten(reader, data, beginning.scaling(self, reader, data))
         options = self._fit_options(data, progress, random)
         steps = [*steps, *stated_labels(self.partial_labels).steps(data, classes)]
-        settings, fitted = self._sample_settings(), with_usual_choices(self)
-        return FitState(fitted, reader, data, classes, spec, engine, options, progress.announce, settings, steps=steps)
+        run = FitRun(engine, self._sample_settings(), options, steps)
+        return FitState(with_usual_choices(self), reader, data, classes, spec, run)
 
     def _in_own_kind(self, reader: Reader, data: Data, among: Group) -> Data:
         """Return data dense or sparse by their numbers, those ``among`` others included, which the kernel follows."""
@@ -366,6 +368,11 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return lambda iteration: True in [watcher(iteration) for watcher in watchers]
 
     @property
+    def learns_structure(self) -> bool:
+        """Whether a search chooses what the field is made of."""
+        return False
+
+    @property
     def _learns_in_pilot(self) -> bool:
         """Whether there is more to learn from a pilot fit than the kernel and the prior variance."""
         return False
@@ -424,7 +431,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _final_options(self, training: FitState[Data, Reader], designs: Sequence[Design]) -> FitOptions:
         """Return the options of the fit once its terms are known."""
-        return training.options
+        return training.run.options
 
     def read_beside_fit(self, training: FitState[Data, Reader], X: object, y: object) -> Data:
         """Return the data of a development set, read as those of a fit that is not over yet.

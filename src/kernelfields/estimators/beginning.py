@@ -65,9 +65,9 @@ class Beginning(FitStep):
         """Return the named clique sets of the field."""
         return estimator.clique_sets(problem)
 
-    def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
+    def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
-        return estimator._designs(problem, sample), None
+        return estimator._designs(problem, sample, cliques), None
 
 
 class PartOf(Beginning):

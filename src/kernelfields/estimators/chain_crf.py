@@ -370,7 +370,7 @@ class ChainCRF(SequenceField):
 
         if isinstance(self.cliques, str):
             raise ValueError(f"cliques must be a list of clique sets, a StructureSearch or None, got {self.cliques!r}")
-        if self._learns_cliques:
+        if self.learns_structure:
             why = "a StructureSearch judges sets whose labels share no weights: leave out ties, or name the sets"
             resolve_ties(self.ties).refuse(why)
         if self.decode == BY_THRESHOLDS and self._names_cliques():
@@ -381,7 +381,7 @@ class ChainCRF(SequenceField):
         name_cliques(self._described_cliques())
 
     @property
-    def _learns_cliques(self) -> bool:
+    def learns_structure(self) -> bool:
         """Whether a search chooses clique sets beside those that the parameters describe."""
         from kernelfields.models.structure import StructureSearch
 
@@ -398,7 +398,7 @@ class ChainCRF(SequenceField):
         return usual._nodes_and_edges(window=usual._seen_around, **{name: getattr(usual, name) for name in names})
 
     def _runs_anywhere(self) -> bool:
-        chosen = self.allowed is None and not self._learns_cliques
+        chosen = self.allowed is None and not self.learns_structure
         return chosen and not any(clique.needs_threads for clique in self._described_cliques())
 
     def _learn(
@@ -427,6 +427,7 @@ class ChainCRF(SequenceField):
         from kernelfields.models.build import name_cliques
         from kernelfields.models.structure import StructureSearch
 
+        training.estimator.structure_path_ = None
         described = self._beside_categories(self._described_cliques(), training)
         if not isinstance(self.cliques, StructureSearch):
             return name_cliques(described)
@@ -434,19 +435,20 @@ class ChainCRF(SequenceField):
             raise ValueError(
                 "a StructureSearch needs sequences of this process: learn on a part of the data, then name the sets"
             )
-        chosen, training.structure_path = self.cliques.chain_cliques(
+        run = training.run
+        chosen, training.estimator.structure_path_ = self.cliques.chain_cliques(
             described,
             training.data,
-            training.held_out,
+            run.held_out,
             place_chains=training.place,
-            options=replace(training.options, watch=None),
-            announce=training.announce,
+            options=replace(run.options, watch=None),
+            announce=run.options.report,
         )
         return chosen
 
     def as_fitted(self) -> Self:
         fitted = super().as_fitted()
-        if self._learns_cliques:
+        if self.learns_structure:
             from kernelfields.models.structure import FoundStructure
 
             found = [(term.name, term.clique) for term in self.field_.terms]
@@ -454,7 +456,7 @@ class ChainCRF(SequenceField):
         return fitted
 
     def _names_cliques(self) -> bool:
-        return self.cliques is not None and not self._learns_cliques
+        return self.cliques is not None and not self.learns_structure
 
     def for_pilot(self) -> Self:
         piloted = super().for_pilot()
@@ -469,7 +471,7 @@ class ChainCRF(SequenceField):
         free = self.solver in ("auto", "lbfgs", "sgd+lbfgs")
         if self.ties is not None or not (training.reader.holds_features and training.data.given.complete and free):
             return []
-        if not resolve_kernel(self.kernel).has_feature_map or training.engine.alone.name != "threads":
+        if not resolve_kernel(self.kernel).has_feature_map or training.run.engine.alone.name != "threads":
             return []
         # Fits with the weights that were seen are the fastest: the path of variances is theirs.
         tried = {name: values for name, values in left.items() if name in ("support", "l1")}
@@ -483,7 +485,7 @@ class ChainCRF(SequenceField):
     def _learn_from_pilot(self, training: ChainTraining, field: Field, held_out: Chains) -> Choices:
         from kernelfields.models.choices import Choices, Trial
 
-        answers = field.answers(held_out, training.settings.workers, training.engine)
+        answers = field.answers(held_out, training.run.settings.workers, training.run.engine)
         labels, weights = held_out.required_labels, held_out.position_weights * held_out.given.informative()
         if not weights.any():
             return Choices()
@@ -535,7 +537,7 @@ class ChainCRF(SequenceField):
 
     def set_fitted(self, training: ChainTraining, fitted: FittedField) -> Self:
         super().set_fitted(training, fitted)
-        self.structure_path_ = training.structure_path
+        self.structure_path_ = training.estimator.structure_path_
         return self
 
     def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> LabelStream:

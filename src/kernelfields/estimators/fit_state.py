@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Generic
@@ -16,15 +16,38 @@ from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.build import NamedCliques
 from kernelfields.models.choices import Choices
 from kernelfields.models.placed import FitStep
-from kernelfields.models.structure import StructurePath
 from kernelfields.numerics.parameters import with_usual_values
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration
 
 
 @dataclass
+class FitRun:
+    """How a fit is solved: where, with which options, and what happens around the solve."""
+
+    engine: Engine
+    settings: SampleSettings
+    options: FitOptions
+    #: Nothing in a plain fit.
+    steps: Sequence[FitStep] = ()
+
+    @property
+    def held_out(self) -> Any:
+        """Labelled data beside those of the fit, which a step has read; None without."""
+        return next((step.held_out for step in self.steps if step.held_out is not None), None)
+
+    def place(
+        self, data: PackedData, spec: FamilySpec, n_terms: int, beside: int | None = None, solved: bool = True
+    ) -> Sample:
+        """Return data where the fit runs; features of ``n_terms`` share its memory with ``beside`` positions."""
+        beside = self.settings.beside if beside is None else beside
+        settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
+        return self.engine.place(data, spec, settings)
+
+
+@dataclass
 class FitState(Generic[Data, Reader]):
-    """What a fit works on: labelled data, how they were read, where they go, and what is found on the way."""
+    """What a fit works on: an estimator, labelled data and how they were read, and how they are fitted."""
 
     #: As it is fitted: nothing of it is left to the data, and it has what became of that.
     estimator: Any
@@ -32,23 +55,12 @@ class FitState(Generic[Data, Reader]):
     data: Data
     classes: np.ndarray
     spec: FamilySpec
-    engine: Engine
-    options: FitOptions
-    announce: Callable[[str], None]
-    settings: SampleSettings
-    #: The data of a development set.
-    held_out: Data | None = None
-    cliques: NamedCliques = ()
-    #: What happens around the solve; nothing in a plain fit.
-    steps: Sequence[FitStep] = ()
-    structure_path: StructurePath | None = None
+    run: FitRun
 
     def place(self, data: PackedData, cliques: NamedCliques, beside: int | None = None, solved: bool = True) -> Sample:
-        """Return data where the fit runs; the features of clique sets share its memory with ``beside`` positions."""
+        """Return data where the fit runs, for the features of clique sets."""
         n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
-        beside = self.settings.beside if beside is None else beside
-        settings = replace(self.settings, n_terms=n_terms, beside=beside, solved=solved)
-        return self.engine.place(data, self.spec, settings)
+        return self.run.place(data, self.spec, n_terms, beside, solved)
 
 
 def rewritten(reader: Any, data: Any, steps: ColumnSteps) -> tuple[Any, Any]:

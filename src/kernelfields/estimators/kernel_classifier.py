@@ -253,7 +253,7 @@ class KernelClassifier(TableField[Graphs]):
     def _final_options(self, training: FitState[Graphs, TableReader], designs: Sequence[Design]) -> FitOptions:
         values = training.data.n_positions * sum(design.term.subspace.rank for design in designs)
         tol = min(self.relative_tolerance, _POLISHED) if values <= _SMALL else self.relative_tolerance
-        return replace(training.options, tol=tol)
+        return replace(training.run.options, tol=tol)
 
     def set_fitted(self, training: FitState[Graphs, TableReader], fitted: FittedField) -> Self:
         solution = fitted.solution

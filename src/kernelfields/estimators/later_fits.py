@@ -84,10 +84,10 @@ class GoesOn(Beginning):
         chosen._set_chosen({name: own[name] for name in left_open(estimator) if name in own})
         chosen.choices_, chosen._variance_of_categories = choices, choices.chosen.get("categories")
 
-    def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
+    def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
         """Return the terms of the fit on the sample, and their coefficients."""
         terms = estimator.field_.terms
-        designs = continued_designs(estimator.term_cliques(problem), terms, sample, self.changes)
+        designs = continued_designs(estimator.term_cliques(problem, cliques), terms, sample, self.changes)
         return designs, [term.known for term in terms]
 
 
@@ -129,9 +129,9 @@ class FirstBatch(Beginning):
         """Return data dense or sparse; categories in columns of their own would have explicit features."""
         return reader.in_own_kind(data, others)
 
-    def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
+    def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
         """Return the terms of the field, all of them with pivots or constant."""
-        designs, start = super().terms(estimator, problem, sample)
+        designs, start = super().terms(estimator, problem, sample, cliques)
         check_continues([design.term for design in designs])
         #: The data, whose curvature is learnt when they are fitted.
         self.data = problem.data
@@ -200,7 +200,7 @@ class NextBatch(GoesOn):
         """Return the clique sets of the terms that there are."""
         return [(term.name, term.clique) for term in estimator.field_.terms]
 
-    def terms(self, estimator: Any, problem: FitState, sample: Sample) -> Start:
+    def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
         """Return the terms so far, with pivots among the inputs that they do not reach, about their posterior."""
         self.data = problem.data
         terms = with_pivots(estimator.field_.terms, problem.data)

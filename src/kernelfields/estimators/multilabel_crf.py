@@ -245,13 +245,17 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         return piloted
 
     @property
+    def learns_structure(self) -> bool:
+        return resolve_label_search(self.label_graph) is not None
+
+    @property
     def _learns_in_pilot(self) -> bool:
         return self.decision in ("auto", "f1")
 
     def _learn_from_pilot(self, training: InstanceTraining, field: Field, held_out: LabelledInstances) -> Choices:
         if not self._learns_in_pilot:
             return Choices()
-        marginals = field.answers(held_out, training.settings.workers, training.engine).marginals
+        marginals = field.answers(held_out, training.run.settings.workers, training.run.engine).marginals
         learn = half_largest_f1 if self.decision == "f1" else _lowest_without_loss
         weights = held_out.position_weights * held_out.given.informative()
         return Choices({"threshold": float(learn(marginals[:, 1], held_out.required_labels, weights))})
@@ -283,6 +287,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         """
         search = resolve_label_search(self.label_graph)
         kinds = [part for kind in self._kinds() for name, clique in kind for part in split_sum(name, clique)]
+        training.estimator.structure_path_ = None
         if search is None:
             return kinds
         if not isinstance(training.data, LabelledInstances):
@@ -294,15 +299,16 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         def terms_on(instances: LabelledInstances, spec: FamilySpec) -> InstanceTerms:
             return self._terms(replace(training, spec=spec).place(instances, kinds), training)
 
-        edges, training.structure_path = learn_label_edges(
+        run = training.run
+        edges, training.estimator.structure_path_ = learn_label_edges(
             search,
             training.data,
             names,
             terms_on=terms_on,
             inference=self.inference,
-            options=replace(training.options, watch=None),
-            workers=training.settings.workers,
-            announce=training.announce,
+            options=replace(run.options, watch=None),
+            workers=run.settings.workers,
+            announce=run.options.report,
         )
         training.spec = self._spec_of(edges, names)
         return kinds
@@ -319,17 +325,18 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
 
     def _terms(self, sample: Sample, training: InstanceTraining) -> InstanceTerms:
         labels, pairs = self._kinds()
-        return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.options.random)
+        return InstanceTerms(sample, training.classes.tolist(), labels, pairs, training.run.options.random)
 
-    def term_cliques(self, training: InstanceTraining) -> NamedCliques:
+    def term_cliques(self, training: InstanceTraining, cliques: NamedCliques) -> NamedCliques:
         return named_cliques(training.classes.tolist(), training.spec.pairs, *self._kinds())
 
-    def _designs(self, training: InstanceTraining, sample: Sample) -> list[Design]:
+    def _designs(self, training: InstanceTraining, sample: Sample, cliques: NamedCliques) -> list[Design]:
         return self._terms(sample, training).designs(list(training.spec.pairs.values()))
 
     def set_fitted(self, training: InstanceTraining, fitted: FittedField) -> Self:
         super().set_fitted(training, fitted)
-        self.structure_path_, self.threshold_ = training.structure_path, self.choices_.chosen.get("threshold", 0.5)
+        self.structure_path_ = training.estimator.structure_path_
+        self.threshold_ = self.choices_.chosen.get("threshold", 0.5)
         return self
 
     def _set_views(self) -> None:

@@ -39,7 +39,7 @@ from kernelfields.estimators.auto_parameters import (
     with_neighbours,
     with_windows,
 )
-from kernelfields.estimators.fit_state import FitState, NoProgress
+from kernelfields.estimators.fit_state import FitRun, FitState
 from kernelfields.features.leakage import RepeatedLabels, find_repeated_labels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inputs.steps import ColumnSteps
@@ -113,7 +113,7 @@ class Tuning(_Judging):
 
     def open_fit(self, estimator: Estimator, problem: FitState) -> OpenFit:
         """Return what there is to choose for an estimator."""
-        steps = [self._beginning, *problem.steps]
+        steps = [self._beginning, *problem.run.steps]
         return OpenFit(problem, left_open(estimator), self.scaling, self.groups, steps)
 
     def around(self, solve: Solve) -> Solve:
@@ -320,8 +320,8 @@ def _choose_by_pilot_fits(
         if settings.get("kernel") == "forest":
             piloted.kernel = resolve_kernel("forest").set_params(n_trees=_PILOT_TREES)
         has_edges = scene.has_edges and settings.get(EDGES, True)
-        own = replace(scene.fit.problem, announce=NoProgress().announce, spec=spec)
-        own.cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
+        own = replace(scene.fit.problem, spec=spec, run=_silent(scene.fit.problem.run))
+        cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
         by_position = scene.has_edges and not has_edges
         own.spec = single if by_position else spec
 
@@ -331,18 +331,18 @@ def _choose_by_pilot_fits(
             return _position_by_position(data) if by_position else data
 
         def designs_on(sample: Sample) -> Sequence[Design]:
-            own.options = replace(training.options, random=np.random.default_rng(0))
-            return piloted._designs(own, sample)
+            own.run = _silent(own.run)
+            return piloted._designs(own, sample, cliques)
 
         def variances_of(variance: float) -> list[float]:
             varied = copy.copy(piloted)
             varied.prior_variance = variance
             # Sets of nodes come before those of edges.
-            return varied.term_variances(own)[: len(own.cliques)] if not has_edges else varied.term_variances(own)
+            return varied.term_variances(own)[: len(cliques)] if not has_edges else varied.term_variances(own)
 
         @cache
         def on_all_folds() -> tuple[Sample, Sequence[Design]]:
-            sample = own.place(prepared(folds.data), own.cliques)
+            sample = own.place(prepared(folds.data), cliques)
             return sample, designs_on(sample)
 
         def parts_of(number: int) -> list[Any] | None:
@@ -357,14 +357,14 @@ def _choose_by_pilot_fits(
         # learnt from; where one fold is tried; or of so few positions that many of those held out would be pivots.
         shares = settings.get("kernel") != "forest" and len(folds) > 1 and TRIED_RANK not in settings
         shares = shares and isinstance(folds.data, Chains) and isinstance(folds.data.inputs, np.ndarray)
-        shares = shares and folds.data.n_positions >= _PER_PIVOT * PILOT_RANK and training.settings.group.size == 1
+        shares = shares and folds.data.n_positions >= _PER_PIVOT * PILOT_RANK and training.run.settings.group.size == 1
 
         def stage(number: int) -> Stage:
             if shares and (parts := parts_of(number)) is not None:
                 (sample, designs), (beside, judged) = parts
                 return Stage(sample, beside.datafit(judged), beside.data, designs, variances_of)
             train, held_out = map(prepared, folds[number])
-            sample, beside = own.place(train, own.cliques), own.place(held_out, own.cliques, solved=False)
+            sample, beside = own.place(train, cliques), own.place(held_out, cliques, solved=False)
             designs = designs_on(sample)
             judge = beside.datafit([beside.design(design.term) for design in designs])
             return Stage(sample, judge, held_out, designs, variances_of)
@@ -373,7 +373,7 @@ def _choose_by_pilot_fits(
 
     # Scenes differ in columns alone.
     n_folds = (len(scenes[0].folds), 0 if scenes[0].last is None else len(scenes[0].last))
-    pilot = Pilot(stages_of, n_folds, training.announce)
+    pilot = Pilot(stages_of, n_folds, training.run.options.report)
     best = pilot.best(columns, kernels, path)
     if path and estimator.ties is None:
         best = pilot.along_parts(best, len(_parts(training)))
@@ -388,7 +388,7 @@ def _choose_by_pilot_fits(
     judged = scene_of(best)
     numbers = len(kernels) > 1 and training.data.certain_labels is not None
     if numbers and judged.has_edges and spec.kind in ("chain", "graph") and not spec.constrained:
-        training.announce("trying the field without edges, and a forest")
+        training.run.options.report("trying the field without edges, and a forest")
         pilot.loss({**best, EDGES: False})
         on_windows = " on windows" if scenes[-1].joins.get("window") == STATISTICS else ""
         pilot.loss({PEER: f"forest{on_windows}"})
@@ -397,6 +397,11 @@ def _choose_by_pilot_fits(
         held_out = _weighed(training, held_out, best[PARTS])
     learnt = estimator._learn_from_pilot(training, field, held_out)
     return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials)), piloted
+
+
+def _silent(run: FitRun) -> FitRun:
+    """Return how a short fit is solved: as the fit, with draws of its own, and nothing to say."""
+    return replace(run, options=replace(run.options, random=np.random.default_rng(0), announce=None))
 
 
 def _position_by_position(data: PackedData) -> PackedData:

@@ -39,16 +39,17 @@ class DevelopmentSet(FitStep):
 
     def before(self, estimator: Any, problem: Any) -> None:
         """Read the set as the data of the fit were read; both share memory."""
-        problem.held_out = estimator.read_beside_fit(problem, self.X, self.y)
-        problem.settings = replace(problem.settings, beside=problem.held_out.n_positions)
+        self.held_out = estimator.read_beside_fit(problem, self.X, self.y)
+        problem.run.settings = replace(problem.run.settings, beside=self.held_out.n_positions)
         self._problem = problem
 
     def around(self, solve: Solve) -> Solve:
         """Return the solve, watched by this set in the terms of the fit."""
 
         def watched(placed: Placed) -> FittedField:
-            problem = self._problem
-            sample = problem.place(problem.held_out, problem.cliques, problem.data.n_positions, solved=False)
+            problem, n_terms = self._problem, placed.sample.settings.n_terms
+            beside = problem.data.n_positions
+            sample = problem.run.place(self.held_out, problem.spec, n_terms, beside, solved=False)
             self._datafit = sample.datafit([sample.design(design.term) for design in placed.designs])
             return solve(replace(placed, monitor=self))
 

@@ -93,6 +93,8 @@ class FitStep:
 
     #: Whether the fit keeps items of weight zero, for a step that numbers the items which were given.
     every_item: ClassVar[bool] = False
+    #: Labelled data beside those of the fit, which the step has read.
+    held_out: Any = None
     #: Whether the step chooses kernels and variances, so that short fits need not.
     chooses_parameters: ClassVar[bool] = False
 

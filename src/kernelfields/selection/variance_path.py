@@ -118,9 +118,9 @@ def _fits_along(
     failing = partial(_failing, described.blas_limit(train.n_positions))
     with failing():
         training = described.fit_state(train.X, train.y, train.weights, NoProgress(), PartOf(*learnt))
-        training.settings = replace(training.settings, workers=Workers(described.n_jobs))
+        training.run.settings = replace(training.run.settings, workers=Workers(described.n_jobs))
         sample, designs = _designs(described, training, test.n_positions)
-    anew = training.structure_path is not None or any(design.panel is not None for design in designs)
+    anew = described.learns_structure or any(design.panel is not None for design in designs)
     shared = (time.perf_counter() - begin) / len(candidates)
     trail: Trail = []
     for candidate in candidates:
@@ -132,7 +132,7 @@ def _fits_along(
                 sample, designs = _designs(estimator, training, test.n_positions)
             designs = with_variances(designs, estimator.term_variances(training))
             start = None if anew else extrapolated(trail, candidate)
-            fitted = fit_field(designs, sample, training.options, start=start, steps=training.steps)
+            fitted = fit_field(designs, sample, training.run.options, start=start, steps=training.run.steps)
             estimator.set_fitted(training, fitted)
         _check_interrupt(estimator)
         if anew or not trail:
@@ -144,10 +144,10 @@ def _fits_along(
 
 def _designs(estimator: FieldEstimator, training: FitState, beside: int) -> tuple[Sample, list[Design]]:
     """Return the terms of a candidate on the training part, drawn from the seed of its estimator."""
-    training.options.random = random_generator(clone(estimator).random_state)
-    training.cliques = estimator.clique_sets(training)
-    sample = training.place(training.data, training.cliques, beside)
-    return sample, estimator._designs(training, sample)
+    training.run.options.random = random_generator(clone(estimator).random_state)
+    cliques = estimator.clique_sets(training)
+    sample = training.place(training.data, cliques, beside)
+    return sample, estimator._designs(training, sample, cliques)
 
 
 def _held_out(

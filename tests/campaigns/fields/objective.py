@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -110,14 +111,12 @@ class Objective:
 def posterior_of(drawn: Drawn) -> LogPosterior:
     """Return the objective of the fit as solvers see it, in the terms that were fitted."""
     model, given = drawn.fitted, drawn.given
-    training = model.fit_state(drawn.x_of(drawn.items), given, drawn.weights, NoProgress())
-    if model.scale_:
-        training.scale_columns(True)
-    training.cliques = [(term.name, term.clique) for term in model.field_.terms]
+    scaled = copy.copy(model).set_params(scale=model.scale_)
+    training = scaled.fit_state(drawn.x_of(drawn.items), given, drawn.weights, NoProgress())
     training.spec = model.field_.spec
-    sample = training.place(training.data, training.cliques)
+    sample = training.place(training.data, [(term.name, term.clique) for term in model.field_.terms])
     datafit = sample.datafit([sample.design(term) for term in model.field_.terms])
-    for step in training.steps:
+    for step in training.run.steps:
         if isinstance(step, ExpectedShares):
             datafit = Completion(datafit).with_criteria(step.criteria)
     return LogPosterior(datafit)
