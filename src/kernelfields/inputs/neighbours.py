@@ -25,7 +25,23 @@ from kernelfields.numerics.sparse_rows import is_sparse
 
 @dataclass(frozen=True, eq=False)
 class Neighbours(InputStep):
-    """Joins nodes with the means of their neighbours and log(1 + degree)."""
+    """Join the columns of nodes with the means of their neighbours and log(1 + degree).
+
+    Parameters
+    ----------
+    own : tuple of int, default ()
+        Places of columns that kernels read as they come; no step changes their values.
+    categories : int, default 0
+        The number of columns, the last ones, that are there or not; no step changes their values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inputs import Layout, Neighbours
+    >>> layout = Layout(np.array([0, 3]), {"edge": np.array([[0, 1], [1, 2]])})
+    >>> Neighbours()(np.array([[1.0], [2.0], [3.0]]), layout)[:, 1].tolist()  # means of neighbours
+    [2.0, 2.0, 2.0]
+    """
 
     entry = "neighbours"
     setting: ClassVar[Mapping[str, object]] = {"neighbours": True}
@@ -54,19 +70,67 @@ class Neighbours(InputStep):
         return np.hstack([rows, means, np.log1p(degrees)]).astype(rows.dtype, copy=False)
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Return names such as "neighbours' age" beside those that are there."""
+        """Return names such as "neighbours' age" beside those that are there.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names before the step.
+
+        Returns
+        -------
+        sequence of str
+            The names after it.
+        """
         others = (f"neighbours' {name}" for place, name in enumerate(names) if place not in self.own)
         return [*names, *others, "log(1 + degree)"]
 
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return the places of columns of the nodes themselves, which stay."""
+        """Return the places of columns of the nodes themselves, which stay.
+
+        Parameters
+        ----------
+        chosen : array (m,)
+            Places of columns.
+        n_columns : int
+            The number of columns before the step.
+
+        Returns
+        -------
+        array (m,)
+            Their places after the step.
+        """
         return chosen
 
     def describe(self) -> dict[str, object]:
-        """Return plain values for a model file."""
+        """Describe the step by plain values, for a model file.
+
+        Returns
+        -------
+        dict
+            The description.
+        """
         return {self.entry: True, **self.kept_columns()}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any], n_columns: int) -> Self:
-        """Return the step that was described."""
+        """Rebuild the step that was described.
+
+        Parameters
+        ----------
+        described : dict
+            The inputs of a model, as its file describes them.
+        n_columns : int
+            The number of columns before the step.
+
+        Returns
+        -------
+        InputStep
+            The step.
+
+        Raises
+        ------
+        ValueError
+            If the description is not sound.
+        """
         return cls(**described_columns(described, n_columns))

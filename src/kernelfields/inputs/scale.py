@@ -46,7 +46,26 @@ _DROWNING = 30.0
 
 @dataclass(frozen=True, eq=False)
 class Scale(InputStep):
-    """What is taken off each column, and what it is divided by, (d,) each."""
+    """Bring columns to one scale: take a centre off each, and divide it by a spread.
+
+    Parameters
+    ----------
+    centre : array (d,)
+        What is taken off.
+    spread : array (d,)
+        What is divided by.
+    own : tuple of int, default ()
+        Places of columns that kernels read as they come; no step changes their values.
+    categories : int, default 0
+        The number of columns, the last ones, that are there or not; no step changes their values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inputs import Scale
+    >>> Scale(np.array([1.0]), np.array([2.0]))(np.array([[1.0], [5.0]])).ravel().tolist()
+    [0.0, 2.0]
+    """
 
     centre: np.ndarray
     spread: np.ndarray
@@ -60,42 +79,134 @@ class Scale(InputStep):
         return (rows - centre) / spread
 
     def undone(self, rows: Rows) -> Rows:
-        """Return scaled rows (n, d) as they were."""
+        """Return scaled rows as they were.
+
+        Parameters
+        ----------
+        rows : array (n, d)
+            Rewritten rows.
+
+        Returns
+        -------
+        array (n, d)
+            The rows.
+        """
         return rows * self.spread + self.centre
 
     def arithmetic(self, rows: Any) -> Any:
-        """Return rows on the new scale."""
+        """Scale rows that know operators alone.
+
+        Parameters
+        ----------
+        rows : object
+            Rows with operators, such as those of a graph for ONNX.
+
+        Returns
+        -------
+        object
+            The rewritten rows.
+        """
         rows = rows - self.centre
         # A single number is multiplied in as a matrix, see serving/onnx_graph.py.
         return rows / self.spread if len(self.spread) > 1 else rows @ (1.0 / self.spread[:, None])
 
     def names(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the names as they are."""
+        """Return the names as they are.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names before the step.
+
+        Returns
+        -------
+        sequence of str
+            The names after it.
+        """
         return names
 
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return the places as they are."""
+        """Return the places as they are.
+
+        Parameters
+        ----------
+        chosen : array (m,)
+            Places of columns.
+        n_columns : int
+            The number of columns before the step.
+
+        Returns
+        -------
+        array (m,)
+            Their places after the step.
+        """
         return chosen
 
     def pooled(self, orbits: np.ndarray) -> Scale:
-        """Return one centre and the largest spread for all columns of an orbit, numbered by ``orbits`` (d,)."""
+        """Return one centre and the largest spread for all columns of an orbit.
+
+        Parameters
+        ----------
+        orbits : array (d,)
+            The number of the orbit of each column.
+
+        Returns
+        -------
+        Scale
+            The scale.
+        """
         centre = np.bincount(orbits, weights=self.centre) / np.bincount(orbits)
         spread = np.zeros(len(centre))
         np.maximum.at(spread, orbits, self.spread)
         return Scale(centre[orbits], spread[orbits])
 
     def describe(self) -> dict[str, object]:
-        """Return plain values for a model file."""
+        """Describe the scale by plain values and arrays, for a model file.
+
+        Returns
+        -------
+        dict
+            The description.
+        """
         return {self.entry: {"centre": self.centre, "spread": self.spread}}
 
     @classmethod
     def asked(cls, own: Sequence[int]) -> Sequence[Self]:
-        """Return nothing: whether columns need a scale shows later, see :class:`ScaleRule`."""
+        """Return nothing: whether columns need a scale shows later.
+
+        Parameters
+        ----------
+        own : sequence of int
+            Places of columns that kernels read as they come.
+
+        Returns
+        -------
+        sequence of InputStep
+            The steps.
+        """
         return []
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any], n_columns: int) -> Self:
-        """Return the scale that was described; ValueError if it cannot be one."""
+        """Rebuild the scale that was described.
+
+        Parameters
+        ----------
+        described : dict
+            The inputs of a model, as its file describes them.
+        n_columns : int
+            The number of columns before the step.
+
+        Returns
+        -------
+        InputStep
+            The step.
+
+        Raises
+        ------
+        ValueError
+            If the description is not sound.
+        """
         given = described[cls.entry]
         centre, spread = (np.asarray(given[name], dtype=np.float64) for name in ("centre", "spread"))
         if not centre.shape == spread.shape == (n_columns,):

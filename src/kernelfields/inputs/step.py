@@ -19,14 +19,49 @@ Rows = Any
 
 
 class Layout(NamedTuple):
-    """Where items begin and end, (S + 1,), and the rows that factors of each type join, (M, k) each."""
+    """Say where items begin and end, and which rows their factors join.
+
+    Parameters
+    ----------
+    offsets : array (S + 1,)
+        The row at which each item begins, and N.
+    members : dict, optional
+        For each type of factors the rows that meet in them, (M, k).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inputs import Layout
+    >>> Layout(np.array([0, 3, 5])).members
+    {}
+    """
 
     offsets: np.ndarray
     members: Mapping[str, np.ndarray] = {}
 
 
 class Table(NamedTuple):
-    """Rows that steps learn from, how they lie, and the weight of each."""
+    """Hold rows that steps learn from.
+
+    Parameters
+    ----------
+    rows : array or CSR matrix (N, d)
+        The rows.
+    layout : Layout
+        How they lie.
+    weights : array (N,)
+        The weight of each row.
+    categories : int, default 0
+        The number of columns, the last ones, that are categories.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inputs import Layout, Table
+    >>> table = Table(np.zeros((2, 3)), Layout(np.array([0, 2])), np.ones(2))
+    >>> table.rows.shape, table.categories
+    ((2, 3), 0)
+    """
 
     rows: Rows
     layout: Layout
@@ -37,10 +72,28 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InputStep(ABC):
-    """A step that rewrites columns; a derived class says how, and what a file keeps of it.
+    """Rewrite the columns of rows: the base class of steps.
 
-    ``own`` are places of columns that kernels read as they come, in what the step is given; ``categories`` is the
-    number of columns, the last ones, that are there or not. No step changes the values of either.
+    A derived class has an ``entry``, its name in files, and a ``setting``, the parameter of estimators that asks for it
+    and its value; ``reach`` is how many rows before and after its own an answer depends on.
+
+    Parameters
+    ----------
+    own : tuple of int, default ()
+        Places of columns that kernels read as they come; no step changes their values.
+    categories : int, default 0
+        The number of columns, the last ones, that are there or not; no step changes their values.
+
+    See Also
+    --------
+    register_step : Makes a step known to estimators and files.
+    ColumnSteps : Runs steps one after the other.
+
+    Examples
+    --------
+    >>> from kernelfields.inputs import InputStep, Neighbours
+    >>> issubclass(Neighbours, InputStep), Neighbours.setting
+    (True, {'neighbours': True})
     """
 
     own: tuple[int, ...] = field(default=(), kw_only=True)
@@ -59,40 +112,143 @@ class InputStep(ABC):
 
     @abstractmethod
     def names(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the names of the columns, given those before the step."""
+        """Return the names of the columns after the step.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names before the step.
+
+        Returns
+        -------
+        sequence of str
+            The names after it.
+        """
 
     @abstractmethod
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return where chosen ones of ``n_columns`` columns are after the step."""
+        """Return where columns are after the step.
+
+        Parameters
+        ----------
+        chosen : array (m,)
+            Places of columns.
+        n_columns : int
+            The number of columns before the step.
+
+        Returns
+        -------
+        array (m,)
+            Their places after the step.
+        """
 
     @abstractmethod
     def describe(self) -> dict[str, object]:
-        """Return plain values and arrays for a model file."""
+        """Describe the step by plain values and arrays, for a model file.
+
+        Returns
+        -------
+        dict
+            The description.
+        """
 
     @classmethod
     @abstractmethod
     def rebuild(cls, described: Mapping[str, Any], n_columns: int) -> Self:
-        """Return the step for ``n_columns`` columns that the inputs of a model describe."""
+        """Rebuild the step that the inputs of a model describe.
+
+        Parameters
+        ----------
+        described : dict
+            The inputs of a model, as its file describes them.
+        n_columns : int
+            The number of columns before the step.
+
+        Returns
+        -------
+        InputStep
+            The step.
+
+        Raises
+        ------
+        ValueError
+            If the description is not sound.
+        """
 
     @classmethod
     def asked(cls, own: Sequence[int]) -> Sequence[Self]:
-        """Return the steps that inputs are read with when users ask by the setting."""
+        """Return the steps that inputs are read with if users ask by the setting.
+
+        Parameters
+        ----------
+        own : sequence of int
+            Places of columns that kernels read as they come.
+
+        Returns
+        -------
+        sequence of InputStep
+            The steps.
+        """
         return [cls(own=tuple(own))]
 
     def fit(self, table: Table) -> Sequence[InputStep]:
-        """Return the steps, if any, that rows need: by default this one, which learns nothing."""
+        """Return the steps, if any, that rows need: by default this one, which learns nothing.
+
+        Parameters
+        ----------
+        table : Table
+            The rows.
+
+        Returns
+        -------
+        sequence of InputStep
+            The steps.
+        """
         return [replace(self, categories=table.categories)]
 
     def undone(self, rows: Rows) -> Rows:
-        """Return rewritten rows with the values that came; columns that the step has added stay."""
+        """Return rewritten rows with the values that came; columns that the step has added stay.
+
+        Parameters
+        ----------
+        rows : array (n, d)
+            Rewritten rows.
+
+        Returns
+        -------
+        array (n, d)
+            The rows.
+        """
         return rows
 
     def arithmetic(self, rows: Any) -> Any:
-        """Return rows that know operators alone, such as those of a graph for ONNX; ValueError if it needs more."""
+        """Rewrite rows that know operators alone.
+
+        Parameters
+        ----------
+        rows : object
+            Rows with operators, such as those of a graph for ONNX.
+
+        Returns
+        -------
+        object
+            The rewritten rows.
+
+        Raises
+        ------
+        ValueError
+            If the step needs more than operators.
+        """
         raise ValueError(f"this field sees {self.entry} of its inputs, which operators on single rows cannot make")
 
     def kept_columns(self) -> dict[str, object]:
-        """Return what a file says of columns that the step leaves as they come."""
+        """Describe the columns that the step leaves as they come, for a model file.
+
+        Returns
+        -------
+        dict
+            The description.
+        """
         return {"own_columns": list(self.own)} if self.own else {}
 
 

@@ -45,7 +45,22 @@ class OwnColumns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ColumnSteps:
-    """What is done to the columns of each table."""
+    """Run the steps of each table of rows, one after the other.
+
+    Parameters
+    ----------
+    tables : dict, optional
+        The steps of each table: of positions or nodes under None, of factors under their types; by default there are
+        none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inputs import ColumnSteps, Layout, Scale
+    >>> steps = ColumnSteps({None: [Scale(np.array([1.0]), np.array([2.0]))]})
+    >>> steps(np.array([[1.0], [5.0]]), Layout(np.array([0, 2]))).ravel().tolist()
+    [0.0, 2.0]
+    """
 
     tables: Mapping[Name, Sequence[InputStep]] = field(default_factory=dict)
 
@@ -53,7 +68,18 @@ class ColumnSteps:
         return any(self.tables.values())
 
     def of_table(self, name: Name = None) -> Sequence[InputStep]:
-        """Return the steps of a table."""
+        """Return the steps of a table.
+
+        Parameters
+        ----------
+        name : str, optional
+            The name of the table: a type of factors; by default that of positions or nodes.
+
+        Returns
+        -------
+        sequence of InputStep
+            The steps.
+        """
         return self.tables.get(name, ())
 
     def __call__(self, rows: Rows, layout: Layout, name: Name = None) -> Rows:
@@ -63,24 +89,71 @@ class ColumnSteps:
         return rows
 
     def undone(self, rows: Rows, name: Name = None) -> Rows:
-        """Return rewritten rows of a table with the values that came, joined columns included."""
+        """Return rewritten rows of a table with the values that came.
+
+        Parameters
+        ----------
+        rows : array (n, d)
+            The rewritten rows.
+        name : str, optional
+            The name of the table: a type of factors; by default that of positions or nodes.
+
+        Returns
+        -------
+        array (n, d)
+            The rows; columns that steps have added stay.
+        """
         for step in reversed(self.of_table(name)):
             rows = step.undone(rows)
         return rows
 
     def then(self, further: ColumnSteps) -> ColumnSteps:
-        """Return these steps and further ones after them."""
+        """Return these steps and further ones after them.
+
+        Parameters
+        ----------
+        further : ColumnSteps
+            The further steps.
+
+        Returns
+        -------
+        ColumnSteps
+            All steps.
+        """
         names = {**self.tables, **further.tables}
         return ColumnSteps({name: [*self.of_table(name), *further.of_table(name)] for name in names})
 
     def with_table(self, steps: Sequence[InputStep], name: Name = None) -> ColumnSteps:
-        """Return other steps for one of the tables."""
+        """Return other steps for one of the tables.
+
+        Parameters
+        ----------
+        steps : sequence of InputStep
+            The steps.
+        name : str, optional
+            The name of the table: a type of factors; by default that of positions or nodes.
+
+        Returns
+        -------
+        ColumnSteps
+            All steps.
+        """
         return ColumnSteps({**self.tables, name: steps})
 
     def fit(self, tables: Mapping[Name, Table], categories: int = 0) -> ColumnSteps:
         """Return steps that know the rows they are given, each after those before it.
 
-        The last columns of positions or nodes are ``categories``.
+        Parameters
+        ----------
+        tables : dict
+            The rows of each table.
+        categories : int, default 0
+            The number of columns of positions or nodes, the last ones, that are categories.
+
+        Returns
+        -------
+        ColumnSteps
+            The fitted steps.
         """
         fitted: dict[Name, list[InputStep]] = {}
         for name in self.tables.keys() & tables.keys():
@@ -94,24 +167,76 @@ class ColumnSteps:
         return ColumnSteps(fitted)
 
     def names(self, names: Sequence[str], name: Name = None) -> Sequence[str]:
-        """Return the names of the columns of a table after all steps."""
+        """Return the names of the columns of a table after all steps.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names before them.
+        name : str, optional
+            The name of the table: a type of factors; by default that of positions or nodes.
+
+        Returns
+        -------
+        sequence of str
+            The names.
+        """
         for step in self.of_table(name):
             names = step.names(names)
         return names
 
     def n_columns(self, before: int, name: Name = None) -> int:
-        """Return how many columns a table has after all steps."""
+        """Return how many columns a table has after all steps.
+
+        Parameters
+        ----------
+        before : int
+            The number before them.
+        name : str, optional
+            The name of the table: a type of factors; by default that of positions or nodes.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         return len(self.names([""] * before, name))
 
     def columns(self, chosen: Sequence[int], n_columns: int, name: Name = None) -> np.ndarray:
-        """Return where columns of a table are after all steps."""
+        """Return where columns of a table are after all steps.
+
+        Parameters
+        ----------
+        chosen : sequence of int
+            Places of columns.
+        n_columns : int
+            The number of columns before the steps.
+        name : str, optional
+            The name of the table: a type of factors; by default that of positions or nodes.
+
+        Returns
+        -------
+        array (m,)
+            Their places after the steps.
+        """
         places = np.array(chosen, dtype=np.int64)
         for step in self.of_table(name):
             places, n_columns = step.columns(places, n_columns), len(step.names([""] * n_columns))
         return places
 
     def holds(self, kind: type[InputStep]) -> bool:
-        """Whether a step of some table is of a kind."""
+        """Tell whether a step of some table is of a kind.
+
+        Parameters
+        ----------
+        kind : type
+            A class of steps.
+
+        Returns
+        -------
+        bool
+            Whether there is one.
+        """
         return any(isinstance(step, kind) for step in self._all)
 
     @property
@@ -130,12 +255,34 @@ class ColumnSteps:
         return chain.from_iterable(self.tables.values())
 
     def describe(self, name: Name = None) -> dict[str, object]:
-        """Return plain values and arrays for a model file."""
+        """Describe the steps of a table by plain values and arrays, for a model file.
+
+        Parameters
+        ----------
+        name : str, optional
+            The name of the table: a type of factors; by default that of positions or nodes.
+
+        Returns
+        -------
+        dict
+            The description.
+        """
         return {key: value for step in self.of_table(name) for key, value in step.describe().items()}
 
     @classmethod
     def rebuild(cls, described: Mapping[Name, Mapping[str, Any]]) -> Self:
-        """Return the steps that the inputs of a model, and those of its factors, describe."""
+        """Rebuild the steps that the inputs of a model, and those of its factors, describe.
+
+        Parameters
+        ----------
+        described : dict
+            The descriptions of all tables.
+
+        Returns
+        -------
+        ColumnSteps
+            The steps.
+        """
         return cls({name: _rebuilt(own, int(own["n_features"])) for name, own in described.items()})
 
 
@@ -151,6 +298,24 @@ def register_step(kind: Kind) -> Kind:
     -------
     type
         The class itself, so that this can be a decorator.
+
+    Raises
+    ------
+    ValueError
+        If a step of the package has that entry.
+
+    See Also
+    --------
+    InputStep : What a step defines.
+
+    Examples
+    --------
+    >>> from kernelfields.inputs import InputStep, register_step
+    >>> @register_step
+    ... class Squares(InputStep):  # it defines names, columns, describe, rebuild and how it is called, too
+    ...     entry, setting = "squares", {"squares": True}
+    >>> Squares.entry
+    'squares'
     """
     if kind.entry in {known.entry for known in KINDS}:
         raise ValueError(f"{kind.entry!r} is the entry of a step that is there already: choose another one")

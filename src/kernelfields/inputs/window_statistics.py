@@ -20,7 +20,24 @@ from kernelfields.numerics.windows import STATISTICS
 
 @dataclass(frozen=True, eq=False)
 class WindowStatistics(InputStep):
-    """Joins positions with statistics of windows around them."""
+    """Join the columns of positions with means, differences and ranges of windows around them.
+
+    Parameters
+    ----------
+    own : tuple of int, default ()
+        Places of columns that kernels read as they come; no step changes their values.
+    categories : int, default 0
+        The number of columns, the last ones, that are there or not; no step changes their values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inputs import Layout, WindowStatistics
+    >>> step = WindowStatistics()
+    >>> joined = step(np.zeros((4, 1)), Layout(np.array([0, 4])))
+    >>> joined.shape[1] == len(step.names(["temperature"]))
+    True
+    """
 
     entry = "windows"
     setting: ClassVar[Mapping[str, object]] = {"window": STATISTICS}
@@ -35,25 +52,84 @@ class WindowStatistics(InputStep):
         return np.hstack([numbers, *made, categories]).astype(rows.dtype, copy=False)
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Return names such as "mean 15 of temperature" beside those that are there."""
+        """Return names such as "mean 15 of temperature" beside those that are there.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names before the step.
+
+        Returns
+        -------
+        sequence of str
+            The names after it.
+        """
         n_numbers = len(names) - self.categories
         seen = [name for place, name in enumerate(names[:n_numbers]) if place not in self.own]
         return [*names[:n_numbers], *statistic_names(seen), *names[n_numbers:]]
 
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return the places of columns of positions themselves: those of categories are the last."""
+        """Return the places of columns of positions themselves: those of categories are the last.
+
+        Parameters
+        ----------
+        chosen : array (m,)
+            Places of columns.
+        n_columns : int
+            The number of columns before the step.
+
+        Returns
+        -------
+        array (m,)
+            Their places after the step.
+        """
         added = len(self.names([""] * n_columns)) - n_columns
         return np.where(chosen < n_columns - self.categories, chosen, chosen + added)
 
     def arithmetic(self, rows: Any) -> Any:
-        """Raise ValueError: a graph of operators has no windows."""
+        """Raise ValueError: a graph of operators has no windows.
+
+        Parameters
+        ----------
+        rows : object
+            Rows with operators.
+
+        Raises
+        ------
+        ValueError
+            In any case.
+        """
         raise ValueError("this field sees statistics of windows, which ONNX does not have here: fit with window=1")
 
     def describe(self) -> dict[str, object]:
-        """Return plain values for a model file."""
+        """Describe the step by plain values, for a model file.
+
+        Returns
+        -------
+        dict
+            The description.
+        """
         return {self.entry: True, **self.kept_columns()}
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any], n_columns: int) -> Self:
-        """Return the step that was described."""
+        """Rebuild the step that was described.
+
+        Parameters
+        ----------
+        described : dict
+            The inputs of a model, as its file describes them.
+        n_columns : int
+            The number of columns before the step.
+
+        Returns
+        -------
+        InputStep
+            The step.
+
+        Raises
+        ------
+        ValueError
+            If the description is not sound.
+        """
         return cls(**described_columns(described, n_columns))

@@ -38,9 +38,20 @@ Result = TypeVar("Result")
 
 
 def available_cores() -> int:
-    """Return the number of cores this process may use, at most NUMBA_NUM_THREADS where that is set.
+    """Count the cores that this process may use, at most NUMBA_NUM_THREADS if that is set.
 
     joblib sets it in its processes, so that fits running side by side share the cores out.
+
+    Returns
+    -------
+    int
+        The number of cores.
+
+    Examples
+    --------
+    >>> from kernelfields.numerics import available_cores
+    >>> available_cores() >= 1
+    True
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     allowed = os.environ.get("NUMBA_NUM_THREADS", "")
@@ -48,7 +59,29 @@ def available_cores() -> int:
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
-    """Turn ``n_jobs`` into a number of threads: None and -1 mean all cores, -2 all but one."""
+    """Turn ``n_jobs`` into a number of threads.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        The number; None and -1 mean all cores, -2 all but one.
+
+    Returns
+    -------
+    int
+        The number of threads.
+
+    Raises
+    ------
+    ValueError
+        If ``n_jobs`` is zero or no whole number.
+
+    Examples
+    --------
+    >>> from kernelfields.numerics import resolve_n_jobs
+    >>> resolve_n_jobs(2)
+    2
+    """
     if n_jobs is None:
         return available_cores()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
@@ -63,9 +96,20 @@ def even_runs(ends: np.ndarray, most: int) -> list[tuple[int, int]]:
 
 
 class Workers:
-    """Threads that share out runs of sequences; ``n_jobs`` as in scikit-learn, None for all cores.
+    """Share work out among threads.
 
-    ``least_work`` is how many operations are worth a thread; None for the usual numbers.
+    Parameters
+    ----------
+    n_jobs : int, optional
+        The number of threads, as in scikit-learn; by default all cores.
+    least_work : int, optional
+        The operations that are worth a thread; by default the usual numbers.
+
+    Examples
+    --------
+    >>> from kernelfields.numerics import Workers
+    >>> Workers(2).each(lambda first, last: last - first, [(0, 3), (3, 5)])
+    [3, 2]
     """
 
     def __init__(self, n_jobs: int | None = None, least_work: int | None = None):
@@ -75,28 +119,80 @@ class Workers:
         self._process = os.getpid()
 
     def runs(self, offsets: np.ndarray, n_labels: int) -> list[tuple[int, int]]:
-        """Cut sequences 0..S-1 into runs [first, last) that hold about as many positions each."""
+        """Cut sequences into runs that hold about as many positions each.
+
+        Parameters
+        ----------
+        offsets : array (S + 1,)
+            The position at which each sequence begins, and N.
+        n_labels : int
+            The number of labels.
+
+        Returns
+        -------
+        list of (int, int)
+            The first of each run, and the one after its last.
+        """
         n_sequences = len(offsets) - 1
         if self.n_threads == 1 or offsets[-1] * n_labels * n_labels < self.least_steps:
             return [(0, n_sequences)]
         return even_runs(offsets, min(n_sequences, self.n_threads * _RUNS_PER_THREAD))
 
     def pieces(self, n_rows: int, work: int) -> list[tuple[int, int]]:
-        """Cut rows 0..n-1 into equal runs; one run if ``work`` multiplications are not worth a thread."""
+        """Cut rows into equal runs; one run if there is too little work for threads.
+
+        Parameters
+        ----------
+        n_rows : int
+            The number of rows.
+        work : int
+            The number of multiplications.
+
+        Returns
+        -------
+        list of (int, int)
+            The first of each run, and the one after its last.
+        """
         if self.n_threads == 1 or work < self.least_product:
             return [(0, n_rows)]
         cuts = np.linspace(0, n_rows, min(n_rows, self.n_threads * _PIECES_PER_THREAD) + 1)
         return list(pairwise(cuts.astype(int).tolist()))
 
     def weighted_pieces(self, ends: np.ndarray, work_per_item: int) -> list[tuple[int, int]]:
-        """Cut rows into runs of about equal weight; row i holds items ends[i]..ends[i + 1]."""
+        """Cut rows into runs of about equal weight.
+
+        Parameters
+        ----------
+        ends : array (n + 1,)
+            Row i holds items ends[i] to ends[i + 1].
+        work_per_item : int
+            The multiplications for an item.
+
+        Returns
+        -------
+        list of (int, int)
+            The first of each run, and the one after its last.
+        """
         n_rows = len(ends) - 1
         if self.n_threads == 1 or ends[-1] * work_per_item < self.least_product:
             return [(0, n_rows)]
         return even_runs(ends, min(n_rows, self.n_threads * _RUNS_PER_THREAD))
 
     def each(self, function: Callable[[int, int], Result], runs: list[tuple[int, int]]) -> list[Result]:
-        """Call ``function(first, last)`` for every run; return what they return when all are done."""
+        """Call a function for every run.
+
+        Parameters
+        ----------
+        function : callable
+            It is called as ``function(first, last)``.
+        runs : list of (int, int)
+            The runs.
+
+        Returns
+        -------
+        list
+            What it returns for each, when all are done.
+        """
         if len(runs) == 1 or self.n_threads == 1:
             return [function(first, last) for first, last in runs]
         if self._pool is None or self._process != os.getpid():  # a fork has the pool, but none of its threads
@@ -110,7 +206,20 @@ class Workers:
             wait(futures)
 
     def sum(self, part: Callable[[int, int], np.ndarray], runs: list[tuple[int, int]]) -> np.ndarray:
-        """Return the sum of part(first, last) over runs, in order: no digit depends on which thread was first."""
+        """Add up what a function returns for all runs, in order: no digit depends on which thread was first.
+
+        Parameters
+        ----------
+        part : callable
+            It is called as ``part(first, last)``, and returns an array.
+        runs : list of (int, int)
+            The runs.
+
+        Returns
+        -------
+        array
+            The sum.
+        """
         return reduce(np.add, self.each(part, runs))
 
     def __getstate__(self) -> dict:
@@ -128,7 +237,25 @@ _before: dict[str, int] = {}
 
 @contextmanager
 def blas_threads(n_threads: int | None) -> Iterator[None]:
-    """Hold BLAS to ``n_threads`` threads; None sets no limit."""
+    """Hold BLAS to a number of threads, in a ``with`` statement.
+
+    Parameters
+    ----------
+    n_threads : int or None
+        The number; None sets no limit.
+
+    Yields
+    ------
+    None
+        The limit holds meanwhile.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.numerics import blas_threads
+    >>> with blas_threads(1):
+    ...     product = np.eye(2) @ np.eye(2)
+    """
     if n_threads is None:
         yield
         return
