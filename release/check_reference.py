@@ -18,11 +18,13 @@ from importlib.util import find_spec
 
 from numpydoc.validate import validate
 
-#: Packages whose public names are explained in full; names at the top are those of these packages, too.
+#: Packages whose public names are explained in full; the first is the top.
 COMPLETE = (
+    "",
     "annotators",
     "basis",
     "compat",
+    "data",
     "engines",
     "estimators",
     "evaluation",

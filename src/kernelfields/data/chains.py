@@ -316,37 +316,128 @@ class Packed:
         return self
 
     def changed(self, change: Callable[[Self], Self]) -> Self:
-        """Return the data of this process changed."""
+        """Return the data changed.
+
+        Parameters
+        ----------
+        change : callable
+            It maps data of this process to data.
+
+        Returns
+        -------
+        Self
+            The data.
+        """
         return change(self)
 
     def engine(self, asked: object) -> object:
-        """Return the engine that is asked for, or its name: data of this process can go to any."""
+        """Return the engine that is asked for: data of this process can go to any.
+
+        Parameters
+        ----------
+        asked : str or Engine
+            The engine, or its name.
+
+        Returns
+        -------
+        str or Engine
+            The same.
+        """
         return asked
 
     def weighty(self) -> Self:
-        """Return the sequences or graphs whose weight is not zero."""
+        """Return the sequences or graphs whose weight is not zero.
+
+        Returns
+        -------
+        Self
+            The data.
+        """
         return self if self.weights.all() else self.subset(self.weights > 0)
 
     def some(self, reader: object, most: int) -> tuple[Self, np.ndarray]:
-        """Return items of about so many positions and their numbers, drawn the same way each time."""
+        """Return some of the items, drawn the same way each time.
+
+        Parameters
+        ----------
+        reader : InputReader
+            What has read the data.
+        most : int
+            The number of positions to stop at.
+
+        Returns
+        -------
+        data : Self
+            The items.
+        numbers : ndarray
+            Their numbers.
+        """
         numbers = some_items(self.lengths, most)
         return (self if len(numbers) == len(self.lengths) else self.subset(numbers)), numbers
 
     def engine_of_some(self, engine: Any) -> Any:
-        """Return the engine that fits some of the items: that of all."""
+        """Return the engine that fits some of the items: that of all.
+
+        Parameters
+        ----------
+        engine : Engine
+            The engine of all.
+
+        Returns
+        -------
+        Engine
+            The same.
+        """
         return engine
 
     def check_groups(self, groups: np.ndarray, noun: str) -> None:
-        """Raise ValueError unless there is a group for each item."""
+        """Raise an error unless there is a group for each item.
+
+        Parameters
+        ----------
+        groups : array (n_items,)
+            The groups.
+        noun : str
+            What messages call an item.
+
+        Raises
+        ------
+        ValueError
+            If the numbers differ.
+        """
         if groups.shape != self.weights.shape:
             raise ValueError(f"groups must hold one value for each {noun}: {len(self.weights)}, got {groups.shape}")
 
     def seen(self, everything: Fit, some: Fit) -> Fit:
-        """Return which of two fits, to all data and to some, has its data in this process."""
+        """Return which of two fits, to all data and to some, has its data in this process.
+
+        Parameters
+        ----------
+        everything : FitState
+            The fit to all data.
+        some : FitState
+            The fit to some.
+
+        Returns
+        -------
+        FitState
+            The first.
+        """
         return everything
 
     def advice_against(self, kernel: object) -> str:
-        """Return why a kernel cannot be had for these data; nothing if it can."""
+        """Return why a kernel cannot be had for these data.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel.
+
+        Returns
+        -------
+        str
+            The reason; nothing if it can.
+        """
         return ""
 
     @property

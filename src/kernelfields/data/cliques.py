@@ -39,6 +39,7 @@ from kernelfields.data.chains import Packed
 from kernelfields.data.graphs import Factors, Graphs, group_name
 from kernelfields.data.reading import Matrix
 from kernelfields.data.ties import Permutations
+from kernelfields.numerics.docstrings import complete_docstring
 from kernelfields.numerics.parameters import check_count, check_window
 from kernelfields.numerics.registry import SETTINGS
 
@@ -57,11 +58,50 @@ USUAL = {
 
 @dataclass(eq=False, repr=False)
 class CliqueSet(BaseEstimator):
-    """Cliques that share one potential; see the module for the kinds.
+    """Cliques that share one potential; the base class of all kinds.
 
-    Kinds with parameters of their own take those below as keywords, too. Parameters that are None, and rank="auto",
-    stand for the usual values: window 1, prior_variance 1.0, basis "random-cholesky", rank 1000 (None: no limit),
-    support "all", l1 0.0; where an estimator takes a single set, as ``edges``, for its own.
+    What is left open, None or ``rank="auto"``, has its usual value; in a set that an estimator takes alone, as
+    ``edges``, that of the estimator. docs/chains.md and docs/graphs.md show fields of several sets.
+
+    Parameters
+    ----------
+    kernel : str, Kernel, callable, scikit-learn kernel or None, default None
+        The kernel on the inputs that a clique sees; None for scores that do not depend on inputs.
+    window : odd int, (before, after) or None, default None
+        The positions that a clique sees around its own; usually 1.
+    label_kernel : str, LabelKernel or array (L, L), default "delta"
+        Which labels are similar, so that they learn from each other's examples.
+    prior_variance : float, sequence of float or None, default None
+        The variance of the Gaussian prior, one for each part of a sum of kernels; usually 1.
+    basis : str, Basis or None, default None
+        How basis functions are chosen; usually "random-cholesky".
+    rank : int, "auto" or None, default "auto"
+        At most so many basis functions of a kernel without explicit features, usually 1000; None for no limit.
+    support : "all", "observed", float or None, default None
+        Which pairs of features and labels have a weight: all, which is usual, those seen in training, or those whose
+        total weight there is at least this number.
+    l1 : float or None, default None
+        The weight of the sum of absolute weights in the objective; usually 0.
+    name : str or None, default None
+        The name of the set in ``coef_`` and reports; None for that of its kind.
+    ties : Permutations or None, default None
+        Where labels and columns go that share weights; it is set by ``ties`` of an estimator.
+
+    See Also
+    --------
+    NodeCliques : Single labels.
+    EdgeCliques : Neighbouring labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
+    >>> cliques = [NodeCliques("rbf"), EdgeCliques(prior_variance=2.0), StartCliques()]
+    >>> crf = ChainCRF(cliques=cliques, random_state=0).fit(X, y)
+    >>> {name: coefficients.shape[1] for name, coefficients in crf.coef_.items()}
+    {'node': 2, 'edge': 4, 'start': 2}
     """
 
     kernel: Any = None
@@ -89,7 +129,18 @@ class CliqueSet(BaseEstimator):
     sees_data: ClassVar[bool] = True
 
     def filled(self, **values: object) -> Self:
-        """Return a copy in which parameters that are left open have the values given, or the usual ones."""
+        """Return a copy in which what is left open has a value.
+
+        Parameters
+        ----------
+        **values : object
+            Values by name; parameters without one have their usual value.
+
+        Returns
+        -------
+        Self
+            The copy.
+        """
         parameters = self.get_params(deep=False)
         for name, usual in USUAL.items():
             if parameters[name] is None if name != "rank" else parameters[name] == "auto":
@@ -122,29 +173,105 @@ class CliqueSet(BaseEstimator):
         return self.group or ""
 
     def positions(self, data: Packed) -> np.ndarray | None:
-        """Return the positions that carry a clique (of several labels, the last of them), or None for all."""
+        """Return the positions that carry a clique, of several labels the last of them.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+
+        Returns
+        -------
+        ndarray (n,) or None
+            The rows of these positions; None for all.
+
+        Raises
+        ------
+        TypeError
+            If the kind of cliques defines no positions.
+        """
         raise TypeError(f"{type(self).__name__} does not define the positions of its cliques")
 
     def width(self, n_features: int) -> int:
-        """Return how many columns each clique sees where inputs have ``n_features``."""
+        """Return the number of columns that each clique sees.
+
+        Parameters
+        ----------
+        n_features : int
+            The number of columns of the inputs.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         return n_features * (sum(self.neighbours) + 1)
 
     def tied_columns(self, inputs: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Return where the columns that cliques see go, (m, width), by moves of those of inputs and of edges."""
+        """Return where the columns that cliques see go.
+
+        Parameters
+        ----------
+        inputs : array (m, d)
+            Where the columns of the inputs go.
+        edges : array (m, e)
+            Where the columns of edges go.
+
+        Returns
+        -------
+        ndarray (m, width)
+            Where they go.
+        """
         parts = np.arange(sum(self.neighbours) + 1)[:, None, None] * inputs.shape[1] + inputs
         return np.hstack(list(parts))
 
     def check_reach(self) -> None:
-        """Raise ValueError if the labels of a clique cannot stand where they should."""
+        """Raise an error if the labels of a clique cannot stand where they should.
+
+        Raises
+        ------
+        ValueError
+            If they cannot.
+        """
 
     def view(self, data: Packed) -> Matrix:
-        """Return what each clique sees of the inputs, a row per clique: a window of those of a chain."""
+        """Return what each clique sees of the inputs.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+
+        Returns
+        -------
+        array (n, width)
+            A row for each clique: a window of the inputs of a chain.
+        """
         inputs = data.windows(self.neighbours)
         positions = self.positions(data)
         return inputs if positions is None else inputs[positions]
 
     def weights(self, data: Packed) -> np.ndarray | None:
-        """Return the weight of every clique, (n,); None where all are one."""
+        """Return the weight of every clique.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+
+        Returns
+        -------
+        ndarray (n,) or None
+            The weights; None if all are one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.data import Chains, EdgeCliques
+        >>> chains = Chains(np.zeros((5, 1)), np.array([0, 3, 5]), weights=np.array([1.0, 2.0]))
+        >>> EdgeCliques().weights(chains)
+        array([1., 1., 2.])
+        """
         if np.all(data.weights == 1.0):
             return None
         positions = self.positions(data)
@@ -177,15 +304,39 @@ class CliqueSet(BaseEstimator):
         return self.steps_back[0]
 
     def members(self, data: Packed) -> np.ndarray:
-        """Return the rows whose labels meet in each clique, (n, k)."""
+        """Return the rows whose labels meet in each clique.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+
+        Returns
+        -------
+        ndarray (n, k)
+            The rows of the k labels of each clique.
+        """
         positions = self.positions(data)
         last = np.arange(data.n_positions) if positions is None else positions
         return data.before(last[:, None], np.array(self.steps_back))
 
     def observed(self, data: Packed, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
-        """Return labellings that are observed: numbers of labels, a L + b for a pair, and so on, and their cliques.
+        """Return the labellings that are observed, and their cliques.
 
-        One for each clique, in their order and without their numbers, where all labels are known.
+        Parameters
+        ----------
+        data : Packed
+            The data.
+        n_labels : int
+            The number of labels L.
+
+        Returns
+        -------
+        cliques : ndarray or None
+            The number of the clique of each labelling; None for one labelling of each clique in its order, which is so
+            if all labels are known.
+        labellings : ndarray
+            The numbers of the labellings: a label, a L + b for a pair, and so on.
         """
         return data.given.labellings(self.members(data), n_labels)
 
@@ -195,11 +346,28 @@ class CliqueSet(BaseEstimator):
         return False
 
     def parts(self) -> list[CliqueSet]:
-        """Return the sets that this one stands for: itself, unless it is short for several."""
+        """Return the sets that this one stands for.
+
+        Returns
+        -------
+        list of CliqueSet
+            The set itself, unless it is short for several.
+        """
         return [self]
 
     def n_configurations(self, n_labels: int) -> int:
-        """Return the number of labellings of one clique."""
+        """Return the number of labellings of one clique.
+
+        Parameters
+        ----------
+        n_labels : int
+            The number of labels L.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         return n_labels**self.labels_per_clique
 
 
@@ -207,14 +375,41 @@ class CliquesEverywhere(CliqueSet):
     """Cliques at every position or, with a group, of every factor in it."""
 
     def positions(self, data: Packed) -> np.ndarray | None:
-        """Return None."""
+        """Return None: every position, or factor of the group, carries a clique.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+        """
         return None
 
 
 @SETTINGS.register("node cliques")
+@complete_docstring
 @dataclass(eq=False, repr=False)
 class NodeCliques(CliquesEverywhere):
-    """One label and its view of the inputs, at every position."""
+    """One label and its view of the inputs, at every position.
+
+    Parameters
+    ----------
+    kernel : str, Kernel, callable or scikit-learn kernel, default "rbf"
+        The kernel on the inputs that a clique sees.
+
+    See Also
+    --------
+    EdgeCliques : Neighbouring labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+    >>> cliques = [NodeCliques("rbf"), NodeCliques("linear", window=3, name="around"), EdgeCliques()]
+    >>> list(ChainCRF(cliques=cliques, random_state=0).fit(X, y).coef_)
+    ['node', 'around', 'edge']
+    """
 
     kernel: Any = "rbf"
 
@@ -222,36 +417,117 @@ class NodeCliques(CliquesEverywhere):
 
 
 @SETTINGS.register("edge cliques")
+@complete_docstring
 class EdgeCliques(CliqueSet):
-    """Two neighbouring labels, with the inputs at the second one if a kernel is given."""
+    """Two neighbouring labels, with the inputs at the second one if a kernel is given.
+
+    See Also
+    --------
+    SkipCliques : Labels that stand farther apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> from kernelfields import ChainCRF, EdgeCliques
+    >>> crf = ChainCRF("rbf", edges=EdgeCliques("linear", prior_variance=0.1), prior_variance=1.0, random_state=0)
+    >>> crf.fit(X, y).transitions_ is None  # transitions depend on the inputs
+    True
+    """
 
     labels_per_clique = 2
     group = "edge"
 
     def positions(self, data: Packed) -> np.ndarray | None:
-        """Return all positions but the first of each sequence."""
+        """Return all positions but the first of each sequence.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+
+        Returns
+        -------
+        ndarray (n,)
+            The rows of these positions.
+        """
         return data.following()
 
 
 @SETTINGS.register("start cliques")
+@complete_docstring
 class StartCliques(CliqueSet):
-    """The first label of each sequence."""
+    """The first label of each sequence, with the inputs there if a kernel is given.
+
+    See Also
+    --------
+    EndCliques : The last label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> from kernelfields import ChainCRF, EdgeCliques, NodeCliques, StartCliques
+    >>> crf = ChainCRF(cliques=[NodeCliques("rbf"), EdgeCliques(), StartCliques()], random_state=0).fit(X, y)
+    >>> crf.coef_["start"].shape
+    (1, 2)
+    """
 
     default_name = "start"
 
     def positions(self, data: Packed) -> np.ndarray | None:
-        """Return the first position of each sequence."""
+        """Return the first position of each sequence.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+
+        Returns
+        -------
+        ndarray (n,)
+            The rows of these positions.
+        """
         return np.asarray(data.starts)
 
 
 @SETTINGS.register("end cliques")
+@complete_docstring
 class EndCliques(CliqueSet):
-    """The last label of each sequence."""
+    """The last label of each sequence, with the inputs there if a kernel is given.
+
+    See Also
+    --------
+    StartCliques : The first label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> from kernelfields import ChainCRF, EdgeCliques, EndCliques, NodeCliques
+    >>> crf = ChainCRF(cliques=[NodeCliques("rbf"), EdgeCliques(), EndCliques()], random_state=0).fit(X, y)
+    >>> crf.coef_["end"].shape
+    (1, 2)
+    """
 
     default_name = "end"
 
     def positions(self, data: Packed) -> np.ndarray | None:
-        """Return the last position of each sequence."""
+        """Return the last position of each sequence.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+
+        Returns
+        -------
+        ndarray (n,)
+            The rows of these positions.
+        """
         return np.asarray(data.ends)
 
 
@@ -264,21 +540,59 @@ class _LongCliques(CliqueSet):
         return group_name(self.steps_back)
 
     def positions(self, data: Packed) -> np.ndarray | None:
-        """Return the positions with enough others before them in their sequence."""
+        """Return the positions with enough others before them in their sequence.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+
+        Returns
+        -------
+        ndarray (n,)
+            The rows of these positions.
+        """
         return data.following(self.reach)
 
 
 @SETTINGS.register("skip cliques")
+@complete_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
 class SkipCliques(_LongCliques):
-    """Two labels ``lag`` steps apart, with the inputs at the second one if a kernel is given."""
+    """Two labels ``lag`` steps apart, with the inputs at the second one if a kernel is given.
+
+    Parameters
+    ----------
+    lag : int, default 2
+        The number of steps between the labels.
+
+    See Also
+    --------
+    LabelNgrams : Runs of labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> from kernelfields import ChainCRF, EdgeCliques, NodeCliques, SkipCliques
+    >>> cliques = [NodeCliques("rbf"), EdgeCliques(), SkipCliques(lag=2)]
+    >>> list(ChainCRF(cliques=cliques, random_state=0).fit(X, y).coef_)
+    ['node', 'edge', 'lag2']
+    """
 
     lag: int = 2
 
     labels_per_clique = 2
 
     def check_reach(self) -> None:
-        """Raise ValueError unless ``lag`` is a whole number of steps."""
+        """Raise an error unless ``lag`` is a whole number of steps.
+
+        Raises
+        ------
+        ValueError
+            If it is none.
+        """
         check_count(self.lag, "lag", least=1)
 
     @property
@@ -288,14 +602,41 @@ class SkipCliques(_LongCliques):
 
 
 @SETTINGS.register("order cliques")
+@complete_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
 class OrderCliques(_LongCliques):
-    """One length of LabelNgrams: ``order + 1`` labels in a row, with a kernel the inputs at the last one."""
+    """One length of LabelNgrams: ``order + 1`` labels in a row, with the inputs at the last one if a kernel is given.
+
+    Parameters
+    ----------
+    order : int, default 2
+        The number of labels before the last.
+
+    See Also
+    --------
+    LabelNgrams : Runs of all lengths.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF, EdgeCliques, NodeCliques
+    >>> from kernelfields.data import OrderCliques
+    >>> X = [[{"day": 1.0}] * 6] * 2
+    >>> y = [["a", "a", "b", "a", "a", "b"], ["a", "b", "a", "a", "b", "a"]]
+    >>> cliques = [NodeCliques("linear"), EdgeCliques(), OrderCliques(order=2)]
+    >>> list(ChainCRF(cliques=cliques, random_state=0).fit(X, y).coef_)
+    ['node', 'edge', 'order2']
+    """
 
     order: int = 2
 
     def check_reach(self) -> None:
-        """Raise ValueError unless ``order`` is a whole number of steps, more than one."""
+        """Raise an error unless ``order`` is a whole number of steps, more than one.
+
+        Raises
+        ------
+        ValueError
+            If it is none.
+        """
         check_count(self.order, "order", least=2)
 
     @property
@@ -309,7 +650,27 @@ class OrderCliques(_LongCliques):
         return self.kernel is None and self.observed_only
 
     def observed(self, data: Packed, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
-        """Return labellings that are observed, as other sets do; ValueError where they have no numbers."""
+        """Return the labellings that are observed, and their cliques, as other sets do.
+
+        Parameters
+        ----------
+        data : Packed
+            The data.
+        n_labels : int
+            The number of labels.
+
+        Returns
+        -------
+        cliques : ndarray or None
+            The number of the clique of each labelling.
+        labellings : ndarray
+            The numbers of the labellings.
+
+        Raises
+        ------
+        ValueError
+            If there are too many labellings to be numbered.
+        """
         if n_labels**self.labels_per_clique > 2**62:
             raise ValueError(
                 f"n-grams of {self.labels_per_clique} labels among {n_labels} are too many to be numbered: "
@@ -319,20 +680,44 @@ class OrderCliques(_LongCliques):
 
 
 @SETTINGS.register("n-gram cliques", renamed={"order": "n"})
+@complete_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
 class LabelNgrams(_LongCliques):
     """N-grams of labels: every run of three to ``n`` labels; those of two are the EdgeCliques.
 
     With a kernel, runs of exactly ``n`` labels are scored by the inputs at the last one. Without one, ``support`` is
-    "observed" by default: the n-grams that occur in training have weights, with a number those that occur so many times
-    or more, with "all" every one. ``prior_variance`` is one number, or one for each length from three on. A name stands
-    before the lengths in those of the sets.
+    usually "observed": the n-grams that occur in training have weights. ``prior_variance`` is one number, or one for
+    each length from three on. A name stands before the lengths in those of the sets.
+
+    Parameters
+    ----------
+    n : int, default 3
+        The labels of the longest runs.
+
+    See Also
+    --------
+    SkipCliques : Pairs of labels that stand farther apart.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF, EdgeCliques, LabelNgrams, NodeCliques
+    >>> X = [[{"day": 1.0}] * 6] * 2
+    >>> y = [["a", "a", "b", "a", "a", "b"], ["a", "b", "a", "a", "b", "a"]]
+    >>> cliques = [NodeCliques("linear"), EdgeCliques(), LabelNgrams(n=4)]
+    >>> list(ChainCRF(cliques=cliques, random_state=0).fit(X, y).coef_)
+    ['node', 'edge', '3-grams', '4-grams']
     """
 
     n: int = 3
 
     def check_reach(self) -> None:
-        """Raise ValueError unless ``n`` is a whole number of labels, three or more."""
+        """Raise an error unless ``n`` is a whole number of labels, three or more.
+
+        Raises
+        ------
+        ValueError
+            If it is none.
+        """
         check_count(self.n, "n of LabelNgrams, the labels in a row,", least=3)
 
     @property
@@ -341,7 +726,18 @@ class LabelNgrams(_LongCliques):
         return self.n
 
     def parts(self) -> list[CliqueSet]:
-        """Return a set for each length; ValueError unless there is a prior variance for each, or one for all."""
+        """Return a set for each length.
+
+        Returns
+        -------
+        list of OrderCliques
+            The sets, the shortest first.
+
+        Raises
+        ------
+        ValueError
+            If the prior variances are not one number, or one for each length.
+        """
         self.check_reach()
         lengths = range(3 if self.kernel is None else self.n, self.n + 1)
         variances = self.prior_variance
@@ -366,7 +762,13 @@ class _Windowless(CliqueSet):
     """Cliques of graphs, which have no window: features of neighbours belong to those of the node or factor."""
 
     def check_reach(self) -> None:
-        """Raise ValueError for a window."""
+        """Raise an error for a window.
+
+        Raises
+        ------
+        ValueError
+            If there is one.
+        """
         if self.neighbours != (0, 0):
             raise ValueError(
                 f"{type(self).__name__} has window={self.window!r}, and windows are for sequences: put the "
@@ -375,9 +777,33 @@ class _Windowless(CliqueSet):
 
 
 @SETTINGS.register("graph nodes")
+@complete_docstring
 @dataclass(eq=False, repr=False)
 class GraphNodes(_Windowless):
-    """One label and the features of its node, at all nodes or at those of one type."""
+    """One label and the features of its node, at all nodes or at those of one type.
+
+    Parameters
+    ----------
+    kernel : str, Kernel, callable or scikit-learn kernel, default "rbf"
+        The kernel on the features of nodes.
+    node_type : str or None, default None
+        The type of the nodes; None for all.
+
+    See Also
+    --------
+    GraphFactors : Labels that meet.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import GraphCRF, GraphFactors
+    >>> from kernelfields.data import GraphNodes
+    >>> X = [(np.array([[1.0], [0.9], [0.0]]), [[0, 1], [1, 2]]), (np.array([[0.1], [1.1]]), [[0, 1]])]
+    >>> y = [np.array(["land", "land", "sea"]), np.array(["sea", "land"])]
+    >>> crf = GraphCRF(cliques=[GraphNodes("rbf"), GraphFactors()], random_state=0).fit(X, y)
+    >>> list(crf.coef_)
+    ['node', 'edge']
+    """
 
     kernel: Any = "rbf"
     node_type: str | None = field(default=None, kw_only=True)
@@ -385,7 +811,23 @@ class GraphNodes(_Windowless):
     default_name = "node"
 
     def positions(self, graphs: Graphs) -> np.ndarray | None:  # type: ignore[override]
-        """Return the nodes of the type, None for every node."""
+        """Return the nodes of the type.
+
+        Parameters
+        ----------
+        graphs : Graphs
+            The graphs.
+
+        Returns
+        -------
+        ndarray (n,) or None
+            The rows of the nodes; None for all.
+
+        Raises
+        ------
+        ValueError
+            If the nodes of the graphs have no types.
+        """
         if self.node_type is None:
             return None
         if graphs.node_types is None:
@@ -397,9 +839,34 @@ class GraphNodes(_Windowless):
 
 
 @SETTINGS.register("graph factors")
+@complete_docstring
 @dataclass(eq=False, repr=False, kw_only=True)
 class GraphFactors(_Windowless, CliquesEverywhere):
-    """The labels of a type of factors, edges or larger, with the features of the factor if a kernel is given."""
+    """The labels of a type of factors, edges or larger, with the features of the factor if a kernel is given.
+
+    Parameters
+    ----------
+    group : str, default "edge"
+        The type of the factors.
+    order : int, default 2
+        The number of nodes that a factor joins.
+    symmetric : bool, default False
+        Whether an edge has no direction: f(a, b) = f(b, a).
+
+    See Also
+    --------
+    GraphNodes : Single labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import GraphCRF, GraphFactors
+    >>> X = [(np.array([[1.0], [0.9], [0.0]]), [[0, 1], [1, 2]]), (np.array([[0.1], [1.1]]), [[0, 1]])]
+    >>> y = [np.array(["land", "land", "sea"]), np.array(["sea", "land"])]
+    >>> crf = GraphCRF("rbf", edges=GraphFactors(symmetric=True), prior_variance=10.0, random_state=0).fit(X, y)
+    >>> bool(np.allclose(crf.edge_scores_["edge"], crf.edge_scores_["edge"].T))
+    True
+    """
 
     group: str = "edge"  # type: ignore[misc]  # a parameter here
     order: int = 2
@@ -411,15 +878,55 @@ class GraphFactors(_Windowless, CliquesEverywhere):
         return self.order
 
     def tied_columns(self, inputs: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Return where the columns of the features of factors go."""
+        """Return where the columns of the features of factors go.
+
+        Parameters
+        ----------
+        inputs : array (m, d)
+            Where the columns of nodes go.
+        edges : array (m, e)
+            Where the columns of factors go.
+
+        Returns
+        -------
+        ndarray (m, e)
+            Where they go.
+        """
         return edges
 
     def factors(self, graphs: Graphs) -> Factors:
-        """Return the factors of the group."""
+        """Return the factors of the group.
+
+        Parameters
+        ----------
+        graphs : Graphs
+            The graphs.
+
+        Returns
+        -------
+        Factors
+            The factors.
+        """
         return graphs.group(self.group or "edge")
 
     def view(self, graphs: Graphs) -> Matrix:  # type: ignore[override]
-        """Return the inputs that the cliques see, (M, d)."""
+        """Return the features that the cliques see.
+
+        Parameters
+        ----------
+        graphs : Graphs
+            The graphs.
+
+        Returns
+        -------
+        array (M, d)
+            A row for each factor.
+
+        Raises
+        ------
+        ValueError
+            If the factors have no features.
+        """
         inputs = self.factors(graphs).inputs
         if inputs is None:
             raise ValueError(
@@ -429,9 +936,39 @@ class GraphFactors(_Windowless, CliquesEverywhere):
         return inputs
 
     def members(self, graphs: Graphs) -> np.ndarray:  # type: ignore[override]
-        """Return the nodes of each factor, (M, k)."""
+        """Return the nodes of each factor.
+
+        Parameters
+        ----------
+        graphs : Graphs
+            The graphs.
+
+        Returns
+        -------
+        ndarray (M, k)
+            The rows of the nodes.
+        """
         return self.factors(graphs).members
 
     def weights(self, graphs: Graphs) -> np.ndarray | None:  # type: ignore[override]
-        """Return the weight of the graph of every factor, (M,); None where all are one."""
+        """Return the weight of the graph of every factor.
+
+        Parameters
+        ----------
+        graphs : Graphs
+            The graphs.
+
+        Returns
+        -------
+        ndarray (M,) or None
+            The weights; None if all are one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.data import GraphFactors, Graphs
+        >>> graphs = Graphs.from_graphs([(np.zeros((3, 1)), [[0, 1], [1, 2]]), (np.ones((2, 1)), [[0, 1]])])
+        >>> GraphFactors().weights(graphs) is None
+        True
+        """
         return None if np.all(graphs.weights == 1.0) else graphs.factor_weights(self.group or "edge")

@@ -186,10 +186,35 @@ def guess_scheme(labels: Iterable) -> Scheme | None:
 @SETTINGS.register("constraints")
 @dataclass(frozen=True)
 class Constraints:
-    """Forbidden neighbours (a, b), labels forbidden first, last, and everywhere; the name of a scheme, or None.
+    """What is forbidden of labellings: neighbours, first and last labels, labels everywhere, and a scheme of entities.
 
     Labels of training data that break the scheme are mended, with a warning: in "bio", an I-X that no entity of its
-    type goes on from is read as B-X. With ``strict=True`` they are an error.
+    type goes on from is read as B-X.
+
+    Parameters
+    ----------
+    transitions : iterable of (label, label), default ()
+        Pairs of labels that may not be neighbours.
+    start : iterable of labels, default ()
+        Labels that may not be the first.
+    end : iterable of labels, default ()
+        Labels that may not be the last.
+    labels : iterable of labels, default ()
+        Labels that are forbidden everywhere.
+    scheme : {"bio", "iob1", "bioes", "bilou"} or None, default None
+        How labels write entities; what breaks it is forbidden, too.
+    strict : bool, default False
+        Whether labels of training data that break the scheme are an error.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF, Constraints
+    >>> X = [["Ada", "Byron", "met", "Bob"], ["Bob", "slept"]]
+    >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["B-PER", "O"]]
+    >>> rules = Constraints(scheme="bio", start=["O"])
+    >>> crf = ChainCRF(prior_variance=1.0, constraints=rules, random_state=0).fit(X, y)
+    >>> crf.log_likelihood([["met", "Bob"]], [["O", "B-PER"]])
+    -inf
     """
 
     transitions: Iterable = ()
@@ -214,7 +239,23 @@ class Constraints:
 
     @classmethod
     def of(cls, constraints: object) -> Constraints:
-        """Read None, Constraints, the name of a scheme, a dict of fields, or an iterable of forbidden (a, b)."""
+        """Read constraints from what users may pass.
+
+        Parameters
+        ----------
+        constraints : None, Constraints, str, dict or iterable of (label, label)
+            The name of a scheme, a dict of fields, or pairs that may not be neighbours.
+
+        Returns
+        -------
+        Constraints
+            The constraints.
+
+        Raises
+        ------
+        ValueError
+            If a key or a scheme is unknown.
+        """
         if constraints is None:
             return cls()
         if isinstance(constraints, str):
@@ -229,7 +270,13 @@ class Constraints:
         return cls(transitions=constraints)  # type: ignore[arg-type]  # checked there
 
     def spec(self) -> dict[str, object]:
-        """Describe the constraints with lists that JSON can hold, and the name of the scheme if there is one."""
+        """Return the constraints as lists that JSON can hold.
+
+        Returns
+        -------
+        dict
+            The fields; the scheme if there is one.
+        """
         lists: dict[str, object] = {key: list(getattr(self, key)) for key in _COLLECTIONS}
         lists["transitions"] = [list(pair) for pair in self.transitions]
         named = {} if self.scheme is None else {"scheme": self.scheme}
@@ -237,7 +284,18 @@ class Constraints:
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, object]) -> Constraints:
-        """Rebuild the constraints from what ``spec`` returned."""
+        """Return the constraints that :meth:`spec` described.
+
+        Parameters
+        ----------
+        spec : dict
+            What :meth:`spec` returned.
+
+        Returns
+        -------
+        Constraints
+            The constraints.
+        """
         return cls.of(spec)
 
 

@@ -28,16 +28,29 @@ from kernelfields.numerics.registry import SETTINGS
 class LabelDictionary(BaseEstimator):
     """Labels that positions may have, by the value of one feature, such as the word.
 
+    The labels of a word are those that it was seen with in training. docs/many_labels.md.
+
     Parameters
     ----------
     feature : str or int
-        The name of the feature in feature dicts; what feature strings begin with; the number of a column of arrays.
+        The name of the feature in feature dicts, what feature strings begin with, or the number of a column of arrays.
     min_count : int, default 5
-        Words seen less often are not known, and may have the labels of ``unknown``.
-    unknown : "all", "rare" or a list of labels, default "all"
-        Labels of words that are not known: all, those that words below ``min_count`` were seen with, or a list.
-    entries : dict or None
-        Words with a list of labels that they may have besides those seen in training; known, however rare.
+        The number of times that a word is seen to be known; others have the labels of ``unknown``.
+    unknown : "all", "rare" or list of labels, default "all"
+        The labels of words that are not known: all, those that words below ``min_count`` were seen with, or a list.
+    entries : dict or None, default None
+        Words with a list of labels that they may have besides those seen in training; they are known, however rare.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF, LabelDictionary
+    >>> X = [[{"word": "the"}, {"word": "cat"}, {"word": "sat"}]]
+    >>> y = [["DET", "NOUN", "VERB"]]
+    >>> allowed = LabelDictionary("word", min_count=1, entries={"run": ["NOUN", "VERB"]})
+    >>> crf = ChainCRF(prior_variance=1.0, allowed=allowed, random_state=0).fit(X, y)
+    >>> crf.predict_marginals([[{"word": "the"}, {"word": "run"}]])[0].round(1)
+    array([[1. , 0. , 0. ],
+           [0. , 0.5, 0.5]])
     """
 
     feature: str | int
@@ -47,7 +60,13 @@ class LabelDictionary(BaseEstimator):
     entries: Mapping | None = None
 
     def check(self) -> None:
-        """Raise if a parameter cannot be used."""
+        """Raise an error if a parameter cannot be used.
+
+        Raises
+        ------
+        ValueError
+            If one cannot.
+        """
         check_count(self.min_count, "min_count")
         if isinstance(self.unknown, str) and self.unknown not in ("all", "rare"):
             raise ValueError(f"unknown must be 'all', 'rare' or a list of labels, got {self.unknown!r}")
@@ -55,11 +74,37 @@ class LabelDictionary(BaseEstimator):
             raise ValueError(f"entries must be a dict of words with lists of labels, got {self.entries!r:.60}")
 
     def readable(self, X: object) -> object:
-        """Return X so that it can be read twice: once for its words."""
+        """Return X so that it can be read twice: once for its words.
+
+        Parameters
+        ----------
+        X : inputs
+            The inputs.
+
+        Returns
+        -------
+        inputs
+            The inputs, as a list if they were an iterator.
+        """
         return readable_again(X)
 
     def learn(self, X: object, chains: Chains, classes: np.ndarray) -> FittedDictionary:
-        """Return the dictionary of labelled chains; X is what they were read from."""
+        """Return the dictionary of labelled chains.
+
+        Parameters
+        ----------
+        X : inputs
+            What the chains were read from.
+        chains : Chains
+            The labelled chains.
+        classes : array (L,)
+            The labels.
+
+        Returns
+        -------
+        FittedDictionary
+            The labels of each word.
+        """
         self.check()
         words = words_of(X, chains, self.feature)
         numbers: dict[str, int] = {}
@@ -87,8 +132,22 @@ class LabelDictionary(BaseEstimator):
     def learn_more(self, fitted: FittedDictionary, X: object, chains: Chains) -> FittedDictionary:
         """Return a dictionary whose words may also have the labels that they have in further chains.
 
-        Words outside of the dictionary are not added, since their earlier counts are not kept. Labels that they have
-        in the further chains become labels of all such words, unless ``unknown`` lists these.
+        Words outside of the dictionary are not added, since their earlier counts are not kept. Labels that they have in
+        the further chains become labels of all such words, unless ``unknown`` lists these.
+
+        Parameters
+        ----------
+        fitted : FittedDictionary
+            The dictionary so far.
+        X : inputs
+            What the chains were read from.
+        chains : Chains
+            The further chains.
+
+        Returns
+        -------
+        FittedDictionary
+            The dictionary.
         """
         which, sets = np.array(fitted.numbers_of(X, chains), dtype=np.int64), list(fitted.sets)
         which[chains.position_weights <= 0] = -1

@@ -87,21 +87,33 @@ LabelWeights: TypeAlias = np.ndarray | SoftRows
 
 
 class SoftTargets:
-    """Marginals for a field to match, in the place of labels: those of a teacher, or of several annotators together.
+    """Marginals for a field to match in place of labels: those of a teacher, or of several annotators together.
 
-        ChainCRF().fit(X, SoftTargets(nodes, pairs, classes=teacher.classes_))
+    The objective sums the expected score under the targets in place of that of the labels: it stays convex, and
+    certificates hold as ever. Where targets are one at a label, it is the fit to these labels.
 
     Parameters
     ----------
-    nodes : list of (T, L) arrays, one for each sequence; for KernelClassifier one (n, L) array
-        Probabilities of the labels at each position; rows add up to one.
-    pairs : list of (T - 1, L, L) arrays or None
-        Probabilities of the labels of neighbours, which must agree with ``nodes``; None takes them for independent.
-        Labels that meet farther apart are then those of a Markov chain, or independent as well.
-    classes : (L,) labels that the columns stand for
+    nodes : list of arrays (T, L) or array (n, L)
+        The probabilities of the labels at each position, an array for each sequence; for KernelClassifier one array.
+    pairs : list of arrays (T - 1, L, L) or None, default None
+        The probabilities of the labels of neighbours, which must agree with ``nodes``; None takes them for independent.
+    classes : array (L,)
+        The labels that the columns stand for.
 
-    The objective sums the expected score under the targets in the place of that of the labels: it stays convex, and
-    certificates hold as ever. Where targets are one at a label, it is the fit to these labels.
+    References
+    ----------
+    .. [1] G. Hinton, O. Vinyals and J. Dean, "Distilling the knowledge in a neural network", 2015, arXiv:1503.02531.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF, SoftTargets
+    >>> X = [np.array([[20.0], [21.0], [10.0]])]
+    >>> targets = SoftTargets([np.array([[0.1, 0.9], [0.2, 0.8], [0.7, 0.3]])], classes=["rain", "sun"])
+    >>> crf = ChainCRF("rbf", prior_variance=10.0, scale=True, random_state=0).fit(X, targets)
+    >>> crf.predict(X)
+    [['sun', 'sun', 'rain']]
     """
 
     def __init__(
@@ -129,7 +141,18 @@ class SoftTargets:
         return self.subset(np.atleast_1d(np.arange(len(self))[chosen]))
 
     def subset(self, items: np.ndarray) -> SoftTargets:
-        """Return the targets of some sequences or samples, by their numbers."""
+        """Return the targets of some sequences or samples.
+
+        Parameters
+        ----------
+        items : array
+            Their numbers.
+
+        Returns
+        -------
+        SoftTargets
+            The targets.
+        """
         nodes = self.nodes[items] if isinstance(self.nodes, np.ndarray) else [self.nodes[item] for item in items]
         pairs = None if self.pairs is None else [self.pairs[item] for item in items]
         return SoftTargets(nodes, pairs, classes=self.classes)
@@ -137,7 +160,31 @@ class SoftTargets:
     def read(
         self, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
     ) -> tuple[np.ndarray, LabelWeights, np.ndarray]:
-        """Return labels (N,), the most probable ones, targets and the sorted classes; errors name what is wrong."""
+        """Return the most probable labels, the targets and the sorted classes.
+
+        Parameters
+        ----------
+        classes : iterable of labels or None
+            The labels of the model; None for those of the targets.
+        lengths : array (S,) or None
+            The lengths of sequences.
+        nouns : ItemNames
+            What messages call the items.
+
+        Returns
+        -------
+        labels : ndarray (N,)
+            The numbers of the most probable labels.
+        targets : SoftRows
+            The targets.
+        classes : ndarray (L,)
+            The sorted labels.
+
+        Raises
+        ------
+        ValueError
+            If targets do not fit the items, or are no probabilities.
+        """
         own, places = np.unique(labels_as_array(self.classes), return_inverse=True)
         if len(own) != len(self.classes) or len(own) < 2:
             raise ValueError(f"classes of SoftTargets must be two or more different labels, got {listed(self.classes)}")

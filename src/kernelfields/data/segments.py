@@ -21,6 +21,7 @@ import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.cliques import CliquesEverywhere
+from kernelfields.numerics.docstrings import complete_docstring
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.registry import SETTINGS
 
@@ -45,11 +46,34 @@ class Segmentation(NamedTuple):
 
 
 @SETTINGS.register("duration cliques")
+@complete_docstring
 @dataclass(eq=False, repr=False)
 class DurationCliques(CliquesEverywhere):
     """The duration of a segment and its label, by a kernel on the logarithm of the duration.
 
-    ``max_duration`` is D; ``shared``: whether all labels have one function of the duration.
+    Parameters
+    ----------
+    kernel : str, Kernel, callable or scikit-learn kernel, default "rbf"
+        The kernel on the logarithm of the duration.
+    max_duration : int, default 1
+        The longest duration D; it is set by a SegmentCRF.
+    shared : bool, default False
+        Whether all labels have one function of the duration.
+
+    See Also
+    --------
+    kernelfields.SegmentCRF : The field on segments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> from kernelfields import SegmentCRF
+    >>> from kernelfields.data import DurationCliques
+    >>> crf = SegmentCRF("rbf", durations=DurationCliques(shared=True), prior_variance=1.0, random_state=0).fit(X, y)
+    >>> crf.durations_.shape
+    (4, 2)
     """
 
     group = DURATION
@@ -60,7 +84,13 @@ class DurationCliques(CliquesEverywhere):
     shared: bool = field(default=False, kw_only=True)
 
     def check_reach(self) -> None:
-        """Raise ValueError unless there is a longest duration, a whole number."""
+        """Raise an error unless there is a longest duration, a whole number.
+
+        Raises
+        ------
+        ValueError
+            If it is none.
+        """
         check_duration(self.max_duration)
         if self.observed_only:
             raise ValueError("durations have weights of their own each: leave support='all'")
@@ -129,6 +159,13 @@ class DurationCliques(CliquesEverywhere):
         ----------
         data : Packed
             The data.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.data import Chains, DurationCliques
+        >>> DurationCliques().weights(Chains(np.zeros((5, 1)), np.array([0, 3, 5]))) is None
+        True
         """
 
 

@@ -1,37 +1,48 @@
 """Docstrings of classes whose parameters and attributes are declared in several: every sentence stands once.
 
-A class explains what it declares itself. ``complete_docstring`` adds what its base classes explain to the sections
-Parameters and Attributes, so that the reference, ``help`` and checks see the whole. The docstrings of base classes are
-complete already: they were declared before.
+A class explains what it declares itself:
+
+    @complete_docstring
+    @dataclass
+    class SkipCliques(CliqueSet): ...
+
+and the decorator adds what its base classes explain to the sections Parameters and Attributes, so that the reference,
+``help`` and checks see the whole. The docstrings of base classes are complete already: they were declared before.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 _OURS = "kernelfields."
 # What stands before the sections of a docstring, and the two that are completed.
 _HEAD, _PARAMETERS, _ATTRIBUTES = "", "Parameters", "Attributes"
 
 Sections = dict[str, list[str]]
+Class = TypeVar("Class", bound=type)
 
 
-def complete_docstring(cls: type, parameters: Sequence[str]) -> None:
-    """Add to the docstring of a class what its base classes explain; ``parameters`` name those that it has, in order.
+def complete_docstring(cls: Class) -> Class:
+    """Add to the docstring of a dataclass what its base classes explain; parameters stand in the order of its fields.
 
     A docstring that explains all of them is left as it is.
     """
     own = _sections(cls)
     bases = [_sections(base) for base in cls.__mro__[1:] if base.__module__.startswith(_OURS)]
     found = {title: _merged(title, [own, *bases]) for title in (_PARAMETERS, _ATTRIBUTES)}
-    found[_PARAMETERS] = {name: found[_PARAMETERS][name] for name in parameters if name in found[_PARAMETERS]}
-    found[_ATTRIBUTES] = {name: text for name, text in found[_ATTRIBUTES].items() if name not in parameters}
+    fields = sorted((each for each in dataclasses.fields(cls) if each.init), key=lambda each: bool(each.kw_only))
+    names = [each.name for each in fields]
+    found[_PARAMETERS] = {name: found[_PARAMETERS][name] for name in names if name in found[_PARAMETERS]}
+    found[_ATTRIBUTES] = {name: text for name, text in found[_ATTRIBUTES].items() if name not in names}
     if any(found[title].keys() - _entries(own.get(title, ())).keys() for title in found):
         completed = {title: [line for entry in found[title].values() for line in entry] for title in found}
         head, others = own.pop(_HEAD), {title: lines for title, lines in own.items() if title not in completed}
         cls.__doc__ = _written({_HEAD: head, **completed, **others})
+    return cls
 
 
 def _sections(cls: type) -> Sections:

@@ -220,8 +220,7 @@ def declares_parameters(cls: Class) -> Class:
     A class that has ``_parameters_declared`` is notified by a call of it.
     """
     dataclasses.dataclass(eq=False, repr=False)(cls)
-    declared = [each for each in dataclasses.fields(cls) if each.init]
-    complete_docstring(cls, [each.name for each in sorted(declared, key=lambda each: bool(each.kw_only))])
+    complete_docstring(cls)
     getattr(cls, "_parameters_declared", lambda: None)()
     return cls
 
