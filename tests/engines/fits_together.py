@@ -12,8 +12,9 @@ from kernelfields import ChainCRF
 from kernelfields.data import EdgeCliques, EndCliques, NodeCliques, SkipCliques, StartCliques
 from kernelfields.engines.choice import Partitions
 from kernelfields.kernels import RBF, Columns, Linear, Polynomial
-from kernelfields.objective.likelihoods.completion import Completion
+from kernelfields.objective.likelihoods.completion import Completion, frozen_posterior
 from kernelfields.objective.posterior import Direction, LogPosterior
+from kernelfields.solvers.choice import has_raw_inputs, sparse_values
 
 SHARED = {"rank": 9, "random_state": 3, "dtype": "float64", "prior_variance": 2.0, "scale": False}
 
@@ -98,19 +99,19 @@ def answers(posterior):
     found = {
         "value": point.value,
         "gradient": point.gradient,
-        "value at zero": posterior.value_at_zero,
-        "metric": posterior.metric,
-        "metric at a point": posterior.metric_at(point),
+        "value at zero": posterior.datafit.group.total(posterior.datafit.likelihood.value_at_zero),
+        "metric": posterior.metric.at_start,
+        "metric at a point": posterior.metric.near(posterior.trials.curvature_diagonals(point)),
         "line": np.array([*line(0.3), line.reach]),
         "far away": posterior.convex and line(1e200)[0] == np.inf,
-        "kind": (posterior.convex, posterior.approximation, posterior.raw, str(posterior.dtype)),
-        "sizes": (*posterior.datafit.facts[2:], posterior.sparse_values),
+        "kind": (posterior.convex, posterior.approximation, has_raw_inputs(posterior), str(posterior.dtype)),
+        "sizes": (*posterior.datafit.facts[2:], sparse_values(posterior)),
         "blocks": [block.shape for block in posterior.blocks],
         "pivots": [getattr(design.term.subspace, "indices", None) for design in posterior.datafit.designs],
         "weights": Completion(posterior.datafit).item_weights,
         "passes": posterior.passes,
-        "warnings": posterior.datafit.warnings,
-        "all features": np.concatenate([part.ravel() for part in posterior.expanded(theta)]),
+        "warnings": posterior.datafit.group.sentences(posterior.datafit.likelihood.warnings),
+        "all features": np.concatenate([part.ravel() for part in posterior.blocks.expanded(theta)]),
     }
     for index in range(len(posterior.blocks)):
         found[f"outside {index}"] = posterior.datafit.outside.bound(point.evaluation.residual, index)
@@ -120,5 +121,5 @@ def answers(posterior):
         for index in range(len(posterior.blocks)):
             found[f"curvature {index}"] = posterior.curvature_block(point, index)
     if not posterior.convex:
-        found["completed"] = posterior.frozen(theta).at(0.5 * theta).gradient
+        found["completed"] = frozen_posterior(posterior, theta).at(0.5 * theta).gradient
     return found

@@ -26,7 +26,7 @@ from kernelfields.engines.together.summed import SummedDatafit
 from kernelfields.estimators import LabelShares
 from kernelfields.kernels import Forest, Kernel
 from kernelfields.models.fit import fit_field
-from kernelfields.objective.likelihoods.completion import Completion
+from kernelfields.objective.likelihoods.completion import Completion, frozen_posterior
 from kernelfields.objective.posterior import LogPosterior
 
 
@@ -146,12 +146,12 @@ def with_criteria(collective, name, collected):
     training, sample, designs = parts_of_fit(estimator, *given, None, engine)
     posterior = LogPosterior(Completion(sample.datafit(designs)).with_criteria(training.run.steps[0].criteria))
     theta = 0.3 * np.random.default_rng(0).normal(size=posterior.size)
-    point, frozen = posterior.at(theta), posterior.frozen(theta).at(0.5 * theta)
+    point, frozen = posterior.at(theta), frozen_posterior(posterior, theta).at(0.5 * theta)
     line = posterior.along(point, type("Straight", (), {"theta": theta, "potentials": None}))
     return {
         "value": point.value,
         "gradient": point.gradient,
-        "value at zero": posterior.value_at_zero,
+        "value at zero": posterior.datafit.group.total(posterior.datafit.likelihood.value_at_zero),
         "tangent": frozen.value,
         "gradient of the tangent": frozen.gradient,
         "line": np.array([*line(0.2)]),

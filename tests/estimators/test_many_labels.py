@@ -15,6 +15,7 @@ from kernelfields.inference.chain.scored_steps import worth_listing
 from kernelfields.numerics import Workers
 from kernelfields.objective import LogPosterior
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer
+from kernelfields.objective.likelihoods.fused import fused_passes_of
 from kernelfields.objective.likelihoods.lists import ListPasses
 from kernelfields.objective.stochastic import dual_ascent
 
@@ -77,18 +78,19 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     data = fitted._read_fitted(*tagged, None)
     sample = fitted._engine(data).place(data, fitted.field_.spec, fitted._sample_settings(2))
     datafit = sample.datafit([sample.design(term) for term in fitted.field_.terms])
-    assert isinstance(datafit.fused, ListPasses)
-    assert (datafit.fused._steps.blocks is not None) == listed
+    passes = fused_passes_of(datafit)
+    assert isinstance(passes, ListPasses)
+    assert (passes._steps.blocks is not None) == listed
     parts = [term.known for term in fitted.field_.terms]
-    value, gradient = datafit.fused.value_and_gradient(parts)
+    value, gradient = passes.value_and_gradient(parts)
     potentials = datafit.potentials(parts)
     evaluation = datafit.evaluate(potentials)
     assert value == pytest.approx(evaluation.value)
     for ours, theirs in zip(gradient, datafit.pull_back(evaluation.residual), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-10)
     diagonal = datafit.curvature.diagonal(evaluation, 0)
-    np.testing.assert_allclose(datafit.fused.curvature_diagonal(parts), diagonal, atol=1e-10)
-    assert 0 < datafit.fused.largest_potential(parts) <= potentials.largest * (1 + 1e-12)
+    np.testing.assert_allclose(passes.curvature_diagonal(parts), diagonal, atol=1e-10)
+    assert 0 < passes.largest_potential(parts) <= potentials.largest * (1 + 1e-12)
 
 
 def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
@@ -98,9 +100,9 @@ def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
     assert dual_ascent(datafit.likelihood, datafit.designs, passes=1) is None
     ascent = dual_ascent(datafit.likelihood, datafit.designs, passes=144)
     posterior = LogPosterior(datafit)
-    reached = posterior.at(posterior.flatten(ascent.run(np.random.default_rng(0)))).value
+    reached = posterior.at(posterior.blocks.flatten(ascent.run(np.random.default_rng(0)))).value
     assert ascent.value == pytest.approx(reached, rel=0.15)
-    assert reached < 0.9 * posterior.value_at_zero
+    assert reached < 0.9 * posterior.datafit.likelihood.value_at_zero
 
 
 def test_gathered_scores_are_those_of_all_labels(fitted, tagged):

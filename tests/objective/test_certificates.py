@@ -78,7 +78,7 @@ def test_the_minimum_over_the_whole_space_lies_above_the_rkhs_bound(rank):
         assert best.value < span_bound - 0.1, "two pivots are not the whole space, and the span bound cannot see it"
     # ||grad||^2 by the dual expansion of the docstring: ||f||^2 / s^2 + 2/s <f, R> + tr R^T K R.
     subspace = panel.subspace()
-    V = restricted.split(point.theta)[0]
+    V = restricted.blocks.split(point.theta)[0]
     alpha = subspace.dual_coefficients(V)
     f = subspace.apply(panel.inputs, V)
     norm = np.vdot(alpha, panel.kernel(subspace.pivots) @ alpha)

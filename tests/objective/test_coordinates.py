@@ -6,7 +6,8 @@ import pytest
 from benchmarks.fit_parts import posterior_of_fit
 from kernelfields import ChainCRF, EdgeCliques, MultiLabelCRF, NodeCliques
 from kernelfields.numerics.group import Group
-from kernelfields.objective import coordinates, posterior
+from kernelfields.objective import coordinates
+from kernelfields.objective import metric as metrics
 from kernelfields.objective.coordinates import (
     Coordinates,
     DenseSet,
@@ -21,7 +22,7 @@ X, y = labelled_sequences(n_sequences=30, n_features=4)
 
 def spelled_out(objective, metric):
     """Return D as a matrix, from the formula."""
-    D = np.diag(objective.prior_precision + posterior.LATE_SHARE * (metric - objective.prior_precision))
+    D = np.diag(objective.prior_precision + coordinates.LATE_SHARE * (metric - objective.prior_precision))
     for block, design in zip(objective.blocks, objective.datafit.designs, strict=True):
         if design.table is None:
             continue
@@ -29,7 +30,7 @@ def spelled_out(objective, metric):
         squares = outputs if factor is None else np.trace(factor.T @ factor)
         variance = squares / (design.n_configurations * outputs)
         gram = design.features.T @ design.features * variance / design.n_configurations
-        own = posterior.LATE_SHARE * gram + np.eye(rank) / block.prior_variance
+        own = coordinates.LATE_SHARE * gram + np.eye(rank) / block.prior_variance
         D[block.rows, block.rows] = np.kron(own, np.eye(outputs))
     return D
 
@@ -39,10 +40,10 @@ def test_coordinates_make_the_metric_the_identity(monkeypatch, dtype):
     monkeypatch.setattr(coordinates, "SAMPLE_RATIO", 10**6)
     cliques = [NodeCliques("rbf", prior_variance=3.0, rank=6), EdgeCliques("linear", prior_variance=0.5), EdgeCliques()]
     objective = posterior_of_fit(ChainCRF(cliques=cliques, dtype="float64", random_state=0), X, y)
-    assert len(objective._dense_sets) == 2
-    metric = objective.metric
+    assert len(objective.metric.dense_sets) == 2
+    metric = objective.metric.at_start
     D = spelled_out(objective, metric)
-    found = objective.coordinates(metric, np.dtype(dtype))
+    found = objective.metric.coordinates(metric, np.dtype(dtype))
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(2, objective.size))
     exact = 1e-10 if dtype == "float64" else 1e-3
@@ -97,9 +98,9 @@ def test_without_factors_the_diagonal_alone_is_the_metric():
 @pytest.mark.parametrize("share", [1e-3, 0.2, 5.0])
 def test_every_metric_leads_to_the_same_optimum_and_certificate(monkeypatch, share):
     settings = {"kernel": "rbf", "prior_variance": 5.0, "solver": "lbfgs", "tol": 1e-9, "dtype": "float64", "rank": 20}
-    monkeypatch.setattr(posterior, "LATE_SHARE", 0.0)
+    monkeypatch.setattr(metrics, "LATE_SHARE", 0.0)
     plain = ChainCRF(**settings, random_state=0).fit(X, y)
-    monkeypatch.setattr(posterior, "LATE_SHARE", share)
+    monkeypatch.setattr(metrics, "LATE_SHARE", share)
     measured = ChainCRF(**settings, random_state=0).fit(X, y)
     assert measured.solution_.converged
     assert measured.solution_.value == pytest.approx(plain.solution_.value, rel=1e-8)
@@ -110,7 +111,7 @@ def test_every_metric_leads_to_the_same_optimum_and_certificate(monkeypatch, sha
 def test_a_metric_that_fails_costs_passes_and_nothing_else(monkeypatch):
     settings = {"kernel": "rbf", "prior_variance": 5.0, "solver": "lbfgs", "tol": 1e-8, "dtype": "float64", "rank": 20}
     measured = ChainCRF(**settings, random_state=0).fit(X, y)
-    monkeypatch.setattr(posterior, "factor_of", lambda *given: None)
+    monkeypatch.setattr(metrics, "factor_of", lambda *given: None)
     plain = ChainCRF(**settings, random_state=0).fit(X, y)
     assert plain.solution_.converged
     assert plain.solution_.value == pytest.approx(measured.solution_.value, rel=1e-7)
@@ -131,8 +132,8 @@ def test_correlated_columns_are_fitted_without_newton():
 def test_sets_with_l1_or_without_a_prior_have_no_gram_matrix():
     for prior in ({"l1": 0.1}, {"prior_variance": np.inf}):
         cliques = [NodeCliques("linear", **prior), EdgeCliques(prior_variance=1.0)]
-        assert posterior_of_fit(ChainCRF(cliques=cliques, random_state=0), X, y)._dense_sets == []
-    (dense,) = posterior_of_fit(ChainCRF("linear", prior_variance=1.0, random_state=0), X, y)._dense_sets
+        assert posterior_of_fit(ChainCRF(cliques=cliques, random_state=0), X, y).metric.dense_sets == []
+    (dense,) = posterior_of_fit(ChainCRF("linear", prior_variance=1.0, random_state=0), X, y).metric.dense_sets
     assert isinstance(dense, DenseSet)
     assert coordinates.LATE_SHARE == 0.2
     assert dense.precision == 1.0
@@ -143,8 +144,8 @@ def test_labels_that_share_their_features_share_one_factor(monkeypatch):
     rows, labels = rng.normal(size=(80, 3)), rng.integers(2, size=(80, 4))
     objective = posterior_of_fit(MultiLabelCRF("rbf", rank=10, prior_variance=1.0, random_state=0), rows, labels)
     made = []
-    monkeypatch.setattr(posterior, "factor_of", lambda *given: made.append(factor_of(*given)) or made[-1])
-    found = objective.coordinates(objective.metric, np.dtype(np.float64))
-    assert len(objective._dense_sets) == 4
+    monkeypatch.setattr(metrics, "factor_of", lambda *given: made.append(factor_of(*given)) or made[-1])
+    found = objective.metric.coordinates(objective.metric.at_start, np.dtype(np.float64))
+    assert len(objective.metric.dense_sets) == 4
     assert len(made) == 1
     assert len({id(factor) for _, factor in found._factors}) == 1

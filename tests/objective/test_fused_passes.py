@@ -11,7 +11,8 @@ from kernelfields.inference import ChainFamily, ListFamily
 from kernelfields.numerics import Workers
 from kernelfields.objective import Direction, LogPosterior
 from kernelfields.objective.designs.pairs import observed_support
-from kernelfields.objective.likelihoods.completion import Completion
+from kernelfields.objective.fused_trials import prefer_fused_passes
+from kernelfields.objective.likelihoods.completion import Completion, frozen_posterior
 from kernelfields.objective.likelihoods.fused import fused_passes
 from tests.samples import chain_datafit, design_of
 
@@ -83,14 +84,16 @@ VARIANTS = [
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_value_gradient_and_curvature_are_the_same(variant):
     plain, fused = sparse_field(**variant), sparse_field(**variant)
-    fused.prefer_fused_passes()
-    assert fused.fused
-    assert not plain.fused
+    prefer_fused_passes(fused)
+    assert fused.trials.fused
+    assert not plain.trials.fused
     theta = np.random.default_rng(0).normal(size=plain.size)
     expected, point = plain.at(theta), fused.at(theta)
     assert point.value == pytest.approx(expected.value, rel=1e-13)
     np.testing.assert_allclose(point.gradient, expected.gradient, atol=1e-11)
-    np.testing.assert_allclose(fused.metric_at(point), plain.metric_at(expected), rtol=1e-11)
+    fused_metric = fused.metric.near(fused.trials.curvature_diagonals(point))
+    plain_metric = plain.metric.near(plain.trials.curvature_diagonals(expected))
+    np.testing.assert_allclose(fused_metric, plain_metric, rtol=1e-11)
     np.testing.assert_allclose(point.potentials.node, expected.potentials.node, atol=1e-12)
 
 
@@ -105,8 +108,8 @@ def two_of_all(random, labels):
 @pytest.mark.parametrize("variant", [{}, {"weighted": True, "threads": 2}, {"edges": False}], ids=str)
 def test_labels_are_completed_by_one_inference_for_all_passes(variant, monkeypatch):
     posterior = sparse_field(**variant, partial=two_of_all)
-    posterior.prefer_fused_passes()
-    assert posterior.fused
+    prefer_fused_passes(posterior)
+    assert posterior.trials.fused
     random, counted = np.random.default_rng(0), []
     theta, other = random.normal(size=(2, posterior.size))
 
@@ -120,11 +123,11 @@ def test_labels_are_completed_by_one_inference_for_all_passes(variant, monkeypat
     with monkeypatch.context() as patch:
         for family in (ChainFamily, ListFamily):
             patch.setattr(family, "at", counting(family.at))
-        frozen = posterior.frozen(theta)
+        frozen = frozen_posterior(posterior, theta)
     assert sum(counted) == posterior.datafit.likelihood.family.n_positions
     plain = LogPosterior(frozen.datafit)
-    assert frozen.fused
-    assert not plain.fused
+    assert frozen.trials.fused
+    assert not plain.trials.fused
     for each in (theta, other):
         walked, kept = frozen.at(each), plain.at(each)
         assert walked.value == pytest.approx(kept.value, rel=1e-12)
@@ -134,7 +137,7 @@ def test_labels_are_completed_by_one_inference_for_all_passes(variant, monkeypat
 @pytest.mark.parametrize("kept", [slice(0, 0), slice(0, 1), slice(1, None), slice(-1, None)], ids=str)
 def test_items_without_weight_are_passed_over(kept):
     posterior = sparse_field(partial=two_of_all)
-    posterior.prefer_fused_passes()
+    prefer_fused_passes(posterior)
     datafit, theta = posterior.datafit, np.random.default_rng(0).normal(size=posterior.size)
     weights = np.zeros(len(datafit.likelihood.weights))
     weights[kept] = datafit.likelihood.weights[kept]
@@ -144,7 +147,7 @@ def test_items_without_weight_are_passed_over(kept):
     plain_fit = labels.fitted_to(targets, weights)
     plain_fit.fused = None
     assert len(few.datafit.fused._blocks) <= max(1, np.count_nonzero(weights))
-    few.prefer_fused_passes()
+    prefer_fused_passes(few)
     for each in (np.zeros(posterior.size), theta):
         walked, expected = few.at(each), LogPosterior(plain_fit).at(each)
         assert walked.value == pytest.approx(expected.value, rel=1e-12)
@@ -161,7 +164,7 @@ def test_constraints_hold_in_every_block():
     never_first = sorted(set(range(N_LABELS)) - set(labels[offsets[:-1]].tolist()))
     masks = resolve_constraints({"transitions": unseen, "start": never_first}, np.arange(N_LABELS))
     plain, fused = sparse_field(masks=masks), sparse_field(masks=masks)
-    fused.prefer_fused_passes()
+    prefer_fused_passes(fused)
     theta = allowed.normal(size=plain.size)
     assert fused.at(theta).value == pytest.approx(plain.at(theta).value, rel=1e-13)
     np.testing.assert_allclose(fused.at(theta).gradient, plain.at(theta).gradient, atol=1e-11)
@@ -169,7 +172,7 @@ def test_constraints_hold_in_every_block():
 
 def test_lines_agree():
     plain, fused = sparse_field(), sparse_field()
-    fused.prefer_fused_passes()
+    prefer_fused_passes(fused)
     random = np.random.default_rng(1)
     theta, direction = random.normal(size=plain.size), Direction(random.normal(size=plain.size))
     kept, walked = (field.along(field.at(theta), direction) for field in (plain, fused))
@@ -185,7 +188,7 @@ def test_lines_agree():
 
 def test_a_point_is_that_of_its_own_step_whichever_was_tried_last():
     fused = sparse_field()
-    fused.prefer_fused_passes()
+    prefer_fused_passes(fused)
     random = np.random.default_rng(2)
     theta, direction = random.normal(size=fused.size), Direction(random.normal(size=fused.size))
     line = fused.along(fused.at(theta), direction)
@@ -202,7 +205,7 @@ def test_a_point_is_that_of_its_own_step_whichever_was_tried_last():
 
 def test_there_is_no_point_where_the_objective_is_not_finite():
     fused = sparse_field()
-    fused.prefer_fused_passes()
+    prefer_fused_passes(fused)
     line = fused.along(fused.at(np.zeros(fused.size)), Direction(np.ones(fused.size)))
     line(0.5)
     assert line(np.inf) == (np.inf, np.inf)
@@ -212,7 +215,7 @@ def test_there_is_no_point_where_the_objective_is_not_finite():
 
 def test_coefficients_that_are_no_numbers_are_no_point():
     fused = sparse_field()
-    fused.prefer_fused_passes()
+    prefer_fused_passes(fused)
     theta = np.zeros(fused.size)
     theta[0] = np.nan
     assert fused.trial(theta) is None
@@ -227,8 +230,8 @@ def test_other_fields_keep_their_potentials():
         "node", node.features, positions=None, labels_per_clique=1, n_labels=N_LABELS, prior_variance=1.0
     )
     posterior = LogPosterior(chain_datafit(dense.datafit.likelihood.data, [node_all], N_LABELS))
-    posterior.prefer_fused_passes()
-    assert not posterior.fused
+    prefer_fused_passes(posterior)
+    assert not posterior.trials.fused
     likelihood, (node, edge) = dense.datafit.likelihood, dense.datafit.designs
     start = design_of(
         "start", None, positions=likelihood.data.starts, labels_per_clique=1, n_labels=N_LABELS, prior_variance=1.0

@@ -77,7 +77,7 @@ def as_dense(features):
 def spelled_out(posterior, theta):
     """Node (N, L) and edge (N, L, L) potentials, position by position."""
     node, edge = np.zeros((10, 3)), np.zeros((10, 3, 3))
-    for each, V in zip(posterior.datafit.designs, posterior.split(theta), strict=True):
+    for each, V in zip(posterior.datafit.designs, posterior.blocks.split(theta), strict=True):
         A = np.eye(each.n_configurations) if each.term.label_factor is None else each.term.label_factor
         positions = range(10) if each.positions is None else each.positions
         for row, t in enumerate(positions):
@@ -205,11 +205,11 @@ def test_blocks_name_the_parts_of_theta():
     posterior, _, theta, _ = build("label kernel seen edges ends")
     assert [block.name for block in posterior.blocks] == ["node", "seen", "edge", "start", "end"]
     assert [block.shape for block in posterior.blocks] == [(4, 2), (2, 9), (1, 4), (1, 3), (2, 3)]
-    parts = posterior.split(theta)
-    np.testing.assert_array_equal(posterior.flatten(parts), theta)
+    parts = posterior.blocks.split(theta)
+    np.testing.assert_array_equal(posterior.blocks.flatten(parts), theta)
     gradient = posterior.at(theta).gradient
     bounds = posterior.gap_parts(posterior.at(theta))
-    for part, block in zip(posterior.split(gradient), posterior.blocks, strict=True):
+    for part, block in zip(posterior.blocks.split(gradient), posterior.blocks, strict=True):
         np.testing.assert_allclose(bounds[block.name], block.prior_variance / 2 * np.sum(part**2), rtol=1e-14)
         np.testing.assert_array_equal(posterior.prior_precision[block.rows], 1 / block.prior_variance)
 

@@ -110,14 +110,14 @@ def test_proposition_2_conditional_derivatives_are_conditional_moments():
     beliefs = posterior.at(theta).evaluation.member
     np.testing.assert_allclose(beliefs.log_partition, field.log_partition(theta), rtol=1e-13)
 
-    mean = posterior.flatten(posterior.datafit.pull_back(beliefs.mean()))
+    mean = posterior.blocks.flatten(posterior.datafit.pull_back(beliefs.mean()))
     np.testing.assert_allclose(mean, field.mean(theta).sum(axis=0), rtol=1e-11, atol=1e-13)
 
     variance = field.covariance(theta).sum(axis=0)
     for seed in range(3):
         direction = field.random_theta(seed)
         response = beliefs.covariance_product(posterior.potentials(direction))
-        product = posterior.flatten(posterior.datafit.pull_back(response))
+        product = posterior.blocks.flatten(posterior.datafit.pull_back(response))
         np.testing.assert_allclose(product, variance @ direction, rtol=1e-11, atol=1e-13)
 
 

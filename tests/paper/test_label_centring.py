@@ -81,7 +81,7 @@ def test_coefficients_of_the_delta_kernel_sum_to_zero_over_labels():
     """At the optimum, without being asked to, so the contrasts remove one dimension exactly."""
     chains = random_chains()
     field = tied_field(chains, 3, VARIANCE)
-    node, _ = field.posterior.split(field.minimiser())
+    node, _ = field.posterior.blocks.split(field.minimiser())
     np.testing.assert_allclose(node.sum(axis=1), 0.0, atol=1e-12)
     assert np.abs(node).max() > 0.1
 

@@ -169,11 +169,11 @@ def test_a_mode_is_carried_to_other_pivots():
         EXACT_MODE,
     )
     alone = other.laplace(logs).evidence.value
-    other.continue_from(KnownMode(problem.designs, known.posterior.expanded(known.mode), known.curvature))
+    other.continue_from(KnownMode(problem.designs, known.posterior.blocks.expanded(known.mode), known.curvature))
     assert other.laplace(logs).evidence.value == pytest.approx(alone, abs=1e-8)
     assert [design.term.subspace.rank for design in other.designs] == [6, 1]
     # The function to begin with has the values of the old one at the pivots that are left.
-    old, new = known.posterior.expanded(known.mode)[0], other.designs_at(logs)[0].term.subspace
+    old, new = known.posterior.blocks.expanded(known.mode)[0], other.designs_at(logs)[0].term.subspace
     carried = _carried(problem.designs[0].term.subspace, old, new)
     expected = problem.designs[0].term.subspace.apply(new.pivots, old)
     np.testing.assert_allclose(new.apply(new.pivots, carried), expected, atol=1e-8)

@@ -14,12 +14,18 @@ from kernelfields.numerics import Workers
 from kernelfields.objective import LogPosterior
 from kernelfields.objective import stochastic as module
 from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.stochastic import dual_ascent
 from kernelfields.solvers import StochasticStart, minimize, resolve_solver
 from tests.samples import chain_datafit, design_of
 from tests.solvers.test_stochastic_start import tagging_posterior
 
 L = 3
 CONTRASTS = Delta().factor(L)
+
+
+def ascent_of(datafit):
+    """Return the ascent of the dual of a datafit; None if it has none."""
+    return dual_ascent(datafit.likelihood, datafit.designs)
 
 
 def sparse_chains(seed=0, n_sequences=30, n_features=8, weighted=True):
@@ -138,7 +144,7 @@ def test_coefficients_are_those_of_the_marginals_kept(field):
     chains = sparse_chains()
     designs = FIELDS[field](chains)
     engine = engine_of(chains, designs)
-    ascent = engine.dual_ascent()
+    ascent = ascent_of(engine)
     ascent.run(np.random.default_rng(0))
     dual, priors = ascent.dual, ascent.priors
     weights = chains.position_weights
@@ -169,8 +175,8 @@ def test_the_ascent_ends_near_the_optimum(monkeypatch, field, constraints):
     masks = MASKS[constraints]
     chains = sparse_chains() if constraints == "none" else allowed_chains(masks)
     posterior = LogPosterior(engine_of(chains, FIELDS[field](chains), masks))
-    ascent = posterior.datafit.dual_ascent()
-    reached = posterior.at(posterior.flatten(ascent.run(np.random.default_rng(0)))).value
+    ascent = ascent_of(posterior.datafit)
+    reached = posterior.at(posterior.blocks.flatten(ascent.run(np.random.default_rng(0)))).value
     best = minimize(posterior, resolve_solver("lbfgs", posterior, 1e-6), tol=1e-6, max_iter=500).value
     assert best <= reached * (1 + 1e-6)
     assert reached <= 1.01 * best
@@ -191,9 +197,9 @@ def test_of_partial_labels_the_gradient_vanishes_where_the_ascent_ends(monkeypat
     log_weights[known] = np.where(np.eye(L)[chains.labels[known]] > 0, 0.0, -np.inf)
     chains = replace(chains, partial=log_weights)
     posterior = LogPosterior(engine_of(chains, FIELDS[field](chains), masks))
-    ascent = posterior.datafit.dual_ascent()
-    reached = posterior.at(posterior.flatten(ascent.run(np.random.default_rng(0))))
-    assert reached.value < 0.9 * posterior.value_at_zero
+    ascent = ascent_of(posterior.datafit)
+    reached = posterior.at(posterior.blocks.flatten(ascent.run(np.random.default_rng(0))))
+    assert reached.value < 0.9 * posterior.datafit.likelihood.value_at_zero
     assert sum(posterior.gap_parts(reached).values()) < 1e-3 * reached.value
     assert ascent.value == pytest.approx(reached.value, rel=0.01)
 
@@ -216,7 +222,7 @@ def test_an_ascent_that_gains_no_more_far_from_its_end_is_left(monkeypatch):
 
     engine = tagging_posterior().datafit
     monkeypatch.setattr("kernelfields.objective.compiled.ascend", undone)
-    ascent = engine.dual_ascent()
+    ascent = ascent_of(engine)
     assert ascent.run(np.random.default_rng(0)) is not None
     assert ascent.epochs == 2, "of the second epoch over all sequences nothing is left to gain that the first left"
 
@@ -235,14 +241,14 @@ def test_a_slow_ascent_is_left_to_batch_steps_where_these_are_few(monkeypatch, s
 
     engine = tagging_posterior(l1=l1).datafit
     monkeypatch.setattr("kernelfields.objective.compiled.ascend", slow)
-    assert engine.dual_ascent().run(np.random.default_rng(0), close) is not None
+    assert ascent_of(engine).run(np.random.default_rng(0), close) is not None
     assert len(visits) == n_epochs
 
 
 def test_the_start_counts_its_epochs_and_nothing_else():
     posterior = tagging_posterior()
-    ascent = posterior.datafit.dual_ascent()
-    expected = posterior.flatten(ascent.run(np.random.default_rng(3)))
+    ascent = ascent_of(posterior.datafit)
+    expected = posterior.blocks.flatten(ascent.run(np.random.default_rng(3)))
     before = posterior.passes
     np.testing.assert_array_equal(StochasticStart(random_state=3).point(posterior), expected)
     assert posterior.passes - before == pytest.approx(ascent.epochs)
@@ -255,7 +261,7 @@ def test_a_sequence_of_weight_zero_is_not_there():
     labels = np.array(chains.labels)
     labels[chains.offsets[5] : chains.offsets[6]] = 0
     runs = [
-        engine_of(silent, FIELDS["every pair"](chains)).dual_ascent().run(np.random.default_rng(0))
+        ascent_of(engine_of(silent, FIELDS["every pair"](chains))).run(np.random.default_rng(0))
         for silent in (Chains(chains.inputs, chains.offsets, each, weights) for each in (chains.labels, labels))
     ]
     for one, two in zip(*runs, strict=True):
@@ -265,16 +271,16 @@ def test_a_sequence_of_weight_zero_is_not_there():
 def test_without_a_prior_or_room_there_is_no_ascent(monkeypatch):
     chains = sparse_chains()
     half = [FIELDS["observed"](chains)[0], edge_set(chains, prior_variance=np.inf)]
-    assert engine_of(chains, half).dual_ascent() is None
+    assert ascent_of(engine_of(chains, half)) is None
     monkeypatch.setattr(module, "_MOST_BYTES", 4 * chains.n_positions * L)
-    assert engine_of(chains, FIELDS["no transitions"](chains)).dual_ascent() is not None
-    assert engine_of(chains, FIELDS["observed"](chains)).dual_ascent() is None
+    assert ascent_of(engine_of(chains, FIELDS["no transitions"](chains))) is not None
+    assert ascent_of(engine_of(chains, FIELDS["observed"](chains))) is None
 
 
 def test_labels_of_which_nothing_is_known_leave_the_start_at_zero():
     chains = sparse_chains()
     chains = replace(chains, partial=np.zeros((chains.n_positions, L)))
-    assert engine_of(chains, FIELDS["every pair"](chains)).dual_ascent() is None
+    assert ascent_of(engine_of(chains, FIELDS["every pair"](chains))) is None
 
 
 def test_a_weak_prior_leaves_the_start_at_zero(monkeypatch):
@@ -284,7 +290,7 @@ def test_a_weak_prior_leaves_the_start_at_zero(monkeypatch):
 
 @pytest.mark.parametrize("name", refused())
 def test_fields_of_another_kind_have_no_stochastic_start(name):
-    assert engine_of(sparse_chains(), refused()[name]).dual_ascent() is None
+    assert ascent_of(engine_of(sparse_chains(), refused()[name])) is None
 
 
 @pytest.mark.parametrize("constraints", MASKS)
@@ -292,14 +298,16 @@ def test_the_value_at_zero_counts_the_labellings_that_are_allowed(constraints):
     masks = MASKS[constraints]
     chains = allowed_chains(masks)
     posterior = LogPosterior(engine_of(chains, FIELDS["observed"](chains), masks))
-    assert posterior.value_at_zero == pytest.approx(posterior.at(np.zeros(posterior.size)).value, rel=1e-12)
+    assert posterior.datafit.likelihood.value_at_zero == pytest.approx(
+        posterior.at(np.zeros(posterior.size)).value, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("size", [690.0, 1e4])
 def test_sequences_beyond_the_range_of_doubles_are_passed_over(size):
     """exp(690) is a double still, but its products are none: no step is made, and there is no start."""
     chains = sparse_chains(weighted=False)
-    ascent = engine_of(chains, FIELDS["every pair"](chains)).dual_ascent()
+    ascent = ascent_of(engine_of(chains, FIELDS["every pair"](chains)))
     ascent.dual.edge[:] = size / ascent.priors.edge_variance
     assert ascent.run(np.random.default_rng(0)) is None
     assert np.isfinite(ascent.dual.node).all()

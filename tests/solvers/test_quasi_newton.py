@@ -9,6 +9,7 @@ import pytest
 from kernelfields.data import Chains
 from kernelfields.objective import LogPosterior
 from kernelfields.objective.coordinates import Coordinates
+from kernelfields.objective.posterior import Trials
 from kernelfields.solvers import LBFGS
 from kernelfields.solvers.lbfgs import StepPairs
 from kernelfields.solvers.newton import check_memory
@@ -66,12 +67,11 @@ def test_free_coordinates_have_a_quasi_newton_matrix_of_their_own():
 def test_steps_that_are_kept_take_256_mebibytes_at_most_but_eight_are_kept(size, pairs):
     """Two vectors of float32 for each step, if doubles take more: 8 million bytes for a million coefficients."""
     large = SimpleNamespace(
-        prefer_fused_passes=lambda: None,
-        fused=False,
+        trials=Trials(),
         dtype=np.dtype("float64"),
-        metric=None,
+        metric=SimpleNamespace(at_start=None),
         size=size,
-        datafit=SimpleNamespace(usual_pairs=40),
+        datafit=SimpleNamespace(usual_pairs=40, fused=None, is_local=False),
     )
     rule = LBFGS()
     rule.prepare(large)

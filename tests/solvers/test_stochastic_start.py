@@ -8,8 +8,9 @@ from kernelfields.data import Chains, resolve_constraints
 from kernelfields.numerics import Workers
 from kernelfields.objective import LogPosterior
 from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.stochastic import dual_ascent
 from kernelfields.solvers import LBFGS, NewtonCG, OrthantLBFGS, StochasticStart, minimize, resolve_solver
-from kernelfields.solvers.choice import choose
+from kernelfields.solvers.choice import choose, sparse_values
 from tests.samples import chain_datafit, design_of
 
 L = 4
@@ -103,7 +104,7 @@ def test_a_seed_decides_the_start():
 
 def test_fields_without_a_stochastic_start_begin_at_zero():
     posterior = tagging_posterior(observed=False, sparse=False)
-    assert posterior.datafit.dual_ascent() is None
+    assert dual_ascent(posterior.datafit.likelihood, posterior.datafit.designs) is None
     assert not StochasticStart().point(posterior).any()
     solution = minimize(posterior, resolve_solver("sgd+lbfgs", posterior, 1e-6), tol=1e-6)
     assert solution.converged
@@ -138,12 +139,12 @@ def test_the_name_of_the_solver_tells_whether_a_stochastic_start_was_made(l1):
 def test_many_sparse_values_ask_for_a_stochastic_start():
     posterior = tagging_posterior(prior_variance=1.0)
     assert choose(posterior, small=10) == "lbfgs"
-    assert posterior.sparse_values == posterior.datafit.designs[0].stored_values > 10
+    assert sparse_values(posterior) == posterior.datafit.designs[0].stored_values > 10
     assert choose(posterior, small=10, many_values=10) == "sgd+lbfgs"
     dense = tagging_posterior(observed=False, sparse=False)
-    assert dense.sparse_values == 0
+    assert sparse_values(dense) == 0
     assert choose(dense, small=10, many_values=10) == "lbfgs", "raw dense inputs in the coordinates of a metric"
-    dense.__dict__["_dense_sets"] = []
+    dense.metric.__dict__["dense_sets"] = []
     assert choose(dense, small=10, many_values=10) == "newton-cg", "raw dense inputs"
     assert choose(posterior, small=10_000, many_values=10) == "newton-cg"
     without_prior = tagging_posterior(prior_variance=np.inf)
@@ -157,7 +158,8 @@ def test_the_metric_is_positive_wherever_the_fit_may_stand(prior_variance, store
     # Features stored as zero have no curvature, nor have labels that are certain: only a prior would give some.
     posterior = tagging_posterior(prior_variance, stored_zeros=stored_zeros)
     theta = scale * np.random.default_rng(0).normal(size=posterior.size)
-    for metric in (posterior.metric, posterior.metric_at(posterior.at(theta))):
+    diagonals = posterior.trials.curvature_diagonals(posterior.at(theta))
+    for metric in (posterior.metric.at_start, posterior.metric.near(diagonals)):
         assert np.all(metric > 0)
         assert np.isfinite(metric).all()
 
@@ -168,9 +170,10 @@ def test_the_metric_lies_between_the_curvature_and_its_mean():
     diagonal = np.diag(posterior.curvature_block(point, 0))
     rows = posterior.blocks[0].rows
     expected = np.sqrt(diagonal * diagonal.mean())
-    np.testing.assert_allclose(posterior.metric_at(point)[rows], expected, rtol=1e-10)
+    metric = posterior.metric.near(posterior.trials.curvature_diagonals(point))
+    np.testing.assert_allclose(metric[rows], expected, rtol=1e-10)
     other = posterior.blocks[1].rows
-    np.testing.assert_array_equal(posterior.metric_at(point)[other], posterior.metric[other])
+    np.testing.assert_array_equal(metric[other], posterior.metric.at_start[other])
 
 
 @pytest.mark.slow
@@ -201,15 +204,15 @@ def test_the_first_step_from_a_stochastic_start_moves_potentials_by_a_nat_at_mos
     posterior = tagging_posterior(20.0, l1=0.5 if kind is OrthantLBFGS else 0.0)
     rule = kind(start=StochasticStart(random_state=0))
     rule.prepare(posterior)
-    assert posterior.fused
+    assert posterior.trials.fused
     start = posterior.at(rule.first_point(posterior))
     direction = rule.direction(start, 1.0).theta
-    guess = -start.steepest / posterior.metric
+    guess = -start.steepest / posterior.metric.at_start
     assert direction @ start.steepest < 0
-    furthest = posterior.largest_potential(guess)
+    furthest = posterior.trials.largest_potential(posterior, guess)
     np.testing.assert_allclose(direction, guess / max(1.0, furthest), rtol=1e-9)
     # One that is long enough to be cut.
     start.gradient *= 100.0
     start.__dict__.pop("steepest", None)
     again = rule.direction(start, 1.0).theta
-    np.testing.assert_allclose(posterior.largest_potential(again), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(posterior.trials.largest_potential(posterior, again), 1.0, rtol=1e-9)

@@ -34,10 +34,10 @@ def test_pairs_on_a_device_answer_as_those_of_the_host(monkeypatch, device):
     monkeypatch.setattr(coordinates, "SAMPLE_RATIO", 10**6)
     crf = ChainCRF("rbf", rank=8, prior_variance=3.0, dtype="float64", random_state=0)
     host, remote = posterior_of_fit(crf, X, y), posterior_of_fit(crf, X, y, engine=Torch(device))
-    assert len(host._dense_sets) == len(remote._dense_sets) == 1
-    metric = host.metric
-    here = StepPairs(3, host.coordinates(metric, np.dtype(np.float64)))
-    there = remote.step_pairs(3, metric)
+    assert len(host.metric.dense_sets) == len(remote.metric.dense_sets) == 1
+    metric = host.metric.at_start
+    here = StepPairs(3, host.metric.coordinates(metric, np.dtype(np.float64)))
+    there = remote.metric.memory(3, metric)
     rng = np.random.default_rng(0)
     for _ in range(5):
         step, change = rng.normal(size=(2, host.size))
@@ -46,7 +46,7 @@ def test_pairs_on_a_device_answer_as_those_of_the_host(monkeypatch, device):
             pairs.add(step, change, float(step @ change))
         vector = rng.normal(size=host.size)
         some = np.ones(host.size, dtype=bool)
-        some[host._dense_sets[0].rows.stop :: 2] = False
+        some[host.metric.dense_sets[0].rows.stop :: 2] = False
         for free in (None, some):
             expected = here.inverse_product(vector, free)
             np.testing.assert_allclose(there.inverse_product(vector, free), expected, rtol=1e-4, atol=1e-4)

@@ -26,7 +26,7 @@ from kernelfields.annotators.confusions import Confusions
 from kernelfields.inference.family import Potentials
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.objective.datafit import Datafit
-from kernelfields.objective.likelihoods.completion import Completion
+from kernelfields.objective.likelihoods.completion import Completion, frozen_posterior
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration, Solution
@@ -104,7 +104,7 @@ class CrossFitting(FitStep):
         labels.set_targets(targets)
         options.report("fitting the field to the completed labels")
         last = options if reason is None else replace(options, max_iter=0)
-        start, objective = posterior.expanded(np.mean(fields, axis=0)), posterior.frozen(fields[0])
+        start, objective = posterior.blocks.expanded(np.mean(fields, axis=0)), frozen_posterior(posterior, fields[0])
         fitted = solve(replace(placed, objective=objective, options=last, start=start))
         posterior.datafit.passes = objective.passes
         solution = replace(

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelfields.models.placed import FittedField
 from kernelfields.objective.bounds import Certificate
+from kernelfields.objective.likelihoods.completion import frozen_posterior
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.loop import Solution
 
@@ -19,10 +20,10 @@ def assess(posterior: LogPosterior, solution: Solution) -> FittedField:
     Where labels are partly known, certificates are those of the convex objective of the labels as they are completed
     here.
     """
-    found, whole, coefficients = solution, posterior, posterior.expanded(solution.theta)
+    found, whole, coefficients = solution, posterior, posterior.blocks.expanded(solution.theta)
     completed = not posterior.convex
     if not posterior.convex:
-        posterior = posterior.frozen(solution.theta)
+        posterior = frozen_posterior(posterior, solution.theta)
         value = posterior.at(solution.theta).value
         solution = replace(solution, value=value, lower_bound=value - sum(solution.gap_parts.values()))
     datafit, designs = posterior.datafit, posterior.datafit.designs
@@ -37,8 +38,8 @@ def assess(posterior: LogPosterior, solution: Solution) -> FittedField:
         Certificate("span", solution.value, solution.lower_bound, True, solution.gap_parts, completed),
         replace(rkhs_bound(posterior, solution, residual), completed=completed),
         roundings,
-        datafit.family,
-        datafit.warnings,
+        datafit.likelihood.family,
+        datafit.group.sentences(datafit.likelihood.warnings),
         whole,
         residual,
     )

@@ -61,7 +61,7 @@ class DevelopmentSet(FitStep):
 
     def __call__(self, point: Point) -> bool:
         """Take note of a point; True when there was no progress for too long."""
-        score = -data_value(self._datafit, point.posterior.expanded(point.theta))
+        score = -data_value(self._datafit, point.posterior.blocks.expanded(point.theta))
         self.scores.append(score)
         if score > self._best_score:
             self._best_score, self.best, self._since_best = score, point, 0

@@ -62,7 +62,7 @@ def fit_field(
 def solve(placed: Placed) -> FittedField:
     """Minimize the objective and say how near the end is to the best there is."""
     posterior, options, keep = placed.posterior, placed.options, placed.keep
-    if (description := posterior.datafit.family.description) and not placed.rounds:
+    if (description := posterior.datafit.likelihood.family.description) and not placed.rounds:
         options.report(description)
     if placed.monitor is None and keep is None:
         solution = minimize_from_best_start(placed)
@@ -72,7 +72,7 @@ def solve(placed: Placed) -> FittedField:
             assert keep is not None
             keep(lambda: assess(posterior, present()))
 
-        theta = None if placed.start is None else posterior.compressed(placed.start)
+        theta = None if placed.start is None else posterior.blocks.compressed(placed.start)
         solution = options.minimize(posterior, theta, placed.monitor, None if keep is None else keep_present)
     try:
         return assess(posterior, solution)
@@ -90,8 +90,9 @@ def data_value(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> float:
 def predicted_marginals(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> np.ndarray:
     """Return the probabilities of the labels of all positions, (N, L), for coefficients over all features."""
     parts = [design.compress(full) for design, full in zip(datafit.designs, coefficients, strict=True)]
-    member = datafit.family.at(datafit.potentials(parts), workers=datafit.likelihood.workers)
-    return datafit.group.joined(datafit.family.read_back(member.marginals()))
+    family, workers = datafit.likelihood.family, datafit.likelihood.workers
+    member = family.at(datafit.potentials(parts), workers=workers)
+    return datafit.group.joined(family.read_back(member.marginals()))
 
 
 def warn_of_fit(fitted: FittedField, tol: float) -> None:

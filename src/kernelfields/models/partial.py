@@ -145,7 +145,7 @@ class ExpectedShares(FitStep):
             whole = LogPosterior(Completion(placed.posterior.datafit).with_criteria(self.criteria))
             start = placed.start
             if start is None and not self.criteria.labelled:
-                start = whole.expanded(np.zeros(whole.size))
+                start = whole.blocks.expanded(np.zeros(whole.size))
             elif start is None:
                 options.report("fitting to the labels alone, then to the expected shares as well")
                 supervised = solve(replace(placed, monitor=None, keep=None))

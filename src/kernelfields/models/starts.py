@@ -40,7 +40,7 @@ def minimize_from_best_start(placed: Placed) -> Solution:
             with blas_threads(1):
                 return minimize_in_working_sets(posterior, sample, options, placed.start)
     if placed.start is not None:
-        return options.minimize(posterior, posterior.compressed(placed.start))
+        return options.minimize(posterior, posterior.blocks.compressed(placed.start))
     start = _STARTS.get(options.solver) if isinstance(options.solver, str) else None
     return (start or _from_zero)(posterior, sample, options)
 
@@ -86,7 +86,7 @@ def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions
 
 def _start_without_ngrams(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution | None:
     """Return a solution from that of the field without its n-grams, whose passes are cheap; None where it has none."""
-    if posterior.datafit.family.method != "n-grams":
+    if posterior.datafit.likelihood.family.method != "n-grams":
         return None
     found = _solved_with_few_labels(
         posterior, sample, 2, options, "fitting the field without its n-grams, then all of it"

@@ -275,7 +275,7 @@ def judge_candidates(
     for batch in _batches(candidates, together):
         posterior = LogPosterior(sample.datafit([*present, *batch]))
         zeros = [design.expand(np.zeros(design.shape)) for design in batch]
-        theta = posterior.compressed([*coefficients, *zeros])
+        theta = posterior.blocks.compressed([*coefficients, *zeros])
         potentials = posterior.potentials(theta, only=range(len(present)))
         evaluation = posterior.datafit.evaluate(potentials)
         added = range(len(present), len(posterior.blocks))

@@ -59,7 +59,7 @@ def minimize_in_working_sets(
 ) -> Solution:
     """Return where the solver ends that the options name, in rounds over growing sets of coefficients."""
     begin = time.perf_counter()
-    point = posterior.at(np.zeros(posterior.size) if start is None else posterior.compressed(start))
+    point = posterior.at(np.zeros(posterior.size) if start is None else posterior.blocks.compressed(start))
     threshold = posterior.penalty.threshold
     kept = point.gradient < -threshold if start is None else (point.theta != 0.0) | (point.steepest != 0.0)
     for block, design in zip(posterior.blocks, posterior.datafit.designs, strict=True):

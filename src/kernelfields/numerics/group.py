@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,6 +51,10 @@ class Group:
     def joined(self, rows: np.ndarray) -> np.ndarray:
         """Return the rows of all data, those of the first process first."""
         return rows if self.size == 1 else np.concatenate(self.gathered(rows))
+
+    def sentences(self, own: list[str]) -> list[str]:
+        """Return the sentences of all processes, each of them once."""
+        return own if self.size == 1 else list(dict.fromkeys(chain.from_iterable(self.gathered(own))))
 
     def share_of(self, counts: Sequence[int]) -> slice:
         """Return which of the rows of all data are those of this process, given how many each has."""

@@ -7,6 +7,7 @@ number for each orbit (tied_coefficients.py), and V is made of them. Cost: O(r q
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -118,3 +119,33 @@ def block_after(begin: int, design: Design) -> Block:
     """Return the block of a design that begins at a place of theta."""
     kind = TiedBlock if design.term.shares_coefficients else Block
     return kind.after(begin, design)
+
+
+class Blocks(list[Block]):
+    """All blocks of theta, one after the other: theta as the coefficients of each set, and back."""
+
+    def __init__(self, designs: Sequence[Design]):
+        super().__init__()
+        #: Number of coefficients in theta.
+        self.size = 0
+        for design in designs:
+            self.append(block_after(self.size, design))
+            self.size = self[-1].rows.stop
+
+    def split(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Return the coefficients (r, q) of each set; where labels are tied, those of all labels."""
+        return [block.split(theta) for block in self]
+
+    def flatten(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Return one vector from the coefficients of each set, or from gradients in them."""
+        return np.concatenate([block.reduced(part) for block, part in zip(self, parts, strict=True)])
+
+    def expanded(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Return the coefficients of each set over all its features, seen in training or not."""
+        parts = [block.expanded(theta) for block in self]
+        # A small part that is a view of theta would keep all of it.
+        return [part.copy() if 2 * part.size < theta.size else part for part in parts]
+
+    def compressed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Return theta from coefficients over all features."""
+        return np.concatenate([block.compressed(part) for block, part in zip(self, parts, strict=True)])

@@ -69,7 +69,7 @@ def likelihood_hessian(point: Point) -> np.ndarray:
             unit[column] = 1.0
             # The direction lives in one term, but its response is felt in all of them.
             response = datafit.hessian_response(point.evaluation, posterior.potentials(unit, only=[index]))
-            matrix[column] = posterior.flatten(datafit.pull_back(response))
+            matrix[column] = posterior.blocks.flatten(datafit.pull_back(response))
             unit[column] = 0.0
     return 0.5 * (matrix + matrix.T)
 
@@ -80,7 +80,7 @@ def meets_no_others(posterior: LogPosterior) -> bool:
     Then within-clique covariances are the whole Hessian, as if the features of all terms stood side by side.
     """
     datafit = posterior.datafit
-    if not datafit.family.single_labels or not datafit.is_local:
+    if not datafit.likelihood.family.single_labels or not datafit.is_local:
         return False
     first = datafit.designs[0].term.label_factor
     return first is not None and all(
@@ -112,7 +112,7 @@ def trace_slopes(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Seq
 def works_in_blocks(posterior: LogPosterior) -> bool:
     """Whether directions can be worked on in blocks: single labels, or chains with one table of transitions."""
     datafit = posterior.datafit
-    if not isinstance(datafit.likelihood, Likelihood) or datafit.family.method not in ("chain", "single"):
+    if not isinstance(datafit.likelihood, Likelihood) or datafit.likelihood.family.method not in ("chain", "single"):
         return False
     if not datafit.is_local:
         return False
@@ -364,7 +364,7 @@ class BlockedChains:
 
         with blas_threads(1):
             edge_third = self.workers.sum(share, self.shares())
-        total = self.posterior.datafit.family.zeros()
+        total = self.posterior.datafit.likelihood.family.zeros()
         total.node[...] = 0.5 * third
         if len(total.arrays) > 1:
             total.edge[0] = 0.5 * edge_third
@@ -413,7 +413,7 @@ def _slopes_one_by_one(point: Point, roots: np.ndarray, signs: np.ndarray, wante
             total.potentials.add(share, datafit.evaluate(point.potentials.moved(side * step, direction)).residual)
         total.potentials.add(-2.0 * share, here)
         if wanted:
-            response, parts = datafit.hessian_response(point.evaluation, direction), posterior.split(root)
+            response, parts = datafit.hessian_response(point.evaluation, direction), posterior.blocks.split(root)
             for index in wanted:
                 rows = datafit.outside.residuals(response, index)
                 total.features[index] = total.features[index] + (sign * rows) @ parts[index].T

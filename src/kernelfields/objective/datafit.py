@@ -16,13 +16,12 @@ all processes (engines/together/summed.py).
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from kernelfields.inference.family import LabelFamily, Potentials
+from kernelfields.inference.family import Potentials
 from kernelfields.numerics.group import ALONE, Group
 from kernelfields.objective.clique_curvature import Curvature
 from kernelfields.objective.coordinates import DenseSet
@@ -32,10 +31,8 @@ from kernelfields.objective.designs.design import (
     shared_pull_back,
     shared_scores,
 )
-from kernelfields.objective.likelihoods.fused import Passes, fused_passes
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
 from kernelfields.objective.outside import OutsideSpan
-from kernelfields.objective.stochastic import DualAscent, dual_ascent
 
 
 class StepMemory(Protocol):
@@ -49,6 +46,10 @@ class StepMemory(Protocol):
 
         With ``free`` (size,), it is that of these coordinates alone; the others are only scaled.
         """
+
+
+#: Makes room for so many steps, given a metric (size,) of all coefficients and the sets that a Gram matrix measures.
+StepRoom: TypeAlias = Callable[[int, np.ndarray, Sequence[DenseSet]], StepMemory]
 
 
 class Facts(NamedTuple):
@@ -71,6 +72,10 @@ class Datafit:
     is_local = True
     #: The processes among which a solver keeps its coefficients.
     group: Group = ALONE
+    #: Room of the engine for the steps that limited-memory BFGS remembers; None for the host's.
+    step_room: StepRoom | None = None
+    #: Passes that keep nothing per position, once a rule has asked for them (likelihoods/fused.py).
+    fused: Any = None
 
     def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign]):
         self.likelihood = likelihood
@@ -79,31 +84,28 @@ class Datafit:
         self.passes = 0.0
         self._stored_values = max(1, sum(design.stored_values for design in self.designs))
 
-    def share(self, index: int) -> float:
-        """Return the share of a pass that a product with the features of one term is."""
-        return self.designs[index].stored_values / self._stored_values
-
     def potentials(
         self, coefficients: Sequence[np.ndarray] | Mapping[int, np.ndarray], only: Sequence[int] | None = None
     ) -> Potentials:
         """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
-        total = self.family.zeros()
+        family = self.likelihood.family
+        total = family.zeros()
         for run in runs_of_one_table(_chosen(self.designs, only)):
             designs = [design for _, design in run]
             parts = [coefficients[index] for index, _ in run]
             scored = shared_scores(designs, parts, self.likelihood.workers)
             for design, scores in zip(designs, scored, strict=True):
                 self.passes += 0.5 * design.stored_values / self._stored_values
-                self.family.add_scores(total, design, scores)
+                family.add_scores(total, design, scores)
         return total
 
     def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
         """Turn a gradient in potentials into one in the coefficients of each term (of those in ``only``)."""
-        gradients: list[np.ndarray] = []
+        gradients, family = list[np.ndarray](), self.likelihood.family
         for run in runs_of_one_table(_chosen(self.designs, only)):
             designs = [design for _, design in run]
             self.passes += 0.5 * sum(design.stored_values for design in designs) / self._stored_values
-            residuals = [self.family.clique_residuals(residual, design) for design in designs]
+            residuals = [family.clique_residuals(residual, design) for design in designs]
             gradients += shared_pull_back(designs, residuals, self.likelihood.workers)
         return gradients
 
@@ -125,10 +127,6 @@ class Datafit:
             return None, np.inf, furthest
         return evaluation, evaluation.residual.dot(direction), furthest
 
-    def largest(self, potentials: Potentials) -> float:
-        """Return the largest absolute entry of potentials."""
-        return potentials.largest
-
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian of the likelihood in the potentials times a direction."""
         return self.likelihood.hessian_response(evaluation, direction)
@@ -136,29 +134,13 @@ class Datafit:
     def with_likelihood(self, likelihood: Objective) -> Datafit:
         """Return the same designs with another likelihood of the labels."""
         other = copy.copy(self)
-        vars(other).pop("fused", None)
-        other.likelihood = likelihood
+        other.likelihood, other.fused = likelihood, None
         return other
-
-    @property
-    def family(self) -> LabelFamily:
-        """The family of labellings of the data: how labels are inferred."""
-        return self.likelihood.family
 
     @property
     def facts(self) -> Facts:
         """Properties of the likelihood, and the sizes of the data."""
         return facts_of(self.likelihood)
-
-    @property
-    def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings that are allowed equally likely."""
-        return float(self.likelihood.value_at_zero)
-
-    @property
-    def warnings(self) -> list[str]:
-        """What inference reported of its last answer."""
-        return self.likelihood.warnings
 
     @property
     def curvature(self) -> Curvature:
@@ -169,22 +151,6 @@ class Datafit:
     def outside(self) -> OutsideSpan:
         """What certificates ask for: gradients outside the span of the pivots."""
         return OutsideSpan(self.likelihood, self.designs)
-
-    @cached_property
-    def fused(self) -> Passes | None:
-        """Passes that keep nothing per position, for sparse fields with a support; None for others."""
-        return fused_passes(self.likelihood, self.designs)
-
-    def dual_ascent(self) -> DualAscent | None:
-        """Return stochastic ascent of the dual of this objective, or None if it is not of the kind for it."""
-        return dual_ascent(self.likelihood, self.designs)
-
-    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> StepMemory | None:
-        """Return room of its own for the steps that limited-memory BFGS remembers; None for the host's.
-
-        ``metric`` (size,) measures the coefficients, a Gram matrix those of the ``dense`` sets.
-        """
-        return None
 
 
 def facts_of(likelihood: Objective) -> Facts:

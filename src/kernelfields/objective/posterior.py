@@ -10,7 +10,7 @@ values include it, gradients are those of the smooth part, and ``Point.steepest`
 theta is one flat vector, the V_c one after the other. Potentials are linear in theta, so once the potentials of a
 direction are known, values and slopes along it need inference only (:class:`Line`): a line search costs no pass
 over the features, and a gradient at the point it ends in costs half a pass. Sparse fields that keep nothing per
-position pass over their features at every step instead (:class:`FusedLine`).
+position pass over their features at every step instead (objective/fused_trials.py).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import numpy as np
 
 from kernelfields.inference.family import Potentials
 from kernelfields.numerics.vectors import dot
-from kernelfields.objective.blocks import Block, block_after
-from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
-from kernelfields.objective.datafit import Datafit, StepMemory
-from kernelfields.objective.likelihoods.completion import frozen_at
+from kernelfields.objective.blocks import Blocks
+from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.designs.design import share_of_pass
 from kernelfields.objective.likelihoods.likelihood import Evaluation
-from kernelfields.objective.penalty import Penalty, is_quadratic, penalty_of, term_gap
+from kernelfields.objective.metric import Metric
+from kernelfields.objective.penalty import Penalty, penalty_of, term_gap
 
 
 @dataclass
@@ -170,89 +170,76 @@ class Line(AnyLine):
         return furthest
 
 
-class FusedLine(AnyLine):
-    """P along a line, one fused pass for each step."""
+class Trials:
+    """How values and lines of an objective are computed: inference at potentials, which are kept.
 
-    @property
-    def reach(self) -> float:
-        """The step that moves a potential by a hundred nats, for a first step from zero; else no limit."""
-        if np.any(self.origin.theta):
-            return np.inf
-        furthest = self.posterior.largest_potential(self.direction)
-        return FAR / furthest if furthest > 0 else np.inf
+    A line costs half a pass and a trial on it none. Objectives that keep nothing per position have others
+    (objective/fused_trials.py).
+    """
 
-    def _try(self, step: float) -> None:
-        """Keep the trial at a step, and its slope, if they are finite."""
-        trial = self.posterior.trial(self.origin.theta + step * self.direction)
-        if trial is not None and trial.gradient is not None:
-            self._last = (step, trial, dot(trial.gradient, self.direction))
+    #: Whether a trial on a line costs a pass over the features.
+    fused = False
 
+    def trial(self, posterior: LogPosterior, theta: np.ndarray, near: Point | None) -> Trial | None:
+        """Return the value at theta, half a pass; None if a potential has moved too far from a point."""
+        potentials = posterior.potentials(theta, only=None if np.any(theta) else ())
+        if near is not None:
+            own = potentials.moved(-1.0, near.potentials).largest
+            if posterior.datafit.group.largest(own) > FAR:
+                return None
+        evaluation = posterior.datafit.evaluate(potentials)
+        return Trial(theta, evaluation.value + posterior.penalty.value(theta), potentials, evaluation)
 
-# Curvature that a coordinate is taken to have at least, as a share of the mean: without a prior it may vanish.
-_FLATTEST = 1e-8
+    def along(self, posterior: LogPosterior, point: Point, direction: Direction) -> AnyLine:
+        """Return the objective on a line: half a pass unless the direction's potentials are known."""
+        return Line(posterior, point, direction)
+
+    def within_reach(self, point: Point, direction: np.ndarray, nats: float) -> np.ndarray:
+        """Return a direction that is a guess, no longer than potentials may move by so many nats.
+
+        Lines that know the potentials of their direction do not go far by themselves.
+        """
+        return direction
+
+    def curvature_diagonals(self, point: Point) -> list[np.ndarray | None]:
+        """Return the diagonals of the likelihood's Hessian at a point, term by term; None where they are not known."""
+        datafit, found = point.posterior.datafit, []
+        for index in range(len(datafit.designs)):
+            found.append(datafit.curvature.diagonal(point.evaluation, index))
+            if found[-1] is not None:
+                datafit.passes += 0.5 * share_of_pass(datafit.designs, index)
+        return found
+
+    def on(self, posterior: LogPosterior) -> Trials:
+        """Return the same for the objective of completed labels."""
+        return self
 
 
 class LogPosterior:
-    """The objective that solvers see: values, gradients, Hessian products, named blocks."""
+    """The objective that solvers see: values, gradients, Hessian products.
+
+    ``blocks`` split theta into the coefficients of each set, ``metric`` says how curved it is along coordinates, and
+    ``trials`` how values are computed.
+    """
 
     def __init__(self, datafit: Datafit, penalty: Penalty | None = None):
         self.datafit = datafit
-        self.blocks: list[Block] = []
-        self.size = 0
-        for design in datafit.designs:
-            self.blocks.append(block_after(self.size, design))
-            self.size = self.blocks[-1].rows.stop
-        self.fused = False
+        self.blocks = Blocks(datafit.designs)
+        self.size = self.blocks.size
         #: By default the one that the terms ask for.
         self.penalty: Penalty = penalty_of(self.blocks) if penalty is None else penalty
-
-    def prefer_fused_passes(self) -> None:
-        """Compute value and gradient together from now on, where the field allows it, and keep no potentials."""
-        self.fused = self.datafit.fused is not None
+        self.metric = Metric(datafit, self.blocks, self.penalty.precision)
+        self.trials = Trials()
 
     @property
     def prior_precision(self) -> np.ndarray:
         """1 / s in every coordinate, zero where there is no Gaussian prior."""
         return self.penalty.precision
 
-    @cached_property
-    def metric(self) -> np.ndarray:
-        """About how curved the objective is along each coordinate, (size,): one number per clique set."""
-        metric = self.prior_precision.copy()
-        for index, block in enumerate(self.blocks):
-            metric[block.rows] += self.datafit.curvature.at_start(index)
-        metric[metric == 0.0] = 1.0  # no prior and no clique: these coefficients stay where they are
-        return metric
-
-    def metric_at(self, point: Point) -> np.ndarray:
-        """About how curved the objective is along each coordinate near a point that is no longer the start.
-
-        Between the diagonal of the curvature and its mean: their geometric mean, coordinate by coordinate.
-        """
-        metric = self.metric.copy()
-        for index, block in enumerate(self.blocks):
-            if self.fused:
-                diagonal = None if index else self.datafit.fused.curvature_diagonal(self.split(point.theta))  # type: ignore[union-attr]
-            else:
-                diagonal = self.datafit.curvature.diagonal(point.evaluation, index)
-                if diagonal is not None:
-                    self.datafit.passes += 0.5 * self.datafit.share(index)
-            if diagonal is not None and diagonal.any():
-                curvature = block.diagonal(diagonal) + self.prior_precision[block.rows]
-                mean = curvature.mean()
-                metric[block.rows] = np.sqrt(np.maximum(curvature, _FLATTEST * mean) * mean)
-        return metric
-
     @property
     def convex(self) -> bool:
         """Whether the objective is convex, so that lower bounds hold everywhere."""
         return self.datafit.facts.convex
-
-    def frozen(self, theta: np.ndarray) -> LogPosterior:
-        """Return the convex objective of the labels as they are completed at theta; same value of gradients there."""
-        frozen = LogPosterior(frozen_at(self.datafit, self.split(theta)), self.penalty)
-        frozen.fused = self.fused
-        return frozen
 
     @property
     def approximation(self) -> str | None:
@@ -260,92 +247,18 @@ class LogPosterior:
         return self.datafit.facts.approximation
 
     @property
-    def raw(self) -> bool:
-        """Whether dense inputs enter as they are, whitened by no basis and no metric: expect bad conditioning."""
-        measured = {dense.index for dense in self._dense_sets}
-        return any(design.dense_inputs for index, design in enumerate(self.datafit.designs) if index not in measured)
-
-    @property
-    def sparse_values(self) -> int:
-        """How many values features hold that are sparse indeed, one in ten at most."""
-        return sum(design.stored_values for design in self.datafit.designs if design.density <= 0.1)
-
-    @property
     def dtype(self) -> np.dtype:
         """Precision of the features, and so of gradients: the widest among the sets."""
         return np.result_type(*(design.dtype for design in self.datafit.designs))
-
-    def step_pairs(self, limit: int, metric: np.ndarray) -> StepMemory | None:
-        """Return room for these steps where the features are; None to keep them on the host."""
-        return self.datafit.step_pairs(limit, self._late(metric), self._dense_sets)
-
-    def coordinates(self, metric: np.ndarray, dtype: np.dtype) -> Coordinates:
-        """Return coordinates in which Gram matrices of dense features, and ``metric`` elsewhere, are the identity."""
-        # Sets that see one table under one prior, as the labels of an instance do, share their factor.
-        known: dict[tuple, np.ndarray | None] = {}
-        factors = []
-        for dense in self._dense_sets:
-            key = (id(self.datafit.designs[dense.index].table), dense.curvature, dense.precision)
-            if key not in known:
-                known[key] = factor_of(self.datafit.curvature.gram(dense.index), dense.curvature, dense.precision)
-            if (factor := known[key]) is not None:
-                factors.append((dense, factor))
-        return Coordinates(self._late(metric), factors, dtype)
-
-    def _late(self, metric: np.ndarray) -> np.ndarray:
-        """Return a metric late in a fit, beside those of dense sets; by itself its scale has no meaning."""
-        measured = self._dense_sets
-        return self.prior_precision + LATE_SHARE * (metric - self.prior_precision) if measured else metric
-
-    @cached_property
-    def _dense_sets(self) -> list[DenseSet]:
-        """The sets whose metric is worth a Gram matrix of their features; none whose labels share coefficients."""
-        found = []
-        for index, block in enumerate(self.blocks):
-            curvature = LATE_SHARE * self.datafit.curvature.gram_scale(index)
-            term = block.design.term
-            if curvature and is_quadratic(term):
-                found.append(DenseSet(index, block.rows, block.shape, curvature, 1.0 / block.prior_variance))
-        return found
-
-    def dual_start(self, random: np.random.Generator, close: float = 0.0) -> np.ndarray | None:
-        """Return theta where stochastic ascent of the dual ends, near the optimum; None where that is of no use.
-
-        ``close`` is a relative gap that is near enough where the penalty is not smooth.
-        """
-        ascent = self.datafit.dual_ascent()
-        if ascent is None:
-            return None
-        parts = ascent.run(random, close)
-        self.datafit.passes += ascent.epochs
-        return None if parts is None or not ascent.value < self.value_at_zero else self.flatten(parts)
 
     @property
     def passes(self) -> float:
         """Passes over the features so far."""
         return self.datafit.passes
 
-    def split(self, theta: np.ndarray) -> list[np.ndarray]:
-        """Return the coefficients (r, q) of each set; where labels are tied, those of all labels."""
-        return [block.split(theta) for block in self.blocks]
-
-    def flatten(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Return one vector from the coefficients of each set, or from gradients in them."""
-        return np.concatenate([block.reduced(part) for block, part in zip(self.blocks, parts, strict=True)])
-
-    def expanded(self, theta: np.ndarray) -> list[np.ndarray]:
-        """Return the coefficients of each set over all its features, seen in training or not."""
-        parts = [block.expanded(theta) for block in self.blocks]
-        # A small part that is a view of theta would keep all of it.
-        return [part.copy() if 2 * part.size < theta.size else part for part in parts]
-
-    def compressed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Return theta from coefficients over all features."""
-        return np.concatenate([block.compressed(part) for block, part in zip(self.blocks, parts, strict=True)])
-
     def potentials(self, theta: np.ndarray, only: Sequence[int] | None = None) -> Potentials:
         """Return the potentials of theta: half a pass."""
-        return self.datafit.potentials(self.split(theta), only)
+        return self.datafit.potentials(self.blocks.split(theta), only)
 
     def trial(self, theta: np.ndarray, near: Point | None = None) -> Trial | None:
         """Return the value at theta: half a pass (none at zero).
@@ -353,41 +266,14 @@ class LogPosterior:
         With ``near``, None if a potential has moved from that point by more than a hundred nats: beyond some five
         hundred, inference needs logarithms and is far slower, and no step of use is that long.
         """
-        theta = np.asarray(theta, dtype=np.float64)
-        if self.fused:
-            return self._fused_trial(theta)
-        potentials = self.potentials(theta, only=None if np.any(theta) else ())
-        if near is not None and self.datafit.largest(potentials.moved(-1.0, near.potentials)) > FAR:
-            return None
-        evaluation = self.datafit.evaluate(potentials)
-        return Trial(theta, evaluation.value + self.penalty.value(theta), potentials, evaluation)
-
-    @property
-    def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings equally likely; no labels forbidden."""
-        return self.datafit.value_at_zero
-
-    def _fused_trial(self, theta: np.ndarray) -> Trial | None:
-        if not np.isfinite(theta.sum()):
-            return None
-        value, parts = self.datafit.fused.value_and_gradient(self.split(theta))  # type: ignore[union-attr]
-        self.datafit.passes += 1.0
-        gradient = self.flatten(parts)
-        gradient += self.penalty.gradient(theta)
-        value += self.penalty.value(theta)
-        return Trial(theta, value, None, None, gradient) if np.isfinite(value) else None
-
-    def largest_potential(self, theta: np.ndarray) -> float:
-        """Return the largest absolute potential of theta, by a fused pass."""
-        self.datafit.passes += 0.5
-        return self.datafit.fused.largest_potential(self.split(theta))  # type: ignore[union-attr]
+        return self.trials.trial(self, np.asarray(theta, dtype=np.float64), near)
 
     def complete(self, trial: Trial) -> Point:
         """Return a trial with its gradient: half a pass, none if it is known already."""
         if trial.gradient is not None or trial.evaluation is None:
             assert trial.gradient is not None
             return Point(self, trial.theta, trial.value, trial.gradient, None, None)
-        gradient = self.flatten(self.datafit.pull_back(trial.evaluation.residual))
+        gradient = self.blocks.flatten(self.datafit.pull_back(trial.evaluation.residual))
         gradient += self.penalty.gradient(trial.theta)
         return Point(self, trial.theta, trial.value, gradient, trial.potentials, trial.evaluation)
 
@@ -400,7 +286,7 @@ class LogPosterior:
 
     def along(self, point: Point, direction: Direction) -> AnyLine:
         """Return the objective on a line: half a pass unless the direction's potentials are known."""
-        return FusedLine(self, point, direction) if self.fused else Line(self, point, direction)
+        return self.trials.along(self, point, direction)
 
     def hessian_product(
         self, point: Point, vector: np.ndarray, only: Sequence[int] | None = None

@@ -36,6 +36,7 @@ from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows
 from kernelfields.objective import compiled
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood
+from kernelfields.objective.posterior import LogPosterior
 
 _MOST_INT32 = np.iinfo(np.int32).max
 # So many passes over lists of allowed labels an epoch may cost.
@@ -288,6 +289,23 @@ def dual_ascent(likelihood: Objective, designs: Sequence[LocalDesign], passes: i
     if n_bytes > _MOST_BYTES:
         return None
     return DualAscent(beginning, chains, node, edge, n_labels, None if base is None else base.masks)
+
+
+def dual_start(posterior: LogPosterior, random: np.random.Generator, close: float = 0.0) -> np.ndarray | None:
+    """Return theta where stochastic ascent of the dual ends, near the optimum; None where that is of no use.
+
+    It visits one sequence after the other, so the data have to be those of this process, and on no device. ``close`` is
+    a relative gap that is near enough where the penalty is not smooth.
+    """
+    datafit = posterior.datafit
+    ascent = dual_ascent(datafit.likelihood, datafit.designs) if datafit.is_local else None
+    if ascent is None:
+        return None
+    parts = ascent.run(random, close)
+    datafit.passes += ascent.epochs
+    if parts is None or not ascent.value < datafit.likelihood.value_at_zero:
+        return None
+    return posterior.blocks.flatten(parts)
 
 
 def _scored_steps(edge: LocalDesign | None, n_labels: int) -> np.ndarray:

@@ -155,6 +155,17 @@ def resolve_solver(
     raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
+def has_raw_inputs(posterior: LogPosterior) -> bool:
+    """Whether dense inputs enter as they are, whitened by no basis and no metric: expect bad conditioning."""
+    measured = {dense.index for dense in posterior.metric.dense_sets}
+    return any(design.dense_inputs for index, design in enumerate(posterior.datafit.designs) if index not in measured)
+
+
+def sparse_values(posterior: LogPosterior) -> int:
+    """Return how many values features hold that are sparse indeed, one in ten at most."""
+    return sum(design.stored_values for design in posterior.datafit.designs if design.density <= 0.1)
+
+
 def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_000) -> str:
     """Pick a solver; benchmarks/solvers.py of commit 48b1fa7 prints the measurements behind the rules.
 
@@ -169,6 +180,6 @@ def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_0
       rate (benchmarks/crfsuite_speed.py).
     """
     smooth = posterior.penalty.quadratic and posterior.approximation is None and posterior.convex
-    if smooth and (posterior.size <= small or posterior.raw):
+    if smooth and (posterior.size <= small or has_raw_inputs(posterior)):
         return "newton-cg"
-    return "sgd+lbfgs" if posterior.sparse_values >= many_values else "lbfgs"
+    return "sgd+lbfgs" if sparse_values(posterior) >= many_values else "lbfgs"

@@ -23,7 +23,9 @@ import numpy as np
 from kernelfields.numerics.vectors import add_scaled, dot
 from kernelfields.objective.coordinates import Coordinates
 from kernelfields.objective.datafit import StepMemory
+from kernelfields.objective.fused_trials import prefer_fused_passes
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
+from kernelfields.objective.stochastic import dual_start
 from kernelfields.solvers.loop import SLOPE_REDUCTION, DirectionRule
 
 
@@ -125,7 +127,7 @@ class StochasticStart:
         array
             The coefficients.
         """
-        start = posterior.dual_start(np.random.default_rng(self.random_state), self.close)
+        start = dual_start(posterior, np.random.default_rng(self.random_state), self.close)
         return np.zeros(posterior.size) if start is None else start
 
 
@@ -184,15 +186,15 @@ class LBFGS(DirectionRule):
         posterior : LogPosterior
             The objective.
         """
-        posterior.prefer_fused_passes()
+        prefer_fused_passes(posterior)
         self.name = type(self).name
         # Where every trial costs a pass, a second one must be worth it.
-        self.slope_reduction = 0.9 if posterior.fused else SLOPE_REDUCTION
-        self._metric = posterior.metric
+        self.slope_reduction = 0.9 if posterior.trials.fused else SLOPE_REDUCTION
+        self._metric = posterior.metric.at_start
         wanted = posterior.datafit.usual_pairs if self.memory is None else self.memory
         # Pairs of a fused fit, or of one with many coefficients, would be most of its memory.
         large = 2 * wanted * posterior.size * posterior.dtype.itemsize > _HISTORY_BYTES
-        self._dtype = np.dtype("float32") if posterior.fused or large else posterior.dtype
+        self._dtype = np.dtype("float32") if posterior.trials.fused or large else posterior.dtype
         affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
         self._limit = min(wanted, max(_FEWEST_PAIRS, affordable))
         self._pairs = self.pairs
@@ -229,7 +231,8 @@ class LBFGS(DirectionRule):
             The present coefficients.
         """
         if np.any(point.theta):
-            self._metric = point.posterior.metric_at(point)
+            posterior = point.posterior
+            self._metric = posterior.metric.near(posterior.trials.curvature_diagonals(point))
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return minus the quasi-Newton inverse Hessian times the gradient.
@@ -253,8 +256,8 @@ class LBFGS(DirectionRule):
 
         Its length is a guess, and trials far off are dear: their probabilities underflow.
         """
-        if self._pairs is None and point.posterior.fused and np.any(point.theta):
-            direction *= min(1.0, _NEARBY / max(point.posterior.largest_potential(direction), _NEARBY))
+        if self._pairs is None and np.any(point.theta):
+            direction = point.posterior.trials.within_reach(point, direction, _NEARBY)
         return Direction(direction)
 
     def quasi_newton(self, vector: np.ndarray, free: np.ndarray | None = None) -> np.ndarray:
@@ -288,7 +291,7 @@ class LBFGS(DirectionRule):
         sy = dot(s, y)
         if is_curved(s, y, sy):
             if self._pairs is None:
-                posterior = after.posterior
-                elsewhere = posterior.step_pairs(self._limit, self._metric)
-                self._pairs = elsewhere or StepPairs(self._limit, posterior.coordinates(self._metric, self._dtype))
+                metric = after.posterior.metric
+                elsewhere = metric.memory(self._limit, self._metric)
+                self._pairs = elsewhere or StepPairs(self._limit, metric.coordinates(self._metric, self._dtype))
             self._pairs.add(s, y, sy)

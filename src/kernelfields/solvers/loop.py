@@ -555,7 +555,7 @@ def _lower_bound(posterior: LogPosterior, tol: float, enough: float) -> LowerBou
         return StationaryBound()
     if not posterior.penalty.quadratic:
         return MixedBound()
-    few = posterior.fused or 8 * posterior.size > _LARGE_CUT
+    few = posterior.trials.fused or 8 * posterior.size > _LARGE_CUT
     return LowerBound(size=5 if few else 10, wanted=tol, enough=enough)
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.models.partial import ExpectedShares
 from kernelfields.objective import LogPosterior
+from kernelfields.objective.fused_trials import prefer_fused_passes
 from kernelfields.objective.likelihoods.completion import Completion
+from kernelfields.objective.likelihoods.fused import fused_passes_of
 from tests.campaigns.fields.drawn import Drawn, Target
 from tests.campaigns.fields.tally import NEAR, Tally
 from tests.campaigns.fields.terms import Enumerated, PlainTerm, scored
@@ -145,22 +147,22 @@ def check_objective(tally: Tally, drawn: Drawn, random: np.random.Generator) -> 
         spread = float(random.choice([0.3, 1.0, 5.0]))
         # Features that no training input has are not fitted: their coefficients are zero.
         parts, direction = (
-            posterior.expanded(
-                posterior.compressed([size * random.normal(size=term.coefficients.shape) for term in terms])
+            posterior.blocks.expanded(
+                posterior.blocks.compressed([size * random.normal(size=term.coefficients.shape) for term in terms])
             )
             for size in (spread, 1.0)
         )
         value, slopes = objective.at(parts)
         scale = spread + abs(value)
-        theta = posterior.compressed(parts)
+        theta = posterior.blocks.compressed(parts)
         for fused in (False, True):
-            if fused and posterior.datafit.fused is None:
+            if fused and fused_passes_of(posterior.datafit) is None:
                 continue
             if fused:
-                posterior.prefer_fused_passes()
+                prefer_fused_passes(posterior)
             point = posterior.at(theta)
             tally.near("objective", point.value, value, NEAR * scale)
-            tally.near("gradient", point.gradient, posterior.compressed(slopes), 10 * NEAR * scale)
+            tally.near("gradient", point.gradient, posterior.blocks.compressed(slopes), 10 * NEAR * scale)
         # The oracle itself, along one direction.
         step = 1e-5
         ahead, behind = (
@@ -170,6 +172,6 @@ def check_objective(tally: Tally, drawn: Drawn, random: np.random.Generator) -> 
         along = sum(float(np.vdot(slope, move)) for slope, move in zip(slopes, direction, strict=True))
         tally.near("gradient by differences", along, (ahead - behind) / (2 * step), 1e-5 * scale)
         if drawn.criterion is None:
-            product, _ = posterior.hessian_product(point, posterior.compressed(direction))
-            expected = posterior.compressed(objective.product(parts, direction))
+            product, _ = posterior.hessian_product(point, posterior.blocks.compressed(direction))
+            expected = posterior.blocks.compressed(objective.product(parts, direction))
             tally.near("Hessian product", product, expected, 100 * NEAR * scale)

@@ -8,7 +8,6 @@ potentials move, and one for a gradient.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import NoReturn
 
 import numpy as np
@@ -16,8 +15,8 @@ import numpy as np
 from kernelfields.inference.family import Array, Potentials
 from kernelfields.numerics.group import Group
 from kernelfields.objective.clique_curvature import Curvature
-from kernelfields.objective.coordinates import DenseSet, sampled_rows
-from kernelfields.objective.datafit import Datafit, Facts, StepMemory
+from kernelfields.objective.coordinates import sampled_rows
+from kernelfields.objective.datafit import Datafit, Facts
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.likelihoods.expectations import ExpectationLikelihood
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
@@ -28,11 +27,10 @@ class SummedDatafit(Datafit):
     """The datafit of all data, of which each process of a group has the ``inner`` one of its part."""
 
     is_local = False
-    fused = None
 
     def __init__(self, inner: Datafit, group: Group):
         self.inner, self.designs = inner, inner.designs
-        self.group = inner.group = group
+        self.group, self.step_room = group, inner.step_room
         self._facts: Facts | None = None
 
     @property
@@ -52,10 +50,6 @@ class SummedDatafit(Datafit):
     @passes.setter
     def passes(self, passes: float) -> None:
         self.inner.passes = passes
-
-    def share(self, index: int) -> float:
-        """Return the share of a pass that a product with the features of one term is."""
-        return self.inner.share(index)
 
     def potentials(
         self, coefficients: Sequence[np.ndarray] | Mapping[int, np.ndarray], only: Sequence[int] | None = None
@@ -91,10 +85,6 @@ class SummedDatafit(Datafit):
         evaluation.value = value
         return evaluation, slope, furthest
 
-    def largest(self, potentials: Potentials) -> float:
-        """Return the largest absolute entry of potentials, of all processes."""
-        return self.group.largest(potentials.largest)
-
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Return the Hessian in the potentials of this process times a direction."""
         return self.inner.hessian_response(evaluation, direction)
@@ -118,16 +108,6 @@ class SummedDatafit(Datafit):
         return self._facts
 
     @property
-    def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings that are allowed equally likely."""
-        return self.group.total(self.inner.value_at_zero)
-
-    @property
-    def warnings(self) -> list[str]:
-        """What inference reported of its last answers."""
-        return list(dict.fromkeys(chain.from_iterable(self.group.gathered(self.inner.warnings))))
-
-    @property
     def curvature(self) -> SummedCurvature:
         """What rules of second order ask for."""
         return SummedCurvature(self.likelihood, self.designs, self.group)
@@ -136,13 +116,6 @@ class SummedDatafit(Datafit):
     def outside(self) -> SummedOutside:
         """What certificates ask for."""
         return SummedOutside(self.likelihood, self.designs, self.group)
-
-    def dual_ascent(self) -> None:
-        """There is none: it visits one sequence after the other."""
-
-    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> StepMemory | None:
-        """Return room for steps on the device of this process; None for the host's."""
-        return self.inner.step_pairs(limit, metric, dense)
 
 
 class SummedCurvature(Curvature):

@@ -21,7 +21,7 @@ import gc
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ from kernelfields.engines.torch.loopy import TorchLoopyFamily
 from kernelfields.engines.torch.memory import DevicePlan, PartPanel, device_budget, fit_bytes, plan_on_device
 from kernelfields.engines.torch.panel import TorchPanel
 from kernelfields.engines.torch.rows import SubspaceRows, room_for
-from kernelfields.engines.torch.step_pairs import TorchCoordinates, TorchStepPairs
+from kernelfields.engines.torch.step_pairs import room_for_steps
 from kernelfields.engines.torch.steps import DeviceSteps
 from kernelfields.engines.torch.tables import (
     STORAGES,
@@ -55,8 +55,8 @@ from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.kernels.kernel import Kernel
+from kernelfields.numerics.group import Group
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.coordinates import DenseSet
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign
 from kernelfields.objective.designs.tables import DenseTable, SparseTable
@@ -186,12 +186,12 @@ class TorchSample(LocalSample):
         if family is not None:
             check_tables_fit(family)
             likelihood = labelled_objective(family, self.data, Workers(1))
-            return self.settings.group.summed(TorchDatafit(likelihood, local, self.device))
+            return self.settings.group.summed(TorchDatafit(likelihood, local, self.device, self.settings.group))
         hosted = self.inferred_here(local)
         datafit = super().datafit(hosted)
         if not any(isinstance(each.table, DeviceTable) for each in hosted):
             return datafit
-        return self.settings.group.summed(TorchDatafit(datafit.likelihood, hosted, self.device))
+        return self.settings.group.summed(TorchDatafit(datafit.likelihood, hosted, self.device, self.settings.group))
 
     def part(self, designs: Sequence[Design], items: Items, times: int = 1, dtype: object = None) -> None:
         """There is none: on an H200 a second metric cost more than the passes that it saved."""
@@ -243,12 +243,12 @@ class TorchSample(LocalSample):
 class TorchDatafit(Datafit):
     """Sums over labelled data whose features are on a device."""
 
-    fused = None
     is_local = False
 
-    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign], device: torch.device):
+    def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign], device: torch.device, group: Group):
         super().__init__(likelihood, designs)
         self.device = device
+        self.step_room = partial(room_for_steps, self.designs, device, group)
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
         """Return value, residual and beliefs at the given potentials; MemoryError if the device has no room."""
@@ -263,11 +263,3 @@ class TorchDatafit(Datafit):
     def _room(self) -> AbstractContextManager[None]:
         family = self.likelihood.family
         return room_for(f"inference of {family.n_positions:,} positions with {family.n_labels} labels", self.device)
-
-    def dual_ascent(self) -> None:
-        """There is none: batches on a device are whole passes."""
-
-    def step_pairs(self, limit: int, metric: np.ndarray, dense: Sequence[DenseSet]) -> TorchStepPairs:
-        """Return room on the device for the steps that limited-memory BFGS remembers, in float64."""
-        tables: list[Any] = [self.designs[own.index].table for own in dense]
-        return TorchStepPairs(limit, len(metric), TorchCoordinates(metric, dense, tables, self.device, self.group))

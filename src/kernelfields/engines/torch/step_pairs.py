@@ -12,7 +12,7 @@ and every change of coordinates is a product. Directions need no more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from kernelfields.engines.torch.tables import TorchTable
 from kernelfields.kernels.tensors import float32_products
 from kernelfields.numerics.group import ALONE, Group
 from kernelfields.objective.coordinates import DenseSet, sampled_rows
+from kernelfields.objective.designs.design import LocalDesign
 
 Found = TypeVar("Found")
 
@@ -174,3 +175,16 @@ class TorchStepPairs:
         along_changes, along_steps = coordinates.tensor(weights)
         result = (v - along_changes @ changes) * gamma + along_steps @ steps
         return coordinates.direction(result).cpu().numpy()
+
+
+def room_for_steps(
+    designs: Sequence[LocalDesign],
+    device: torch.device,
+    group: Group,
+    limit: int,
+    metric: np.ndarray,
+    dense: Sequence[DenseSet],
+) -> TorchStepPairs:
+    """Return room on a device for the steps that limited-memory BFGS remembers, in float64."""
+    tables: list[Any] = [designs[own.index].table for own in dense]
+    return TorchStepPairs(limit, len(metric), TorchCoordinates(metric, dense, tables, device, group))

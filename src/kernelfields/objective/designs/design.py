@@ -331,6 +331,11 @@ class LocalDesign(Design):
         return self._device_factor
 
 
+def share_of_pass(designs: Sequence[Design], index: int) -> float:
+    """Return the share of a pass over all features that a product with those of one design is."""
+    return designs[index].stored_values / max(1, sum(design.stored_values for design in designs))
+
+
 def has_dense_features(design: Design) -> bool:
     """Whether a term has features that are not sparse, and a coefficient of its own for all that labels may weigh."""
     return design.stored_values > 0 and not design.sparse and design.term.weighs_all_pairs

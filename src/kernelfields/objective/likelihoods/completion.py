@@ -16,8 +16,9 @@ import numpy as np
 from kernelfields.inference.family import Potentials
 from kernelfields.objective.datafit import Datafit, facts_of
 from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
-from kernelfields.objective.likelihoods.fused import FusedPasses
+from kernelfields.objective.likelihoods.fused import FusedPasses, fused_passes_of
 from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood
+from kernelfields.objective.posterior import LogPosterior
 
 
 def frozen_at(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> Datafit:
@@ -29,10 +30,16 @@ def frozen_at(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> Datafit:
 
 def completed_by(datafit: Datafit, completed: Objective) -> Datafit:
     """Return the same designs with the likelihood of completed labels, in passes like those of a datafit."""
-    frozen = datafit.with_likelihood(completed)
-    frozen.fused = None
-    if isinstance(datafit.fused, FusedPasses) and isinstance(completed, Likelihood):
-        frozen.fused = datafit.fused.frozen(completed)
+    frozen, passes = datafit.with_likelihood(completed), fused_passes_of(datafit)
+    if isinstance(passes, FusedPasses) and isinstance(completed, Likelihood):
+        frozen.fused = passes.frozen(completed)
+    return frozen
+
+
+def frozen_posterior(posterior: LogPosterior, theta: np.ndarray) -> LogPosterior:
+    """Return the convex objective of the labels as they are completed at theta; same value of gradients there."""
+    frozen = LogPosterior(frozen_at(posterior.datafit, posterior.blocks.split(theta)), posterior.penalty)
+    frozen.trials = posterior.trials.on(frozen)
     return frozen
 
 
@@ -72,6 +79,8 @@ class Completion:
 
     def set_log_weights(self, log_weights: np.ndarray) -> None:
         """Put other log-weights (N, L) in the place of what is known of labels; only where some are not known."""
+        # Made of the labels as they were read, before others take their place.
+        passes = fused_passes_of(self.datafit)
         own, likelihood = log_weights[self._own[1]], self.datafit.likelihood
         if isinstance(likelihood, PartialLikelihood):
             likelihood.set_log_weights(own)
@@ -80,8 +89,8 @@ class Completion:
             known = likelihood.whole or likelihood
             likelihood = PartialLikelihood(known.family, own, known.weights, known.workers)
         self.datafit.likelihood = likelihood
-        if isinstance(self.datafit.fused, FusedPasses):
-            self.datafit.fused.set_log_weights(own)
+        if isinstance(passes, FusedPasses):
+            passes.set_log_weights(own)
 
     def set_targets(self, targets: Potentials) -> None:
         """Put targets in the place of completed labels wherever these are frozen; until log-weights are set again."""
@@ -98,7 +107,7 @@ class Completion:
 
     def label_rows(self, targets: Potentials) -> np.ndarray:
         """Return the statistics of single labels at all positions, (N, L)."""
-        return self.datafit.group.joined(self.datafit.family.read_back(targets.node))
+        return self.datafit.group.joined(self.datafit.likelihood.family.read_back(targets.node))
 
     def labels(self, potentials: Potentials) -> tuple[np.ndarray, np.ndarray]:
         """Return the probabilities of labels given what is known, (N, L), and the most probable labelling, (N,)."""

@@ -25,6 +25,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.inference.chain.family import ChainFamily, ListFamily, blocks_of_sequences
 from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
+from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import PairScorer, PairTable, merged_runs
 from kernelfields.objective.likelihoods.likelihood import (
@@ -167,6 +168,16 @@ def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
 
 #: Passes that compute value and gradient together and keep nothing per position.
 Passes: TypeAlias = FusedPasses | ListPasses
+
+
+def fused_passes_of(datafit: Datafit) -> Passes | None:
+    """Return passes of a datafit that keep nothing per position, for sparse fields with a support; None for others.
+
+    They are made once: a datafit whose labels are completed has those of the first with other labels.
+    """
+    if datafit.fused is None and datafit.is_local:
+        datafit.fused = fused_passes(datafit.likelihood, datafit.designs)
+    return datafit.fused
 
 
 def fused_passes(likelihood: Objective, designs: Sequence[LocalDesign], at_once: int | None = None) -> Passes | None:

@@ -181,11 +181,11 @@ def evidence_gradient(
     posterior, mode, datafit = laplace.posterior, laplace.mode, laplace.posterior.datafit
     wanted = sorted({parameter.index for parameter in parameters if parameter.name != VARIANCE})
     slopes = trace_slopes(laplace.point, roots, signs, wanted)
-    pulled = posterior.flatten(datafit.pull_back(slopes.potentials))
+    pulled = posterior.blocks.flatten(datafit.pull_back(slopes.potentials))
     adjoint = laplace.covariance_products(pulled[None])[0]
     response = datafit.hessian_response(laplace.point.evaluation, posterior.potentials(adjoint))
     response.add(-1.0, slopes.potentials)
-    at_mode, at_adjoint = posterior.split(mode), posterior.split(adjoint)
+    at_mode, at_adjoint = posterior.blocks.split(mode), posterior.blocks.split(adjoint)
     features = {}
     for index in wanted:
         residual = datafit.outside.residuals(laplace.point.evaluation.residual, index)
@@ -280,7 +280,7 @@ class EvidenceProblem:
         )
         found = Laplace(point, method=method, steps=search.steps, probes=search.probes, random=random)
         if np.isfinite(found.evidence.value):
-            self._known = KnownMode(designs, posterior.expanded(point.theta), found.curvature)
+            self._known = KnownMode(designs, posterior.blocks.expanded(point.theta), found.curvature)
         return found
 
     def gradient(self, laplace: Laplace, logs: np.ndarray) -> np.ndarray:
@@ -314,9 +314,14 @@ class EvidenceProblem:
         if self._known is None:
             return None
         known = zip(self._known.designs, self._known.coefficients, designs, strict=True)
-        carried = posterior.compressed([_carried(old.term.subspace, own, new.term.subspace) for old, own, new in known])
+        carried = posterior.blocks.compressed(
+            [_carried(old.term.subspace, own, new.term.subspace) for old, own, new in known]
+        )
         trial = posterior.trial(carried)
-        return carried if trial is not None and trial.value < posterior.value_at_zero else None
+        if trial is None:
+            return None
+        at_zero = posterior.datafit.group.total(posterior.datafit.likelihood.value_at_zero)
+        return carried if trial.value < at_zero else None
 
     def _curvature_near(self, posterior: LogPosterior, designs: Sequence[LocalDesign]) -> np.ndarray | None:
         """Return the curvature at the last mode in the coordinates of these designs.

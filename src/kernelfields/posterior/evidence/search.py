@@ -186,7 +186,9 @@ class Climb:
         if np.isfinite(value):
             best = self.tops.get(coarse)
             if best is None or value > best.evidence.value:
-                mode = KnownMode(problem.designs_at(logs), laplace.posterior.expanded(laplace.mode), laplace.curvature)
+                mode = KnownMode(
+                    problem.designs_at(logs), laplace.posterior.blocks.expanded(laplace.mode), laplace.curvature
+                )
                 self.tops[coarse] = ClimbedPoint(np.array(logs), mode, laplace.evidence)
         return value, gradient, curvature
 

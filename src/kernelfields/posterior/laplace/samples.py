@@ -156,7 +156,7 @@ def draw_posterior(
     """
     designs = [sample.design(term) for term in terms]
     posterior = LogPosterior(sample.datafit(designs))
-    start = posterior.compressed([term.known for term in terms])
+    start = posterior.blocks.compressed([term.known for term in terms])
     refuse_without_curvature(posterior)
     _refuse_other_data(posterior.at(start).value, fitted_value)
     announce(f"the mode of the posterior, {posterior.size:,} coefficients")

@@ -1,0 +1,85 @@
+"""How curved the objective is along each coordinate, about: what limited-memory BFGS scales its directions by.
+
+    at the start    1 / s_c + mean curvature of term c before any label is known         one number per clique set
+    near a point    sqrt(d_j mean(d)),  d_j = sum_t weight_t z_tj^2 p (1 - p) + 1 / s_c   of sparse weights
+    late in a fit   b a_c Z_c^T Z_c / L^k + I / s_c                                       of dense features
+
+The last one is a matrix for each set, whose coordinates are coordinates.py. Cost: some sums over cliques at the start,
+half a pass near a point, O(r^3) for a matrix. Whatever the metric is, the optimum and its certificate are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from kernelfields.objective.blocks import Blocks
+from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
+from kernelfields.objective.datafit import Datafit, StepMemory
+from kernelfields.objective.penalty import is_quadratic
+
+# Curvature that a coordinate is taken to have at least, as a share of the mean: without a prior it may vanish.
+_FLATTEST = 1e-8
+
+
+class Metric:
+    """The curvature of a datafit and a prior with some ``precision`` (size,), in blocks of coefficients."""
+
+    def __init__(self, datafit: Datafit, blocks: Blocks, precision: np.ndarray):
+        self._datafit, self._blocks, self._precision = datafit, blocks, precision
+
+    @cached_property
+    def at_start(self) -> np.ndarray:
+        """About how curved the objective is along each coordinate, (size,): one number per clique set."""
+        metric = self._precision.copy()
+        for index, block in enumerate(self._blocks):
+            metric[block.rows] += self._datafit.curvature.at_start(index)
+        metric[metric == 0.0] = 1.0  # no prior and no clique: these coefficients stay where they are
+        return metric
+
+    def near(self, diagonals: Sequence[np.ndarray | None]) -> np.ndarray:
+        """About how curved the objective is near a point, given diagonals of the likelihood's Hessian, or None.
+
+        Between the diagonal of the curvature and its mean: their geometric mean, coordinate by coordinate.
+        """
+        metric = self.at_start.copy()
+        for block, diagonal in zip(self._blocks, diagonals, strict=True):
+            if diagonal is not None and diagonal.any():
+                curvature = block.diagonal(diagonal) + self._precision[block.rows]
+                mean = curvature.mean()
+                metric[block.rows] = np.sqrt(np.maximum(curvature, _FLATTEST * mean) * mean)
+        return metric
+
+    @cached_property
+    def dense_sets(self) -> list[DenseSet]:
+        """The sets whose metric is worth a Gram matrix of their features; none whose labels share coefficients."""
+        found = []
+        for index, block in enumerate(self._blocks):
+            curvature = LATE_SHARE * self._datafit.curvature.gram_scale(index)
+            if curvature and is_quadratic(block.design.term):
+                found.append(DenseSet(index, block.rows, block.shape, curvature, 1.0 / block.prior_variance))
+        return found
+
+    def memory(self, limit: int, metric: np.ndarray) -> StepMemory | None:
+        """Return room for these steps where the features are; None to keep them on the host."""
+        room = self._datafit.step_room
+        return None if room is None else room(limit, self._late(metric), self.dense_sets)
+
+    def coordinates(self, metric: np.ndarray, dtype: np.dtype) -> Coordinates:
+        """Return coordinates in which Gram matrices of dense features, and ``metric`` elsewhere, are the identity."""
+        # Sets that see one table under one prior, as the labels of an instance do, share their factor.
+        known: dict[tuple, np.ndarray | None] = {}
+        factors = []
+        for dense in self.dense_sets:
+            key = (id(self._datafit.designs[dense.index].table), dense.curvature, dense.precision)
+            if key not in known:
+                known[key] = factor_of(self._datafit.curvature.gram(dense.index), dense.curvature, dense.precision)
+            if (factor := known[key]) is not None:
+                factors.append((dense, factor))
+        return Coordinates(self._late(metric), factors, dtype)
+
+    def _late(self, metric: np.ndarray) -> np.ndarray:
+        """Return a metric late in a fit, beside those of dense sets; by itself its scale has no meaning."""
+        return self._precision + LATE_SHARE * (metric - self._precision) if self.dense_sets else metric
