@@ -10,7 +10,7 @@ from rich.console import Console
 
 from kernelfields import ChainCRF
 from kernelfields.reports import progress
-from kernelfields.reports.progress import FitProgress, describe, estimated_seconds_left, in_words
+from kernelfields.reports.progress import FitProgress, describe, estimate_seconds_left, in_words
 from kernelfields.solvers import Iteration
 
 
@@ -31,23 +31,23 @@ def halving(count, tol=1e-6, **settings):
 @pytest.mark.parametrize("tol", [1e-4, 1e-6])
 def test_a_gap_that_halves_reaches_tol_when_foretold(count, tol):
     expected = 2.0 * (math.log2(1 / tol) - (count - 1))
-    assert estimated_seconds_left(halving(count, tol)) == pytest.approx(expected)
+    assert estimate_seconds_left(halving(count, tol)) == pytest.approx(expected)
 
 
 def test_max_iter_limits_what_is_left():
-    assert estimated_seconds_left(halving(11), max_iter=15) == pytest.approx(2.0 * (15 - 10))
-    assert estimated_seconds_left(halving(11), max_iter=1000) == estimated_seconds_left(halving(11))
+    assert estimate_seconds_left(halving(11), max_iter=15) == pytest.approx(2.0 * (15 - 10))
+    assert estimate_seconds_left(halving(11), max_iter=1000) == estimate_seconds_left(halving(11))
 
 
 def test_nothing_is_foretold_too_early_or_while_the_gap_stands_still():
-    assert estimated_seconds_left(halving(3)) is None
-    assert estimated_seconds_left(halving(8, None)) is None, "a round of several, whose end is not known"
-    assert estimated_seconds_left(at_gaps([0.5] * 8), max_iter=20) is None, "max_iter is a limit and no estimate"
-    assert estimated_seconds_left(at_gaps([math.inf] * 8)) is None
+    assert estimate_seconds_left(halving(3)) is None
+    assert estimate_seconds_left(halving(8, None)) is None, "a round of several, whose end is not known"
+    assert estimate_seconds_left(at_gaps([0.5] * 8), max_iter=20) is None, "max_iter is a limit and no estimate"
+    assert estimate_seconds_left(at_gaps([math.inf] * 8)) is None
 
 
 def test_nothing_is_left_once_the_gap_is_there():
-    assert estimated_seconds_left(halving(12, 0.1)) == 0.0
+    assert estimate_seconds_left(halving(12, 0.1)) == 0.0
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.2, 1.0])
@@ -61,7 +61,7 @@ def test_what_is_shown_does_not_jump(spread):
         history = at_gaps(np.exp(logs), tol)
         before = None
         for count in range(4, end):
-            left = estimated_seconds_left(history[: count + 1])
+            left = estimate_seconds_left(history[: count + 1])
             if left is None:
                 continue
             shown_at += 1
@@ -73,8 +73,8 @@ def test_what_is_shown_does_not_jump(spread):
 
 
 def test_a_further_start_begins_to_count_anew():
-    assert estimated_seconds_left([*halving(12), *halving(3)]) is None
-    assert estimated_seconds_left([*at_gaps([0.5] * 9), *halving(12)]) == estimated_seconds_left(halving(12))
+    assert estimate_seconds_left([*halving(12), *halving(3)]) is None
+    assert estimate_seconds_left([*at_gaps([0.5] * 9), *halving(12)]) == estimate_seconds_left(halving(12))
 
 
 @pytest.mark.parametrize(

@@ -122,9 +122,9 @@ def test_large_graphs_are_cells_in_their_order():
 def test_text_and_plain_values():
     shown = LabelledGraph([1, 0], [[0.25, 0.75], [0.5, 0.5]], [0, 1], ["u", "v"], edges={"edge": [[0, 1]]})
     assert str(shown).splitlines() == ["u  1  0.750", "v  0  0.500"]
-    plain = json.loads(json.dumps(shown.to_dict()))
-    assert plain["edges"] == {"edge": [[0, 1]]}
-    assert [node["token"] for node in plain["nodes"]] == ["u", "v"]
+    short_label = json.loads(json.dumps(shown.to_dict()))
+    assert short_label["edges"] == {"edge": [[0, 1]]}
+    assert [node["token"] for node in short_label["nodes"]] == ["u", "v"]
 
 
 def test_what_does_not_fit_is_named():

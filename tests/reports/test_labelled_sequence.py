@@ -9,7 +9,7 @@ from matplotlib.patches import StepPatch
 from parsed_pages import ParsedPage
 
 from kernelfields.reports import LabelledSequence, plot_sequence
-from kernelfields.reports.sequences import label_hues, veil
+from kernelfields.reports.sequences import label_background, label_hues
 
 CLASSES = ["B-PER", "I-PER", "B-LOC", "O"]
 MARGINALS = np.array([[0.9, 0.0, 0.1, 0.0], [0.1, 0.7, 0.15, 0.05], [0.0, 0.0, 0.0002, 0.9998]])
@@ -59,8 +59,8 @@ def test_entity_types_share_a_colour_that_is_stronger_where_the_field_is_surer()
     hues = label_hues(CLASSES)
     assert hues["B-PER"] == hues["I-PER"] != hues["B-LOC"]
     assert hues["O"] is None
-    assert first["style"] == veil(hues["B-PER"], 0.9)
-    assert second["style"] == veil(hues["B-PER"], 0.7)
+    assert first["style"] == label_background(hues["B-PER"], 0.9)
+    assert second["style"] == label_background(hues["B-PER"], 0.7)
     assert "style" not in outside
     strengths = [float(each["style"].rstrip(")").split(",")[-1]) for each in (first, second)]
     assert strengths[0] > strengths[1]

@@ -20,11 +20,11 @@ from kernelfields.numerics.wording import counted
 from kernelfields.reports.figures import (
     COLOURS,
     Picture,
-    decade_axis,
     legend,
-    logarithmic,
     note,
     panels,
+    set_decade_limits,
+    set_logarithmic,
 )
 from kernelfields.reports.markup import LIGHT
 from kernelfields.reports.tables import Estimate
@@ -104,7 +104,7 @@ def plot_convergence(fit: Any, ax: AxesOrNone = None) -> Picture:
 def _draw_band(panel: Axes, history: Sequence[Iteration]) -> None:
     passes, values, bounds = np.array([(step.passes, step.value, step.lower_bound) for step in history]).T
     known = np.isfinite(bounds)
-    low, high, in_decades = _value_range(values, bounds[known])
+    low, high, in_decades = _axis_limits(values, bounds[known])
     # An end that matplotlib cannot place would lose the whole band: ends beyond the panel are clipped outside it.
     floor = low / 10 if in_decades else low - 10 * (high - low) - 1
     clipped = np.maximum(bounds[known], floor)
@@ -115,7 +115,7 @@ def _draw_band(panel: Axes, history: Sequence[Iteration]) -> None:
     # A range of a single value is widened around it.
     if in_decades:
         margin = (high / low) ** 0.05 if high > (1 + _ROUNDING) * low else 1.05
-        logarithmic(panel, low / margin, high * margin)
+        set_logarithmic(panel, low / margin, high * margin)
         panel.set_ylim(low / margin, high * margin)
     else:
         margin = 0.05 * (high - low if high - low > _ROUNDING * abs(high) else max(1.0, abs(high)))
@@ -124,8 +124,8 @@ def _draw_band(panel: Axes, history: Sequence[Iteration]) -> None:
     legend(panel, [upper, lower, band], ["value", "lower bound", "the minimum is here"])
 
 
-def _value_range(values: np.ndarray, bounds: np.ndarray) -> tuple[float, float, bool]:
-    """Return the ends of an axis that covers values and the bounds near the last one, and if it is in decades."""
+def _axis_limits(values: np.ndarray, bounds: np.ndarray) -> tuple[float, float, bool]:
+    """Return the limits of an axis for values and the bounds near the last value, and whether it is logarithmic."""
     high = float(values.max())
     if not len(bounds):
         return float(values.min()), high, False
@@ -144,7 +144,7 @@ def _draw_gaps(panel: Axes, history: Sequence[Iteration], tol: float | None) -> 
         panel.axhline(tol, color=LIGHT["muted"], linestyle=":", linewidth=1)
         at_the_left = {"transform": panel.get_yaxis_transform(), "va": "bottom"}
         note(panel, 0.02, tol, f"tol = {tol:.2g}", color=LIGHT["muted"], **at_the_left)
-    decade_axis(panel, [*gaps, tol] if tol else gaps)
+    set_decade_limits(panel, [*gaps, tol] if tol else gaps)
     panel.set_ylabel("relative gap")
 
 

@@ -114,7 +114,7 @@ class Picture:
 
     @property
     def figure(self) -> Figure:
-        """The figure of the Axes, the whole of it where they are in a part."""
+        """The whole figure of the Axes, also if they are in a subfigure."""
         whole = self.axes[0].get_figure(root=True)
         assert whole is not None
         return whole
@@ -191,22 +191,22 @@ def panels(
         yield Picture(tuple(axes), valid_text(description))
 
 
-def plain(label: object) -> str:
-    """Return a label as one line of text of a length that fits a plot, cut with an ellipsis."""
+def short_label(label: object) -> str:
+    """Shorten a label to one line that fits a plot, with an ellipsis if it is cut."""
     return printable(label, _LONGEST_LABEL)
 
 
-def tick_labels(axis: Axis, places: Sequence[float] | np.ndarray, labels: Sequence[object], **style: Any) -> None:
-    """Put labels at places of an axis, as text."""
-    axis.set_ticks(list(places), [plain(label) for label in labels], parse_math=False, **style)
+def set_tick_labels(axis: Axis, places: Sequence[float] | np.ndarray, labels: Sequence[object], **style: Any) -> None:
+    """Set text labels at places of an axis."""
+    axis.set_ticks(list(places), [short_label(label) for label in labels], parse_math=False, **style)
 
 
 def note(ax: Axes, x: float, y: float, words: str, **style: Any) -> None:
-    """Write small text at a place of the data, as text."""
+    """Write small text at a place of the data."""
     ax.text(x, y, words, **{"fontsize": _SMALL, "parse_math": False, **style})
 
 
-def squares(
+def draw_squares(
     ax: Axes,
     places: Sequence[tuple[float, float]],
     colours: Sequence[object],
@@ -231,7 +231,7 @@ def legend(ax: Axes, handles: Sequence[Artist], labels: Sequence[object], **styl
         text.set_parse_math(False)
 
 
-def logarithmic(ax: Axes, low: float, high: float) -> None:
+def set_logarithmic(ax: Axes, low: float, high: float) -> None:
     """Make the vertical axis logarithmic, with ticks that suit values from ``low`` to ``high``, as plain text."""
     from matplotlib import ticker
 
@@ -249,12 +249,12 @@ def logarithmic(ax: Axes, low: float, high: float) -> None:
     axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: decade_words(value, high / low)))
 
 
-def decade_axis(panel: Axes, values: Sequence[float]) -> None:
-    """Make the vertical axis end at whole powers of ten around the values that are positive and finite."""
+def set_decade_limits(panel: Axes, values: Sequence[float]) -> None:
+    """Set the limits of the vertical axis to whole powers of ten around the positive, finite values."""
     finite = [value for value in values if math.isfinite(value) and value > 0]
     bottom = math.floor(math.log10(min(finite, default=0.1)))
     top = max(math.ceil(math.log10(max(finite, default=1.0))), bottom + 1)
-    logarithmic(panel, 10.0**bottom, 10.0**top)
+    set_logarithmic(panel, 10.0**bottom, 10.0**top)
     # Marks at the very ends are drawn whole.
     room = 0.05 * (top - bottom)
     panel.set_ylim(10.0 ** (bottom - room), 10.0 ** (top + room))

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelfields.numerics.wording import counted
-from kernelfields.reports.figures import Picture, note, panels, squares
+from kernelfields.reports.figures import Picture, draw_squares, note, panels
 from kernelfields.reports.label_colours import Palette
 from kernelfields.reports.markup import LIGHT, Markup
 from kernelfields.reports.sequences import LabelledSequence
@@ -119,12 +119,12 @@ class LabelledGraph(LabelledSequence):
         if shape is not None:
             if len(self) > _MOST_CELLS:
                 notes.append(f"the first {_MOST_CELLS:,} nodes")
-            return self._figure(self._drawn_cells(palette, *shape), palette, notes)
+            return self._figure(self._draw_cells(palette, *shape), palette, notes)
         places = self.positions
         if places is None:
             places, hint = layout(len(self), list(self.edges.values()))
             notes += [hint] if hint else []
-        return self._figure(self._drawn_graph(palette, places), palette, notes)
+        return self._figure(self._draw_graph(palette, places), palette, notes)
 
     def to_dict(self) -> PlainValues:
         """Return all nodes and edges as plain values that JSON can hold.
@@ -139,7 +139,7 @@ class LabelledGraph(LabelledSequence):
         return {"caption": values["caption"], "nodes": values["positions"], "edges": edges}
 
     def grid_shape(self) -> tuple[int, int] | None:
-        """Return rows and columns if the edges are those of a grid of nodes, numbered row by row.
+        """Return the numbers of rows and columns if the edges form a grid of nodes, numbered row by row.
 
         Returns
         -------
@@ -173,8 +173,8 @@ class LabelledGraph(LabelledSequence):
         strengths = np.round(_FAINTEST + (1 - _FAINTEST) * self.probabilities, 2).tolist()
         return [(palette[label], strength) for label, strength in zip(self.labels, strengths, strict=True)]
 
-    def _drawn_cells(self, palette: Palette, rows: int, columns: int) -> Picture:
-        """Return the nodes as cells of a grid, the true labels beside the predicted ones."""
+    def _draw_cells(self, palette: Palette, rows: int, columns: int) -> Picture:
+        """Draw the nodes as cells of a grid, the true labels beside the predicted labels."""
         shown = min(len(self), _MOST_CELLS)
         colours: dict[str, Sequence[object]] = {"predicted": self._colours(palette)}
         if self.truth is not None:
@@ -187,17 +187,17 @@ class LabelledGraph(LabelledSequence):
         missed = [places[node] for node in np.flatnonzero(self.wrong[:shown]).tolist()]
         with panels(None, self.heading, size, columns=len(colours)) as picture:
             for panel, (name, own) in zip(picture.axes, colours.items(), strict=True):
-                squares(panel, places, own[:shown], linewidths=0, antialiased=False)
+                draw_squares(panel, places, own[:shown], linewidths=0, antialiased=False)
                 if name == "predicted" and missed:
                     inset, colour = min(1 / side, 0.25), LIGHT["wrong"]
-                    squares(panel, missed, ["none"], inset=inset, edgecolors=colour, linewidths=1.5)
+                    draw_squares(panel, missed, ["none"], inset=inset, edgecolors=colour, linewidths=1.5)
                 panel.set_title(name, loc="left")
                 panel.set(xlim=(0, columns), ylim=(drawn_rows, 0), aspect="equal")
                 panel.set_axis_off()
         return picture
 
-    def _drawn_graph(self, palette: Palette, places: np.ndarray) -> Picture:
-        """Return the nodes and edges at these places."""
+    def _draw_graph(self, palette: Palette, places: np.ndarray) -> Picture:
+        """Draw the nodes and edges at places (n, 2)."""
         reach = np.maximum(np.ptp(places, axis=0), 1e-9)
         room = np.array([_WIDEST - 2 * _MARGIN, _HIGHEST])
         scale = min(*(room / reach), _EDGE if self.positions is None else np.inf)
@@ -214,7 +214,7 @@ class LabelledGraph(LabelledSequence):
         return picture
 
     def _draw_edges(self, panel: Axes, places: np.ndarray) -> None:
-        """Draw a line between two nodes; more of them are joined through their middle."""
+        """Draw a line between two nodes; join three or more nodes through their middle."""
         from matplotlib.collections import LineCollection
 
         for number, members in enumerate(self.edges.values()):
@@ -246,7 +246,7 @@ class LabelledGraph(LabelledSequence):
 
 
 def layout(n_nodes: int, members: Sequence[np.ndarray]) -> tuple[np.ndarray, str]:
-    """Return places (n, 2) of nodes about one unit apart along edges, and a hint where networkx is not installed.
+    """Return places (n, 2) of nodes about one unit apart along edges, and a hint if networkx is not installed.
 
     Components stand beside each other, in the order of their first nodes.
     """

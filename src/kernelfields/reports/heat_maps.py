@@ -1,4 +1,4 @@
-"""Heat maps: a matrix with the value written in each cell, whose size sets the strength of the colour.
+"""Heat maps: a matrix with the value written in each cell, coloured by its size.
 
     plot_transitions(crf)
     plot_transitions(scores, labels)
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelfields.reports.figures import Picture, note, panels, plain, squares, tick_labels
+from kernelfields.reports.figures import Picture, draw_squares, note, panels, set_tick_labels, short_label
 from kernelfields.reports.markup import LIGHT
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def plot_transitions(
 def read_transitions(
     scores: ArrayLike, labels: Sequence[object], forbidden: ArrayLike | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores (L, L), NaN where a step is forbidden or has none, and which steps are forbidden, (L, L)."""
+    """Return scores (L, L), NaN for forbidden and missing steps, and a mask (L, L) of the forbidden steps."""
     weights = np.array(scores, dtype=float)
     _check_labels(weights, labels, labels)
     ruled_out = np.isneginf(weights)
@@ -192,7 +192,7 @@ def strongest_labels(scores: np.ndarray, most: int = MOST_LABELS) -> np.ndarray:
 
 
 def score_text(value: float) -> str:
-    """Write a score with its sign in at most six characters; nothing where it rounds to zero."""
+    """Write a score with its sign in at most six characters, empty if it rounds to zero."""
     size = abs(value)
     if size < 0.005:
         return ""
@@ -216,7 +216,7 @@ def _draw_map(
     written: Sequence[str],
     scale: Mapping[float, str],
 ) -> Picture:
-    """Draw cells, their labels and, where numbers do not fit, the scale of colours.
+    """Draw cells, their labels and, if numbers do not fit, the scale of colours.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def _draw_map(
     side = min(_CELL, max(_SMALLEST_CELL, _MOST_WIDTH / max(columns, 1)))
     if own is not None:
         side = min(own.bbox.width / max(columns, 1), own.bbox.height / max(rows, 1)) / own.figure.dpi
-    longest = [_LETTER * max((len(plain(label)) for label in side_labels), default=1) for side_labels in labels]
+    longest = [_LETTER * max((len(short_label(label)) for label in side_labels), default=1) for side_labels in labels]
     angle = 0 if longest[1] <= side else 45 if side >= _SMALLEST_TURNED else 90
     fits, top = side >= _SMALLEST_WRITTEN, longest[1] * np.sin(np.radians(angle))
     size = (0.5 + longest[0] + side * columns + 0.7 * top + (0.0 if fits else 0.9), 0.6 + side * rows + top)
@@ -238,7 +238,7 @@ def _draw_map(
         (panel,) = picture.axes
         places = [(column, row) for row in range(rows) for column in range(columns)]
         colours = [_colour(share) for share in shares.ravel().tolist()]
-        squares(panel, places, colours, edgecolors=LIGHT["line"], linewidths=0.75)
+        draw_squares(panel, places, colours, edgecolors=LIGHT["line"], linewidths=0.75)
         for (column, row), text in zip(places, written, strict=True):
             if text and (fits or len(text) == 1):
                 note(panel, column + 0.5, row + 0.5, text, ha="center", va="center", color=LIGHT["ink"])
@@ -246,8 +246,8 @@ def _draw_map(
         turned = {"rotation": angle, "ha": "left", "rotation_mode": "anchor"} if angle else {}
         panel.xaxis.tick_top()
         panel.xaxis.set_label_position("top")
-        tick_labels(panel.yaxis, np.arange(rows) + 0.5, labels[0])
-        tick_labels(panel.xaxis, np.arange(columns) + 0.5, labels[1], **turned)
+        set_tick_labels(panel.yaxis, np.arange(rows) + 0.5, labels[0])
+        set_tick_labels(panel.xaxis, np.arange(columns) + 0.5, labels[1], **turned)
         panel.set_ylabel(names[0], parse_math=False)
         panel.set_xlabel(names[1], parse_math=False)
         panel.tick_params(length=0)
@@ -259,7 +259,7 @@ def _draw_map(
 
 
 def _draw_scale(panel: Axes, scale: Mapping[float, str]) -> None:
-    """Draw which colour stands for which number, in a few steps."""
+    """Draw the scale of colours, in a few steps."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm, ListedColormap
 

@@ -75,7 +75,7 @@ _MEANING = (
 
 @dataclass(frozen=True)
 class SetSummary:
-    """One clique set: its kernel in words, what it sees, how many basis functions and weights it has."""
+    """One clique set: its kernel in words, its inputs, and its numbers of basis functions and weights."""
 
     name: str
     kernel: str
@@ -146,7 +146,7 @@ class ModelSummary(Shown):
 
     @property
     def tol(self) -> float | None:
-        """The relative gap at which the fit ends; None where something else ends it."""
+        """The relative gap at which the fit ends, or None if another rule ends it."""
         return self.solution.history[-1].tol if self.solution.history else None
 
     @property
@@ -158,18 +158,18 @@ class ModelSummary(Shown):
 
     @property
     def first_labels(self) -> Sequence[object]:
-        """The labels, the first of them where there are many."""
+        """The labels, or the first of many labels."""
         return self.labels[:_LISTED_LABELS]
 
     @property
     def more_labels(self) -> str:
-        """How many labels are not among the first."""
+        """The number of labels beside the first."""
         more = len(self.labels) - _LISTED_LABELS
         return f" and {more:,} more" if more > 0 else ""
 
     @property
     def fit_words(self) -> str:
-        """How the fit went, in a sentence."""
+        """A sentence about the fit: solver, iterations and end."""
         fit = self.solution
         return (
             f"{fit.solver}, {counted(fit.iterations, 'iteration')}, {counted(fit.passes, 'pass', ',.4g')} over the "
@@ -178,7 +178,7 @@ class ModelSummary(Shown):
 
     @property
     def sentences(self) -> list[str]:
-        """The certificates in plain words."""
+        """The certificates as sentences."""
         known = [certificate for certificate in self.certificates if certificate.relative_gap < 1.0]
         # Explicit features span their whole RKHS: what is proved for one holds for the other.
         same = len({certificate.lower_bound for certificate in known}) == 1
@@ -186,12 +186,12 @@ class ModelSummary(Shown):
 
     @property
     def line(self) -> str:
-        """Sizes, and how near the fit is to the best one, in one line."""
+        """Sizes and relative gap in one line."""
         near = [known.nearness for known in self.certificates[:1] if known.relative_gap < 1.0]
         return ", ".join([counted(len(self.labels), "label"), counted(self.n_features, "feature"), *near])
 
     def folded(self) -> str:
-        """Return HTML of the line, which unfolds into the summary, for a notebook.
+        """Return the HTML of a line that unfolds into the summary, for a notebook.
 
         Returns
         -------
@@ -302,7 +302,7 @@ class ModelSummary(Shown):
 
 @dataclass(frozen=True)
 class FeatureWeight(Result):
-    """The weight of one feature, None for a constant, for a label or for the step from a previous label to it."""
+    """The weight of a feature, None for a constant, for a label or a step between two labels."""
 
     feature: str | None
     label: object
@@ -311,13 +311,13 @@ class FeatureWeight(Result):
 
     @property
     def words(self) -> str:
-        """The feature, with the step that it weighs if there is one."""
+        """The feature, and its step if there is one."""
         return str(self.feature) if self.previous is None else f"{self.previous} -> {self.label}, {self.feature}"
 
 
 @dataclass(frozen=True)
 class WeightList(Result):
-    """The largest positive weights, falling, the lowest negative ones, rising, and how many are not listed.
+    """The largest positive and negative weights, sorted by size, and the number of omitted weights.
 
     ``label`` is None for a list over all pairs of labels.
     """
@@ -334,7 +334,7 @@ class WeightList(Result):
         return (*self.positive, *reversed(self.negative))
 
     def table(self, caption: str, largest: float) -> Table:
-        """Return the list as a table, shaded by the share of the largest weight, with what is left out."""
+        """Return the list as a table, shaded by the share of the largest weight, with the number of omitted weights."""
         remarks = [
             f"{more:,} more {sign}"
             for more, sign in ((self.more_positive, "positive"), (self.more_negative, "negative"))
@@ -457,7 +457,7 @@ class WeightsTable(Shown):
         return [{"set": name, **{key: getattr(weight, key) for key in keys}} for name, weight in weights]
 
     def _matrices(self) -> dict[str, np.ndarray]:
-        """Return the scores of pairs of labels by name; NaN where a transition is forbidden."""
+        """Return the scores of pairs of labels by name, NaN for forbidden transitions."""
         if self.transitions is None:
             return dict(self.tables)
         forbidden = False if self.forbidden is None else self.forbidden
@@ -492,7 +492,7 @@ class Contribution(Result):
 
     @property
     def words(self) -> str:
-        """The name, with the value where it is not one."""
+        """The name, and the value unless it is one."""
         if self.kind == "similar":
             return f"{self.name} (kernel value {self.value:.4g})"
         return self.name if self.value is None or self.value == 1.0 else f"{self.name} (value {self.value:.4g})"
@@ -505,7 +505,7 @@ class Contribution(Result):
 
 @dataclass(frozen=True)
 class PositionExplanation(Result):
-    """One position: its label and the other one, their marginal probabilities, and the terms of the difference.
+    """One position: its label and the label compared with, their probabilities, and the terms of the difference.
 
     ``contributions`` come in falling order; ``more`` features that are not listed add up to ``more_amount``.
     """

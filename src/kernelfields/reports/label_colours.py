@@ -41,13 +41,13 @@ INK = "#14181d"
 
 
 def label_colours(count: int) -> list[str]:
-    """Return so many colours "#rrggbb" for dark text on them; colour-blind people can tell the first ten apart."""
+    """Return ``count`` background colours "#rrggbb" for dark text; the first ten suit colour-blind readers."""
     more = (_hex(_hue(number), 0.75) for number in range(len(LABEL_COLOURS), count))
     return [*LABEL_COLOURS[:count], *more]
 
 
 def label_hues(labels: Iterable[object]) -> dict[str, float | None]:
-    """Return a hue for each label; None for "O" among labels of entities such as "B-PER" and "I-PER"."""
+    """Return a hue for each label, or None for "O" among labels of entities such as "B-PER" and "I-PER"."""
     names = list(dict.fromkeys(map(str, labels)))
     groups = _entity_types(names) or {name: name for name in names}
     order = list(dict.fromkeys(group for group in groups.values() if group is not None))
@@ -55,7 +55,7 @@ def label_hues(labels: Iterable[object]) -> dict[str, float | None]:
     return {name: None if (group := groups[name]) is None else hues[group] for name in names}
 
 
-def veil(hue: float | None, probability: float) -> str | None:
+def label_background(hue: float | None, probability: float) -> str | None:
     """Return the CSS of a background in this hue, stronger for a larger probability."""
     if hue is None:
         return None
@@ -64,7 +64,7 @@ def veil(hue: float | None, probability: float) -> str | None:
 
 
 def _entity_types(names: list[str]) -> dict[str, str | None] | None:
-    """Return the type of each label, None for "O", if the labels are of entities; else None."""
+    """Return the type of each label, None for "O", or None unless the labels are labels of entities."""
     types: dict[str, str | None] = {}
     for name in names:
         match = _TAGGED.fullmatch(name)
@@ -119,7 +119,7 @@ class Palette:
             yield self.others, GREY, np.maximum(1.0 - named, 0.0)
 
     def legend(self, counts: Mapping[str, int]) -> list[tuple[str, str, str]]:
-        """Return the colour and the name of each label, and how often it was chosen."""
+        """Return the colour, the name and the count of each label."""
         entries = [
             (colour, label, f" ({counts[label]:,})" if label in counts else "")
             for label, colour in self._colours.items()
@@ -128,7 +128,7 @@ class Palette:
 
 
 def _colour(hue: float | None, number: int, alike: int) -> str:
-    """Return the colour of one of the labels that share a hue as "#rrggbb"; grey for no hue."""
+    """Return the colour "#rrggbb" of a label among labels with the same hue; grey without a hue."""
     if hue is None:
         return GREY
     return _hex(hue, 0.55 if alike == 1 else 0.5 + 0.25 * number / (alike - 1))

@@ -17,7 +17,7 @@ from kernelfields.reports.tables import PlainValues, Table, json_value
 
 @dataclass(frozen=True)
 class LabelError:
-    """One finding: labels of a sequence from ``position`` to before ``end``, as they are given and as they would fit.
+    """One finding: labels from ``position`` to before ``end``, as given and as proposed.
 
     ``sequence`` is the number of the item, whatever it is; ``position`` a position or node, the name of one of several
     labels, or "" of single labels; ``end`` is None for these two.

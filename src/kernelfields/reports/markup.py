@@ -50,7 +50,7 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe
 
 
 def valid_text(text: object) -> str:
-    """Return text with the characters replaced that neither HTML nor XML can hold."""
+    """Replace the characters that HTML and XML cannot hold."""
     return _FORBIDDEN.sub("\ufffd", str(text))
 
 

@@ -15,7 +15,7 @@ from kernelfields.reports.tables import PlainValues, Result, Table, printable
 
 @runtime_checkable
 class HasMarkup(Protocol):
-    """What a page shows as an element of its own: a table, a picture, a display."""
+    """An element of a page: a table, a picture, a display."""
 
     def markup(self) -> Markup:
         """Return the element for a page, which has the style for it."""
@@ -26,7 +26,7 @@ Part: TypeAlias = str | HasMarkup
 
 
 class Shown(Result):
-    """What is shown: text for a terminal, HTML for notebooks and pages, plain values and rows; the base class.
+    """Base of displays: text for a terminal, HTML for notebooks and pages, plain values and rows.
 
     See Also
     --------
@@ -44,7 +44,7 @@ class Shown(Result):
     """
 
     def parts(self) -> Iterable[Part | list[Table]]:
-        """Yield what is shown, in order; tables in a list stand side by side in HTML.
+        """Yield the parts of the display in order; tables in a list are side by side in HTML.
 
         Yields
         ------
@@ -54,7 +54,7 @@ class Shown(Result):
         raise NotImplementedError
 
     def __init_subclass__(cls) -> None:
-        """Let dataclasses show themselves, not the values of their fields."""
+        """Keep the representation of displays that are dataclasses."""
         super().__init_subclass__()
         cls.__repr__ = Shown.__repr__  # type: ignore[method-assign]
 
@@ -112,13 +112,13 @@ def section(heading: str, *content: Part) -> Markup:
     return render("section.html", heading=heading, parts=map(markup_of, content))
 
 
-def beside(*figures: tuple[str, Part]) -> Markup:
-    """Return captioned pictures next to each other, or below each other on a narrow screen."""
+def side_by_side(*figures: tuple[str, Part]) -> Markup:
+    """Arrange captioned pictures side by side, or one below the other on a narrow screen."""
     return render("beside.html", figures=[(caption, markup_of(picture)) for caption, picture in figures])
 
 
 def markup_of(part: Part) -> Markup:
-    """Return what a page shows of a part: Markup as it is, a paragraph for a string, else its ``markup()``."""
+    """Return the HTML of a part: Markup unchanged, a paragraph for a string, else its ``markup()``."""
     if isinstance(part, Markup):
         return part
     return part.markup() if isinstance(part, HasMarkup) else render("paragraph.html", text=part)

@@ -1,4 +1,4 @@
-"""Progress of a fit: its steps, and how near to the best fit the present one is.
+"""Progress of a fit: its steps, and its relative gap.
 
     [1/2] choosing settings
     choosing the prior variance on a part of the data
@@ -158,7 +158,7 @@ class FitProgress:
         self._say(self._line(iteration))
 
     def _line(self, iteration: Iteration) -> str:
-        left = estimated_seconds_left(self._history, self._max_iter)
+        left = estimate_seconds_left(self._history, self._max_iter)
         if self._every_iteration:
             return describe(iteration) + (f"  about {in_words(left)} left" if left else "")
         flat = f"flat to within {100 * iteration.relative_gap:.2g} %"
@@ -180,8 +180,8 @@ def describe(iteration: Iteration) -> str:
     return "  ".join(figures)
 
 
-def estimated_seconds_left(history: Sequence[Iteration], max_iter: int | None = None) -> float | None:
-    """Return about how many seconds are left until the relative gap is the one that ends the fit; None if unclear."""
+def estimate_seconds_left(history: Sequence[Iteration], max_iter: int | None = None) -> float | None:
+    """Estimate the seconds until the relative gap ends the fit, or None if unclear."""
     # A further start begins to count anew.
     begin = max((index for index, each in enumerate(history) if each.iteration == 0), default=0)
     run = history[begin:]
@@ -190,7 +190,7 @@ def estimated_seconds_left(history: Sequence[Iteration], max_iter: int | None = 
     last, middle = run[-1], run[len(run) // 2]
     if last.relative_gap <= tol:
         return 0.0
-    ends = [_foretold_end(run[:count], tol) for count in (3 * len(run) // 4, len(run))]
+    ends = [_predict_end(run[:count], tol) for count in (3 * len(run) // 4, len(run))]
     early, left = (end - last.seconds for end in ends)
     if not 0 < left < _STEADY * early or not early < _STEADY * left:
         return None
@@ -201,8 +201,8 @@ def estimated_seconds_left(history: Sequence[Iteration], max_iter: int | None = 
     )
 
 
-def _foretold_end(run: Sequence[Iteration], tol: float) -> float:
-    """Return after how many seconds the gap will be ``tol`` by a line through the second half of a run; or infinity."""
+def _predict_end(run: Sequence[Iteration], tol: float) -> float:
+    """Extrapolate the second half of a run to the time in seconds when the gap is ``tol``, or infinity."""
     gaps = np.minimum.accumulate([each.relative_gap for each in run])[len(run) // 2 :]
     seconds = np.array([each.seconds for each in run[len(run) // 2 :]])
     if not np.isfinite(gaps).all() or not (gaps > 0).all() or gaps[-1] == gaps[0] or seconds[-1] == seconds[0]:

@@ -27,11 +27,11 @@ from kernelfields.reports.tables import Table
 
 @runtime_checkable
 class Evaluated(Protocol):
-    """What the page shows of an evaluation: that of ``kernelfields.evaluation``."""
+    """The parts of an Evaluation that a page shows."""
 
     @property
     def calibration(self) -> object:
-        """What ``plot_reliability`` draws; None where there is none."""
+        """The calibration for ``plot_reliability``, or None without probabilities."""
 
     @property
     def lead(self) -> str:

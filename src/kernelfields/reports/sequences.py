@@ -37,8 +37,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelfields.numerics.wording import counted
-from kernelfields.reports.figures import Picture, legend, note, panels, plain, tick_labels
-from kernelfields.reports.label_colours import Palette, label_hues, veil
+from kernelfields.reports.figures import Picture, legend, note, panels, set_tick_labels, short_label
+from kernelfields.reports.label_colours import Palette, label_background, label_hues
 from kernelfields.reports.markup import LIGHT, Markup, render
 from kernelfields.reports.page import Shown
 from kernelfields.reports.tables import PlainValues, Table, printable
@@ -141,7 +141,7 @@ class LabelledSequence(Shown):
 
     @property
     def wrong(self) -> np.ndarray:
-        """Which labels are not the true ones, (T,) bool; none where the truth is not known."""
+        """Mask (T,) of wrong labels; all False without true labels."""
         truth = self.labels if self.truth is None else self.truth
         return np.array([label != true for label, true in zip(self.labels, truth, strict=True)], dtype=bool)
 
@@ -161,7 +161,7 @@ class LabelledSequence(Shown):
         return str(position) if self.tokens is None else str(self.tokens[position])
 
     def begins_entity(self, label: object) -> bool:
-        """Return whether a label begins an entity by how labels are written: two of them are two entities, not one run.
+        """Whether a label begins an entity, so that two of them in a row are two entities.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class LabelledSequence(Shown):
         return str(label).startswith(("B-", "S-", "U-")) and any(each.startswith(("I-", "E-", "L-")) for each in named)
 
     def parts(self) -> Iterable[Table]:
-        """Yield a line for every word, or for every run of positions whose label, and true label, are the same.
+        """Yield a line for each word, or for each run of positions with equal labels and equal true labels.
 
         Yields
         ------
@@ -193,7 +193,7 @@ class LabelledSequence(Shown):
             where = self.word(begin) if end - begin == 1 else f"{begin} to {end - 1}"
             true = f"truth {printable(truth[begin], _LONGEST_WORD)}" if wrong[begin] else ""
             rows.append((where, self.labels[begin], f"{probabilities[begin:end].mean():.3f}", true))
-        remainder = _remainder(len(stretches), "run" if self.tokens is None else "position")
+        remainder = _omitted_note(len(stretches), "run" if self.tokens is None else "position")
         yield Table((), rows, self.caption, words=(0, 1, 3), gap=2, longest=_LONGEST_WORD, note=remainder)
 
     def markup(self) -> Markup:
@@ -216,12 +216,12 @@ class LabelledSequence(Shown):
                 "wrong": wrong[t],
                 "truth": None if self.truth is None else self.truth[t],
                 "width": f"{100 * min(probabilities[t], 1.0):.1f}",
-                "style": veil(hues[str(self.labels[t])], probabilities[t]),
+                "style": label_background(hues[str(self.labels[t])], probabilities[t]),
                 "title": self.hover(t),
             }
             for t in range(min(len(self), _MOST_POSITIONS))
         ]
-        remainder = _remainder(len(self), "position")
+        remainder = _omitted_note(len(self), "position")
         return render("words.html", caption=self.caption, items=items, remainder=remainder)
 
     def _figure(self, picture: Picture, palette: Palette, notes: Sequence[str]) -> Markup:
@@ -274,7 +274,7 @@ class LabelledSequence(Shown):
         return {"caption": self.caption, "positions": positions}
 
     def hover(self, position: int) -> str:
-        """Return the title of a word: the most probable labels, and the true one if it is another.
+        """Return the title of a word: the most probable labels, and the true label if it differs.
 
         Parameters
         ----------
@@ -297,8 +297,8 @@ class LabelledSequence(Shown):
         return "\n".join(lines)
 
 
-def _remainder(count: int, noun: str) -> str:
-    """Return how many are left out of what is shown, empty if none."""
+def _omitted_note(count: int, noun: str) -> str:
+    """Return a note with the number of omitted entries, empty for zero."""
     left = count - _MOST_POSITIONS
     return counted(left, f"more {noun}") if left > 0 else ""
 
@@ -315,7 +315,7 @@ def _plain(entries: object, name: str) -> tuple[object, ...]:
 
 
 def runs(values: Sequence[object], begun: Sequence[bool] | None = None) -> list[tuple[int, int]]:
-    """Return begin and end of every stretch of equal values; one begins wherever ``begun`` says so."""
+    """Return begin and end of each run of equal values; a run also begins at positions marked in ``begun``."""
     ends = [t for t in range(1, len(values)) if values[t] != values[t - 1] or (begun is not None and begun[t])]
     return list(zip([0, *ends], [*ends, len(values)], strict=True)) if len(values) else []
 
@@ -374,9 +374,9 @@ def plot_sequence(
     if not len(sequence):
         raise ValueError("the sequence has no positions: there is nothing to plot")
     n_positions, truth = len(sequence), sequence.labels if sequence.truth is None else sequence.truth
-    words = [plain(sequence.word(t)) for t in range(n_positions)]
+    words = [short_label(sequence.word(t)) for t in range(n_positions)]
     marks = [
-        f"✗ {plain(label)} ({plain(true)})" if label != true else plain(label)
+        f"✗ {short_label(label)} ({short_label(true)})" if label != true else short_label(label)
         for label, true in zip(sequence.labels, truth, strict=True)
     ]
     width, height = min(max(3.0 + _INCHES_PER_POSITION * n_positions, 5.0), 16.0), 3.2
@@ -393,7 +393,7 @@ def plot_sequence(
             for t, (mark, wrong) in enumerate(zip(marks, sequence.wrong, strict=True)):
                 colour = LIGHT["wrong" if wrong else "muted"]
                 note(panel, t, 1.02, mark, color=colour, ha="left", va="bottom", **slanted)
-            tick_labels(panel.xaxis, range(n_positions), words, ha="right", **slanted)
+            set_tick_labels(panel.xaxis, range(n_positions), words, ha="right", **slanted)
             panel.vlines(np.arange(1, n_positions) - 0.5, 0, 1, colors=LIGHT["card"], linewidth=3)
         panel.set_ylabel("marginal probability")
     return picture
@@ -442,7 +442,7 @@ def _timeline(sequence: LabelledSequence, palette: Palette) -> tuple[Picture, li
         if sequence.truth is not None:
             _draw_mistakes(upper, sequence.wrong)
             ticks["wrong"] = _BAND + _GAP + _MARKS / 2
-        tick_labels(upper.yaxis, list(ticks.values()), list(ticks))
+        set_tick_labels(upper.yaxis, list(ticks.values()), list(ticks))
         upper.set_ylim(0, top)
         upper.tick_params(labelbottom=False)
         _draw_stacks(lower, sequence, palette)
@@ -459,7 +459,7 @@ def _timeline(sequence: LabelledSequence, palette: Palette) -> tuple[Picture, li
 def _draw_band(
     panel: Axes, sequence: LabelledSequence, palette: Palette, name: str, bottom: float, labels: Sequence[object]
 ) -> bool:
-    """Draw the runs of labels; predicted segments are fainter the less probable they are.
+    """Draw the runs of labels, fainter for less probable predicted segments.
 
     Return whether there are so many that each stretch has its most frequent label only.
     """
@@ -469,7 +469,7 @@ def _draw_band(
     begun = [sequence.begins_entity(label) for label in names]
     stretches = [(begin, end) for begin, end, *_ in segments] or runs(names, begun)
     if coarse := len(stretches) > _MOST_RUNS:
-        names, chances = list(_most_frequent(names)), {}
+        names, chances = list(_smooth_names(names)), {}
         stretches = runs(names)
     colours = []
     for begin, end in stretches:
@@ -482,8 +482,8 @@ def _draw_band(
     return coarse
 
 
-def _most_frequent(names: Sequence[str]) -> Iterator[str]:
-    """Yield names in which every stretch has its most frequent one."""
+def _smooth_names(names: Sequence[str]) -> Iterator[str]:
+    """Yield names, replaced in each stretch by its most frequent name."""
     for begin, end in pairwise(_edges(len(names), _WIDTH).tolist()):
         label, _ = Counter(names[begin:end]).most_common(1)[0]
         yield from [label] * (end - begin)
@@ -495,7 +495,7 @@ def _edges(length: int, most: int) -> np.ndarray:
 
 
 def _draw_mistakes(panel: Axes, wrong: np.ndarray) -> None:
-    """Draw marks where the label is not the true one, fainter where few of the positions of a mark are wrong."""
+    """Draw marks at wrong labels, fainter if few positions of a mark are wrong."""
     edges = _edges(len(wrong), _WIDTH)
     shares = (np.add.reduceat(wrong, edges[:-1], dtype=np.int64) / np.diff(edges)).tolist()
     marks = [(begin, end) for begin, end in runs(shares) if shares[begin] > 0]

@@ -94,7 +94,7 @@ class Estimate(Result):
 
 @dataclass(frozen=True)
 class Row:
-    """Cells of a row, how strongly they are shaded, and a role: "best", "part" of the row above, or "quiet".
+    """Cells of a row, the strength of their shades, and a role: "best", "part" of the row above, or "quiet".
 
     ``shade`` is one number for the row or one for each cell, from -1 (red) to 1 (green); NaN is not shaded.
     """
@@ -185,7 +185,7 @@ class Table(Result):
         return notebook([self.markup()])
 
     def _shown(self) -> Table:
-        """Return the table without optional columns that are empty, and without heads where it has no rows."""
+        """Return the table without empty optional columns, and without heads if it has no rows."""
         kept = [
             column
             for column, head in enumerate(self.columns if self.rows else ())
@@ -202,7 +202,7 @@ class Table(Result):
         return [row if isinstance(row, Row) else Row(row) for row in self.rows]
 
     def _cells(self, row: Row) -> list[object]:
-        """Return the cells of a row as they are shown."""
+        """Return the cells of a row as text."""
         formats = [self.formats.get(str(head), "") for head in self.columns] or [""] * len(row.cells)
         return [
             "" if cell is None else cell if isinstance(cell, str) else format(cell, form)
@@ -210,7 +210,7 @@ class Table(Result):
         ]
 
     def shown_rows(self) -> list[list[object]]:
-        """Return the cells of all rows as they are shown, without gaps.
+        """Return the cells of all rows as text, without gaps.
 
         Returns
         -------
@@ -248,7 +248,7 @@ class Table(Result):
         return printable(cell, self.longest - row.indent)
 
     def _bands(self, widths: Sequence[int]) -> list[list[int]]:
-        """Return which columns stand beside each other; the first is repeated in every band."""
+        """Return the columns of each band; the first column is repeated in all bands."""
         bands: list[list[int]] = [[0]] if widths else []
         for column in range(1, len(widths)):
             used = sum(widths[other] + self.gap for other in bands[-1])
@@ -337,7 +337,7 @@ def matrix_table(
 
 
 def list_table(caption: str, rows: Sequence[Row]) -> Table:
-    """Return a list without heads: rows of a number and of what it belongs to."""
+    """Return a list without heads: rows of a number and its name."""
     return Table((), rows, caption, words=(1,), gap=2, least=10, longest=TEXT_WIDTH - 12, width=TEXT_WIDTH)
 
 
