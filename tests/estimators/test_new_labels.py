@@ -64,12 +64,12 @@ def entities(before, after):
     return after != 2 or before in (1, 2)
 
 
-def cliques_with(*more, **node):
+def with_clique_parameters(*more, **node):
     return [NodeCliques(RBF(0.5), prior_variance=2.0, rank=12, **node), EdgeCliques(prior_variance=3.0), *more]
 
 
 def chain(*more, kind=ChainCRF, **node):
-    return lambda names: kind(cliques=cliques_with(*more, **node), **SETTINGS)
+    return lambda names: kind(cliques=with_clique_parameters(*more, **node), **SETTINGS)
 
 
 def usual(kind=ChainCRF, **settings):

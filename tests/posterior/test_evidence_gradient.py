@@ -12,10 +12,10 @@ from kernelfields.posterior.evidence.problem import (
     EvidenceProblem,
     KnownMode,
     _carried,
-    cut_design,
     evidence_gradient,
+    kernel_parameters_of,
+    truncate_design,
     variances_of,
-    widths_of,
 )
 from kernelfields.posterior.evidence.settings import EvidenceSearch
 from kernelfields.posterior.laplace.laplace import EXACT_MODE
@@ -27,7 +27,7 @@ PRECISE = {"tol": 1e-12, "dtype": np.dtype("float64")}
 def problem_on(data, cliques, spec, **settings):
     sample = Threads().place(data, spec, SampleSettings(**PRECISE))
     designs = designs_on(sample, cliques)
-    parameters = variances_of(designs) + widths_of(designs)
+    parameters = variances_of(designs) + kernel_parameters_of(designs)
     problem = EvidenceProblem(designs, parameters, sample, EvidenceSearch(**settings), 0, EXACT_MODE)
     return problem, np.log([parameter.value for parameter in parameters])
 
@@ -161,7 +161,7 @@ def test_a_mode_is_carried_to_other_pivots():
     problem, logs = CASES["chain"]()
     known = problem.laplace(logs)
     other = EvidenceProblem(
-        [cut_design(design, 6) for design in problem.designs],
+        [truncate_design(design, 6) for design in problem.designs],
         problem.parameters,
         problem._sample,
         EvidenceSearch(),

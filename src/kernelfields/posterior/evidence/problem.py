@@ -79,8 +79,8 @@ def variances_of(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
     ]
 
 
-def widths_of(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
-    """Return the positive numbers of the kernels of all terms, as far as they are not whole."""
+def kernel_parameters_of(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
+    """Return the positive parameters of the kernels of all terms, except whole numbers."""
     widths = []
     for index, design in enumerate(designs):
         if design.term.clique.kernel is None:
@@ -93,10 +93,10 @@ def widths_of(designs: Sequence[LocalDesign]) -> list[FieldParameter]:
     return widths
 
 
-def cliques_with(
+def with_clique_parameters(
     designs: Sequence[LocalDesign], parameters: Sequence[FieldParameter], values: Sequence[float]
 ) -> list[tuple[str, CliqueSet]]:
-    """Return the named clique sets of designs with other prior variances and kernels."""
+    """Replace prior variances and kernel parameters in the clique sets of designs; return the named sets."""
     changed = []
     for index, design in enumerate(designs):
         clique = design.term.clique
@@ -119,9 +119,9 @@ def with_parameters(
     values: Sequence[float],
     sample: LocalSample,
 ) -> list[LocalDesign]:
-    """Return designs with other prior variances and kernels; features are shared where the kernel is the same."""
+    """Replace prior variances and kernel parameters of designs; features are shared if the kernel does not change."""
     moved = []
-    for design, (_, clique) in zip(designs, cliques_with(designs, parameters, values), strict=True):
+    for design, (_, clique) in zip(designs, with_clique_parameters(designs, parameters, values), strict=True):
         term = design.term.with_clique(clique)
         if clique.kernel is not None and clique.kernel != term.subspace.kernel:
             moved.append(sample.design(replace(term, subspace=_subspace_of(term.subspace, clique.kernel))))
@@ -131,8 +131,8 @@ def with_parameters(
     return moved
 
 
-def cut_design(design: LocalDesign, rank: int) -> LocalDesign:
-    """Return a design with its first pivots alone; one that has no more than ``rank`` stays as it is."""
+def truncate_design(design: LocalDesign, rank: int) -> LocalDesign:
+    """Return a design with its first ``rank`` pivots, or unchanged if it has no more."""
     subspace, origin = design.term.subspace, design.origin
     if not isinstance(subspace, PivotSubspace) or subspace.rank <= rank or origin is None:
         return design
@@ -148,8 +148,8 @@ def cut_design(design: LocalDesign, rank: int) -> LocalDesign:
     )
 
 
-def moved_subspace(term: Term, name: str, value: float) -> Subspace:
-    """Return the subspace of a term with another value of a kernel parameter, pivots kept, in float64."""
+def subspace_with_parameter(term: Term, name: str, value: float) -> Subspace:
+    """Return the subspace of the same pivots for another value of a kernel parameter, in float64."""
     subspace = term.subspace
     if isinstance(subspace, PivotSubspace):
         subspace = replace(subspace, pivots=subspace.pivots.astype(np.float64, copy=False))
@@ -201,15 +201,15 @@ def evidence_gradient(
             squares = 0.5 * (mode[rows] @ mode[rows] + variances[rows].sum()) - adjoint[rows] @ mode[rows]
             gradient[number] = squares / variance - 0.5 * len(mode[rows])
         else:
-            gradient[number] = _along_features(
+            gradient[number] = _feature_derivative(
                 designs[index], parameter.name, logs[number], features[index], inputs_of(designs[index])
             )
     return gradient
 
 
-def _along_features(design: LocalDesign, name: str, log: float, slopes: np.ndarray, inputs: Rows) -> float:
+def _feature_derivative(design: LocalDesign, name: str, log: float, slopes: np.ndarray, inputs: Rows) -> float:
     """Return <dZ / d log p, slopes> for features Z of a kernel and one of its parameters."""
-    ahead, behind = (moved_subspace(design.term, name, float(np.exp(log + step))) for step in (STEP, -STEP))
+    ahead, behind = (subspace_with_parameter(design.term, name, float(np.exp(log + step))) for step in (STEP, -STEP))
     total = 0.0
     for rows in row_blocks(len(slopes), slopes.shape[1]):
         # A difference of float32 kernels would be noise.
@@ -225,7 +225,7 @@ def _along_features(design: LocalDesign, name: str, log: float, slopes: np.ndarr
 
 @dataclass
 class KnownMode:
-    """A mode and the likelihood's curvature there (None where it was not spelled out), to go on from."""
+    """A mode, and the curvature of the likelihood there or None, as a start of the next search for a mode."""
 
     designs: list[LocalDesign]
     coefficients: list[np.ndarray]
@@ -254,18 +254,18 @@ class EvidenceProblem:
         self._latest: tuple[bytes, list[LocalDesign]] | None = None
 
     def continue_from(self, known: KnownMode) -> None:
-        """Look for the first mode near another one, which may live in other subspaces."""
+        """Start the search for the first mode at another mode, which may be in other subspaces."""
         self._known = known
 
     def designs_at(self, logs: np.ndarray) -> list[LocalDesign]:
-        """Return the designs with these parameters; the latest are kept."""
+        """Return the designs for parameters; the last designs are cached."""
         key = np.asarray(logs, dtype=np.float64).tobytes()
         if self._latest is None or self._latest[0] != key:
             self._latest = key, with_parameters(self.designs, self.parameters, np.exp(logs), self._sample)
         return self._latest[1]
 
     def laplace(self, logs: np.ndarray) -> Laplace:
-        """Return the Gaussian at the mode for these parameters, found from the last mode."""
+        """Return the Laplace approximation for parameters, from a search that starts at the last mode."""
         search, random, designs = self._search, np.random.default_rng(self._seed), self.designs_at(logs)
         posterior = LogPosterior(self._sample.datafit(designs))
         method = search.method
@@ -275,7 +275,7 @@ class EvidenceProblem:
             posterior,
             self._start(posterior, designs),
             method,
-            self._curvature_near(posterior, designs),
+            self._curvature_at_last_mode(posterior, designs),
             self.mode_tol,
         )
         found = Laplace(point, method=method, steps=search.steps, probes=search.probes, random=random)
@@ -296,7 +296,7 @@ class EvidenceProblem:
         return design.term.clique.view(self._sample.data) if design.origin is None else design.origin.inputs
 
     def rough_curvature(self, laplace: Laplace) -> np.ndarray:
-        """Return about how curved the evidence is in each logarithm: half the effective number of coefficients.
+        """Estimate the curvature of the evidence in each logarithm: half the effective number of coefficients.
 
         This is sum_j (1 - variance_j / prior variance_j) over the coefficients of its set, by the latest roots.
         """
@@ -310,12 +310,12 @@ class EvidenceProblem:
         )
 
     def _start(self, posterior: LogPosterior, designs: Sequence[LocalDesign]) -> np.ndarray | None:
-        """Return the functions of the last mode in the coordinates of these designs, if that is a good start."""
+        """Return the last mode in the coordinates of designs, or None if it is a poor start."""
         if self._known is None:
             return None
         known = zip(self._known.designs, self._known.coefficients, designs, strict=True)
         carried = posterior.blocks.compressed(
-            [_carried(old.term.subspace, own, new.term.subspace) for old, own, new in known]
+            [_transfer_coefficients(old.term.subspace, own, new.term.subspace) for old, own, new in known]
         )
         trial = posterior.trial(carried)
         if trial is None:
@@ -323,8 +323,8 @@ class EvidenceProblem:
         at_zero = posterior.datafit.group.total(posterior.datafit.likelihood.value_at_zero)
         return carried if trial.value < at_zero else None
 
-    def _curvature_near(self, posterior: LogPosterior, designs: Sequence[LocalDesign]) -> np.ndarray | None:
-        """Return the curvature at the last mode in the coordinates of these designs.
+    def _curvature_at_last_mode(self, posterior: LogPosterior, designs: Sequence[LocalDesign]) -> np.ndarray | None:
+        """Return the curvature at the last mode in the coordinates of designs.
 
         Functions of the new subspaces are seen by their values at the old pivots: v_old = M v_new, J -> M^T J M.
         """
@@ -332,7 +332,8 @@ class EvidenceProblem:
             return None
         matrix = self._known.curvature
         changes = [
-            _change(old.term.subspace, new.term.subspace) for old, new in zip(self._known.designs, designs, strict=True)
+            _change_of_basis(old.term.subspace, new.term.subspace)
+            for old, new in zip(self._known.designs, designs, strict=True)
         ]
         if all(change is None for change in changes):
             return matrix
@@ -349,8 +350,8 @@ class EvidenceProblem:
         return np.ascontiguousarray(matrix)
 
 
-def _carried(old: Subspace, coefficients: np.ndarray, new: Subspace) -> np.ndarray:
-    """Return the coefficients of the function in a new subspace that has the same values at its pivots."""
+def _transfer_coefficients(old: Subspace, coefficients: np.ndarray, new: Subspace) -> np.ndarray:
+    """Return the coefficients in a new subspace of the function with the same values at its pivots."""
     if not isinstance(new, PivotSubspace) or old is new:
         return coefficients
     return scipy.linalg.solve_triangular(
@@ -358,7 +359,7 @@ def _carried(old: Subspace, coefficients: np.ndarray, new: Subspace) -> np.ndarr
     )
 
 
-def _change(old: Subspace, new: Subspace) -> np.ndarray | None:
+def _change_of_basis(old: Subspace, new: Subspace) -> np.ndarray | None:
     """Return M, (old rank, new rank): coordinates of new functions by their values at the old pivots."""
     if not isinstance(new, PivotSubspace) or not isinstance(old, PivotSubspace) or old is new:
         return None

@@ -38,13 +38,13 @@ from kernelfields.posterior.evidence.problem import (
     EvidenceProblem,
     FieldParameter,
     KnownMode,
-    cliques_with,
-    cut_design,
+    kernel_parameters_of,
+    truncate_design,
     variances_of,
-    widths_of,
+    with_clique_parameters,
 )
 from kernelfields.posterior.evidence.settings import EvidencePath, EvidenceSearch, EvidenceStep
-from kernelfields.posterior.laplace.laplace import Evidence, refuse_without_curvature
+from kernelfields.posterior.laplace.laplace import Evidence, check_has_hessian
 
 # The first step changes no parameter by more than this factor's logarithm.
 _FIRST_REACH = 2.0
@@ -86,8 +86,8 @@ class Climb:
         if not np.isfinite(value):
             self._end("the evidence is not finite where the climb began")
             return
-        if self._promise(first, gradient, curvature) < self._least(value):
-            self._end(f"no step promised more than {self._least(value):.2g} nats")
+        if self._expected_gain(first, gradient, curvature) < self._least_gain(value):
+            self._end(f"no step promised more than {self._least_gain(value):.2g} nats")
             return
         unit = np.sqrt(curvature)
         slope = gradient / unit
@@ -116,7 +116,7 @@ class Climb:
             gained, before[0] = value - before[0], value
             logs = np.clip(intermediate_result.x / scale, low, high)
             slope = known.get(logs.tobytes(), (value, np.full(len(logs), np.inf)))[1]
-            if min(gained, self._promise(logs, slope, curvature)) < self._least(value):
+            if min(gained, self._expected_gain(logs, slope, curvature)) < self._least_gain(value):
                 flat[0] = True
                 raise StopIteration
 
@@ -130,22 +130,22 @@ class Climb:
             options={"maxfun": self.search.max_evaluations, "ftol": 0.0, "gtol": 0.0},
         )
         if flat[0]:
-            self._end(f"the last step gained, or the next promised, less than {self._least(before[0]):.2g} nats")
+            self._end(f"the last step gained, or the next promised, less than {self._least_gain(before[0]):.2g} nats")
         elif len(self.path.steps) - visited >= self.search.max_evaluations:
             self._end(f"max_evaluations = {self.search.max_evaluations} points were tried: the top may be higher")
         else:
             self._end("no direction led further up")
 
     def _end(self, reason: str) -> None:
-        """Note at the last point why a climb ended there."""
+        """Record the reason of the end of a climb at its last point."""
         self.path.steps[-1] = replace(self.path.steps[-1], ended=reason)
 
-    def _least(self, value: float) -> float:
+    def _least_gain(self, value: float) -> float:
         """Return the gain in nats that is worth another point."""
         return self.search.tol * max(1.0, abs(value))
 
-    def _promise(self, logs: np.ndarray, gradient: np.ndarray, curvature: np.ndarray) -> float:
-        """Return what a Newton step would gain, roughly; nothing beyond the bounds."""
+    def _expected_gain(self, logs: np.ndarray, gradient: np.ndarray, curvature: np.ndarray) -> float:
+        """Estimate the gain of a Newton step within the bounds."""
         low, high = np.array(self.bounds).T
         held = ((logs <= low) & (gradient < 0)) | ((logs >= high) & (gradient > 0))
         return float(0.5 * np.sum(np.where(held, 0.0, np.square(gradient) / curvature)))
@@ -153,7 +153,7 @@ class Climb:
     def _visit(
         self, problem: EvidenceProblem, logs: np.ndarray, start: int, coarse: bool
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return log evidence, gradient and about how curved it is, (parameters,) each; NaN where it fails."""
+        """Return log evidence, gradient and estimated curvature, (parameters,) each; NaN after a failure."""
         value, error, gradient = np.nan, np.nan, np.full(len(logs), np.nan)
         curvature = np.ones(len(logs))
         try:
@@ -213,7 +213,7 @@ Bounds = tuple[float, float]
 
 @dataclass
 class ChosenField:
-    """Where a search has ended: designs with the best parameters, their mode, and the path."""
+    """The end of a search: designs with the best parameters, their mode, and the path."""
 
     designs: Sequence[Design]
     start: list[np.ndarray]
@@ -229,7 +229,7 @@ def maximise_evidence(
     random: np.random.Generator,
     announce: Callable[[str], None],
 ) -> ChosenField:
-    """Return the field of the largest evidence found, with its path; ValueError if there is none anywhere.
+    """Return the field of the largest evidence, with its path; ValueError if the evidence is nowhere finite.
 
     ``designs`` are those of the given parameters, where the search begins.
     """
@@ -237,13 +237,13 @@ def maximise_evidence(
     # Features move with their kernels in the memory of the host; the field that is chosen goes back to its place.
     place, sample = sample, sample.on_host()
     elsewhere = place is not sample
-    local = _in_memory([sample.design(each.term) if elsewhere and each.panel is None else each for each in designs])
+    local = _check_designs([sample.design(each.term) if elsewhere and each.panel is None else each for each in designs])
     assert isinstance(sample, LocalSample)
     posterior = LogPosterior(sample.datafit(local))
-    refuse_without_curvature(posterior)
+    check_has_hessian(posterior)
     if not posterior.size:
         raise ValueError("optimize='evidence' has nothing to choose: all features of all inputs are zero")
-    parameters = variances_of(local) + (widths_of(local) if search.kernels else [])
+    parameters = variances_of(local) + (kernel_parameters_of(local) if search.kernels else [])
     first = np.log([parameter.value for parameter in parameters])
     bounds = [_bounds(parameter) for parameter in parameters]
     climb = Climb(search, bounds, announce, begin)
@@ -258,11 +258,13 @@ def maximise_evidence(
 
     def rebuilt(logs: np.ndarray) -> list[LocalDesign]:
         values = np.exp(np.clip(logs, *np.array(bounds).T)).tolist()
-        return _in_memory(build_designs(cliques_with(local, parameters, values), sample, random, announce))
+        return _check_designs(
+            build_designs(with_clique_parameters(local, parameters, values), sample, random, announce)
+        )
 
     try:
         with blas_threads(1 if small else None):
-            near = _coarse_top(climb, problem_on, local, first)
+            near = _climb_coarsely(climb, problem_on, local, first)
             logs = first if near is None else near.logs
             climb.run(problem_on(rebuilt(logs) if near is not None and anew else local, near), logs, 0)
             for number in range(1, search.restarts + 1):
@@ -289,16 +291,16 @@ def maximise_evidence(
     return ChosenField(chosen, mode.coefficients, evidence, climb.path)
 
 
-def _coarse_top(
+def _climb_coarsely(
     climb: Climb,
     problem_on: Callable[[Sequence[LocalDesign]], EvidenceProblem],
     designs: Sequence[LocalDesign],
     first: np.ndarray,
 ) -> ClimbedPoint | None:
-    """Climb with few pivots of each term; None where there are few anyway."""
+    """Climb with few pivots of each term; None if all terms have few pivots."""
     ranks = [design.term.subspace.rank if isinstance(design.term.subspace, PivotSubspace) else 0 for design in designs]
     ranks = [max(_SMALL_RANK // 3, rank // 4) if rank >= _SMALL_RANK else rank for rank in ranks]
-    cut = [cut_design(design, rank) if rank else design for design, rank in zip(designs, ranks, strict=True)]
+    cut = [truncate_design(design, rank) if rank else design for design, rank in zip(designs, ranks, strict=True)]
     if all(new is old for new, old in zip(cut, designs, strict=True)):
         return None
     climb.run(problem_on(cut), first, 0, coarse=True)
@@ -311,7 +313,7 @@ def _random_start(first: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def _has_pivots(designs: Sequence[LocalDesign], parameters: Sequence[FieldParameter]) -> bool:
-    """Whether a kernel is searched whose pivots depend on it."""
+    """Whether the search changes a kernel with pivots."""
     searched = {parameter.index for parameter in parameters if parameter.name != VARIANCE}
     return any(isinstance(designs[index].term.subspace, PivotSubspace) for index in searched)
 
@@ -323,8 +325,8 @@ def _bounds(parameter: FieldParameter) -> Bounds:
     return float(middle - reach), float(middle + reach)
 
 
-def _in_memory(designs: Sequence[Design]) -> list[LocalDesign]:
-    """Return designs whose features can move with their kernels; ValueError for one that grows or is elsewhere."""
+def _check_designs(designs: Sequence[Design]) -> list[LocalDesign]:
+    """Return designs with features in memory; ValueError for a growing basis or features elsewhere."""
     found = []
     for design in designs:
         if design.panel is not None:

@@ -91,7 +91,7 @@ class EvidenceSearch(BaseEstimator):
 
 
 def resolve_search(optimize: object) -> EvidenceSearch:
-    """Return the search that ``optimize`` of a fit names."""
+    """Return the search for the argument ``optimize`` of a fit."""
     if isinstance(optimize, str) and optimize == "evidence":
         return EvidenceSearch()
     if not isinstance(optimize, EvidenceSearch):
@@ -139,7 +139,7 @@ class EvidencePath:
 
     @property
     def first(self) -> EvidenceStep:
-        """The first point with all pivots whose evidence is finite."""
+        """The first point with all pivots and finite evidence."""
         return next(step for step in self.steps if np.isfinite(step.value) and not step.coarse)
 
     def __str__(self) -> str:
@@ -164,12 +164,12 @@ class EvidencePath:
 
     @property
     def seconds(self) -> float:
-        """How long the search took; NaN for one that was read from a file."""
+        """The duration of the search in seconds, NaN for a search from a file."""
         return self.steps[-1].seconds if self.steps else 0.0
 
 
 def _change(before: float, after: float) -> str:
-    """Return from what to what a positive parameter went, and by which factor."""
+    """Return the values of a positive parameter before and after, and their ratio."""
     ratio = after / before
     if abs(np.log(ratio)) < _SAME:
         return f"{before:.4g}, as it was"

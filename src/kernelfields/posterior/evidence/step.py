@@ -11,7 +11,7 @@ from kernelfields.posterior.evidence.settings import EvidencePath, resolve_searc
 
 
 class LargestEvidence(FitStep):
-    """Moves kernels and prior variances up the evidence before the solve; ``search`` is what ``fit`` takes for it."""
+    """Maximizes the evidence in kernels and prior variances before the solve; ``search`` is ``optimize`` of ``fit``."""
 
     chooses_parameters = True
     path: EvidencePath
@@ -20,7 +20,7 @@ class LargestEvidence(FitStep):
         self.search = resolve_search(search)
 
     def check(self, estimator: Any) -> None:
-        """Raise if there is no evidence of such a field."""
+        """Raise ValueError if the field has no evidence."""
         why = "optimize moves kernels and pivots of labels that share no weights: leave out ties"
         resolve_ties(estimator.ties).refuse(why)
         estimator.refuse_expectations("optimize", "choose prior variances by cross-validation")

@@ -87,7 +87,7 @@ class Laplace:
         announce: Callable[[str], None] = lambda text: None,
     ):
         posterior = point.posterior
-        refuse_without_curvature(posterior)
+        check_has_hessian(posterior)
         if method not in ("auto", "exact", "lanczos"):
             raise ValueError(f"method must be 'auto', 'exact' or 'lanczos', got {method!r}")
         self.point = point
@@ -117,7 +117,7 @@ class Laplace:
 
     @cached_property
     def root(self) -> np.ndarray:
-        """A root R of the covariance, H^-1 = R^T R, (size, size); only for the exact method."""
+        """A root R of the covariance, H^-1 = R^T R, (size, size), for the exact method only."""
         if self.method != "exact":
             raise ValueError("a root of the covariance needs method='exact'; samples are there for any size")
         inverse = scipy.linalg.solve_triangular(
@@ -147,7 +147,7 @@ class Laplace:
         return self._deviations * solved
 
     def rise(self, draws: np.ndarray) -> float:
-        """Return how far above the mode draws (k, size) lie, as a multiple of what the Gaussian predicts.
+        """Return the rise of the objective from the mode to draws (k, size), divided by the rise of the Gaussian.
 
         1 where the posterior is a Gaussian; far above 1 where it falls off faster than its curvature at the mode
         predicts, so that draws go where it has no mass. Infinite where the objective is not finite.
@@ -181,7 +181,7 @@ class Laplace:
         return np.sqrt(size / probes) * self._deviations * rows, np.ones(probes)
 
     def _whitened_factor(self) -> np.ndarray:
-        """Return the Cholesky factor of I + B; LinAlgError where a pivot, which is at least 1, may be rounding."""
+        """Return the Cholesky factor of I + B; LinAlgError if rounding may exceed a pivot, which is at least 1."""
         assert self.curvature is not None
         matrix = self.curvature * self._deviations
         matrix *= self._deviations[:, None]
@@ -235,8 +235,8 @@ class Laplace:
         return length * (weights @ basis)
 
 
-def refuse_without_curvature(posterior: LogPosterior) -> None:
-    """Raise ValueError where there is no Hessian to build a Gaussian from."""
+def check_has_hessian(posterior: LogPosterior) -> None:
+    """Raise ValueError for an objective without a Hessian."""
     if posterior.approximation is not None:
         raise ValueError(
             f"a Laplace approximation needs the exact Hessian, and inference={posterior.approximation!r} is "
@@ -261,11 +261,11 @@ def mode_of(
     curvature: np.ndarray | None = None,
     tol: float = EXACT_MODE,
 ) -> Point:
-    """Return the minimiser of an objective: to the precision of its features where its curvature will be exact.
+    """Return the minimizer of an objective, to the precision of its features for exact curvature.
 
     ``curvature`` is a Hessian of the likelihood at a point nearby, perhaps of another kernel.
     """
-    refuse_without_curvature(posterior)
+    check_has_hessian(posterior)
     exact = method == "exact" or (method == "auto" and posterior.size <= EXACT_SIZE)
     rounded = posterior.dtype != np.float64
     with blas_threads(1):
@@ -283,14 +283,14 @@ def mode_of(
     return point
 
 
-def _products_of_a_hessian(posterior: LogPosterior) -> int:
-    """Return how many Hessian products take as long as a Hessian in blocks, roughly."""
+def _hessian_cost_in_products(posterior: LogPosterior) -> int:
+    """Estimate the cost of a Hessian in blocks, in Hessian products."""
     n_labels = max(design.n_labels for design in posterior.datafit.designs)
     return posterior.size * max(n_labels, _FEW_LABELS) // (_FEW_LABELS * _COEFFICIENTS_PER_PRODUCT)
 
 
 class GuidedNewton(HessianRule):
-    """Inexact Newton with exact Hessian products, preconditioned by D^-1 + J, or by D^-1 while J is not known.
+    """Inexact Newton with exact Hessian products, preconditioned by D^-1 + J, or by D^-1 before J is computed.
 
     With ``renews`` J is computed at the present point when products have cost as much.
     """
@@ -299,13 +299,13 @@ class GuidedNewton(HessianRule):
 
     def __init__(self, posterior: LogPosterior, curvature: np.ndarray | None, *, renews: bool):
         self._precision = posterior.prior_precision
-        self._patience = max(_FEW_PRODUCTS, _products_of_a_hessian(posterior)) if renews else np.inf
+        self._patience = max(_FEW_PRODUCTS, _hessian_cost_in_products(posterior)) if renews else np.inf
         self._products = 0
         self._factor: tuple[np.ndarray, bool] | None = None
         if curvature is not None:
-            self._guide_by(curvature)
+            self._set_curvature(curvature)
 
-    def _guide_by(self, curvature: np.ndarray) -> None:
+    def _set_curvature(self, curvature: np.ndarray) -> None:
         matrix = curvature.copy()
         matrix[np.diag_indices(len(matrix))] += self._precision
         try:
@@ -317,7 +317,7 @@ class GuidedNewton(HessianRule):
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return an inexact Newton direction; early systems are solved loosely."""
         if self._products > self._patience:
-            self._guide_by(likelihood_hessian(point))
+            self._set_curvature(likelihood_hessian(point))
         loosest = 0.3 if self._factor is None else 0.1
         return self.solve(point, min(loosest, max(1e-3, float(np.sqrt(relative_gap)))), self._patience)
 

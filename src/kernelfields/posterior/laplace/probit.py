@@ -1,4 +1,4 @@
-"""Marginals that allow for doubt: log-odds shrunk as much as they are uncertain in the posterior around a fit.
+"""Marginals averaged over the posterior around a fit: log-odds shrunk by their variance.
 
     q_t(b) proportional to p_t(b)^(1 / T_t),    T_t = sqrt(1 + (pi / 8) v_t)
     v_t = sum_{b != a} p_t(b) Var log(p_t(a) / p_t(b)) / sum_{b != a} p_t(b),    a = argmax_b p_t(b)
@@ -25,7 +25,7 @@ from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.family import Potentials
 from kernelfields.models.field import Field
 from kernelfields.numerics.threads import Workers
-from kernelfields.posterior.laplace.samples import LaplaceSamples, deviating_potentials
+from kernelfields.posterior.laplace.samples import LaplaceSamples, potential_deviations
 
 # Nudges along deviations are this long: derivatives by central differences, their error its square.
 _NUDGE = 1e-3
@@ -33,8 +33,8 @@ _NUDGE = 1e-3
 _SMALLEST = np.finfo(np.float64).tiny
 
 
-def doubting_marginals(field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers) -> np.ndarray:
-    """Return marginals (n, L) whose log-odds are shrunk by their variance in the posterior around the fit."""
+def averaged_marginals(field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers) -> np.ndarray:
+    """Shrink the log-odds of marginals (n, L) by their variance in the posterior around the fit."""
     refuse_approximate(answers.family, "uncertainty=True")
     marginals, data = answers.marginals, answers.data
     if not data.n_positions:
@@ -47,7 +47,7 @@ def doubting_marginals(field: Field, answers: Answers, samples: LaplaceSamples, 
         return _logs(moved.given(answers.known).marginals)
 
     variances = np.zeros_like(marginals)
-    for direction in deviating_potentials(field.terms, data, family, samples):
+    for direction in potential_deviations(field.terms, data, family, samples):
         slopes = (logs(_NUDGE, direction) - logs(-_NUDGE, direction)) / (2.0 * _NUDGE)
         variances += np.square(slopes - np.take_along_axis(slopes, best, axis=1))
     return probit_marginals(marginals, variances)

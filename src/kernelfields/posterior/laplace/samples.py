@@ -30,7 +30,7 @@ from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.objective.designs.design import Design
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.objective.term import Data, Term, shared_features
-from kernelfields.posterior.laplace.laplace import Evidence, Laplace, mode_of, refuse_without_curvature
+from kernelfields.posterior.laplace.laplace import Evidence, Laplace, check_has_hessian, mode_of
 
 # Draws whose objective is compared with the prediction of the Gaussian.
 _CHECKED_DRAWS = 10
@@ -66,11 +66,11 @@ class LaplaceSamples:
 
     @property
     def n_samples(self) -> int:
-        """How many coefficients were drawn."""
+        """The number of draws."""
         return len(self.samples[0])
 
     def deviations(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """Return d_k of each set, (k, r, q), and the features they are for, None for all.
+        """Return the deviations d_k of each set, (k, r, q), and their features, None for all.
 
         The covariance of coefficients is the sum of d_k d_k^T.
         """
@@ -79,15 +79,15 @@ class LaplaceSamples:
         return [(moved, None) for moved in self.spread()]
 
     def spread(self) -> list[np.ndarray]:
-        """Return the samples of each set less their mean, (n_samples, r, q); their squares sum to variances."""
+        """Return the centred samples of each set, (n_samples, r, q), scaled so that their squares sum to variances."""
         if self.n_samples < 2:
             raise ValueError("variances need 2 samples at least: call laplace(X, y, n_samples=50)")
         scale = 1.0 / np.sqrt(self.n_samples - 1.0)
         return [scale * (drawn - drawn.mean(axis=0)) for drawn in self.samples]
 
     def outside(self, number: int, term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
-        """Return the deviation of what the basis of a set leaves out of new inputs, (n,); None for nothing."""
-        if (free := left_out_variances(term, data, features)) is None:
+        """Return the standard deviation of the part outside the basis at new inputs, (n,), or None if it is zero."""
+        if (free := variances_outside_basis(term, data, features)) is None:
             return None
         return np.sqrt(np.maximum(free - (self.left_out[number] if self.left_out else 0.0), 0.0))
 
@@ -97,7 +97,7 @@ class LaplaceSamples:
 
     @classmethod
     def rebuild(cls, description: Mapping[str, object], terms: Sequence[Term]) -> LaplaceSamples:
-        """Return what was described; ValueError if it does not fit the terms, or is not finite."""
+        """Return the described samples; ValueError if they do not fit the terms, or are not finite."""
         evidence = record(Evidence, description["evidence"], "the evidence")
         entries = {name: value for name, value in description.items() if name != _RETIRED}
         if description.get(_RETIRED, True) is not True:
@@ -157,7 +157,7 @@ def draw_posterior(
     designs = [sample.design(term) for term in terms]
     posterior = LogPosterior(sample.datafit(designs))
     start = posterior.blocks.compressed([term.known for term in terms])
-    refuse_without_curvature(posterior)
+    check_has_hessian(posterior)
     _refuse_other_data(posterior.at(start).value, fitted_value)
     announce(f"the mode of the posterior, {posterior.size:,} coefficients")
     point = mode_of(posterior, start, method)
@@ -167,12 +167,13 @@ def draw_posterior(
     # Without a single coefficient (all features are zero) there is nothing to be unsure of.
     rise = found.rise(draws[:_CHECKED_DRAWS]) if posterior.size else 1.0
     samples = [
-        _with_unseen(design, drawn, random) for design, drawn in zip(designs, _by_term(posterior, draws), strict=True)
+        _with_unseen(design, drawn, random)
+        for design, drawn in zip(designs, _split_by_term(posterior, draws), strict=True)
     ]
     root = seen = None
     if found.method == "exact":
-        root = _by_term(posterior, found.root)
-        seen = [_seen(design) for design in designs]
+        root = _split_by_term(posterior, found.root)
+        seen = [_occupied_features(design) for design in designs]
     left = [posterior.datafit.outside.largest(index) for index in range(len(terms))]
     left_out = [term.prior_variance * own for term, own in zip(terms, left, strict=True)]
     seed = int(random.integers(2**31))
@@ -180,8 +181,8 @@ def draw_posterior(
     return LaplaceSamples(found.evidence, found.method, samples, seed, root, seen, left_out, rise)
 
 
-def _seen(design: Design) -> np.ndarray | None:
-    """Return the features that some training input has; None for all."""
+def _occupied_features(design: Design) -> np.ndarray | None:
+    """Return the features that occur in the training inputs, or None for all."""
     if design.term.shares_coefficients:
         return None  # features that no input has share the coefficients of others
     occupied = design.expand(np.ones(design.shape))[:, 0] != 0.0
@@ -189,7 +190,7 @@ def _seen(design: Design) -> np.ndarray | None:
 
 
 def _refuse_other_data(value: float, fitted: float | None) -> None:
-    """Raise where the objective has another value at the fit than it had there."""
+    """Raise ValueError if the objective at the fit differs from its value in the fit."""
     if fitted is not None and not abs(value - fitted) <= _OTHER_DATA * max(abs(fitted), 1.0):
         raise ValueError(
             f"laplace needs the data of the fit, labels and weights included: at the fitted coefficients the objective "
@@ -197,14 +198,14 @@ def _refuse_other_data(value: float, fitted: float | None) -> None:
         )
 
 
-def _by_term(posterior: LogPosterior, rows: np.ndarray) -> list[np.ndarray]:
-    """Return drawn coefficients (k, size) as (k, r, q) for each term."""
+def _split_by_term(posterior: LogPosterior, rows: np.ndarray) -> list[np.ndarray]:
+    """Split drawn coefficients (k, size) into (k, r, q) for each term."""
     return [block.tables(rows) for block in posterior.blocks]
 
 
 def _with_unseen(design: Design, drawn: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Return drawn coefficients (k, r, q) over all features of a term; those of unseen ones follow the prior."""
-    seen = _seen(design)
+    seen = _occupied_features(design)
     if seen is None:
         return drawn
     full = (len(drawn), *design.expand(drawn[0]).shape)
@@ -230,10 +231,10 @@ def _warn_of_poor_fits(rise: float, truncation: float, steps: int) -> None:
         )
 
 
-def deviating_potentials(
+def potential_deviations(
     terms: Sequence[Term], data: Data, family: LabelFamily, samples: LaplaceSamples
 ) -> Iterator[Potentials]:
-    """Yield the potentials of each deviation of the drawn coefficients from their mean.
+    """Yield the potentials of the deviation of each draw from the mean.
 
     Away from the pivots a function of the kernel is as free as the prior lets it be: the part of f(x) that the basis
     cannot express is drawn for each input by itself.
@@ -274,7 +275,11 @@ def label_variances(field: Field, data: Data, samples: LaplaceSamples, against: 
         term, (moved, seen) = terms[number], deviations[number]
         positions = term.clique.positions(data)
         place = slice(None) if positions is None else positions
-        free = samples.outside(number, term, data, rows) if seen is None else _unseen(term, csr_array(rows), seen)
+        free = (
+            samples.outside(number, term, data, rows)
+            if seen is None
+            else _unseen_deviation(term, csr_array(rows), seen)
+        )
         if free is not None:
             variances[place] += np.square(free)[:, None] * _shares(term, n_labels, against, place)
         chosen.append((term, moved, place, rows if seen is None else csr_array(rows)[:, seen]))
@@ -297,8 +302,8 @@ def _shares(term: Term, n_labels: int, against: np.ndarray | None, place: slice 
     return own[None] if against is None else (own + own[:, None] - 2.0 * kernel)[against[place]]
 
 
-def left_out_variances(term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
-    """Return the prior variance of what the basis of a term cannot express, (n,); None if it expresses all."""
+def variances_outside_basis(term: Term, data: Data, features: Rows | None) -> np.ndarray | None:
+    """Return the prior variance outside the basis of a term, (n,), or None if the basis spans all functions."""
     if features is None or is_sparse(features) or not term.has_pivots:
         return None
     diagonal = term.subspace.kernel.diag(term.clique.view(data))
@@ -306,7 +311,7 @@ def left_out_variances(term: Term, data: Data, features: Rows | None) -> np.ndar
     return term.prior_variance * np.maximum(diagonal - inside, 0.0)
 
 
-def _unseen(term: Term, features: csr_array, seen: np.ndarray) -> np.ndarray:
-    """Return the prior deviation that features bring which no training input had, (n,)."""
+def _unseen_deviation(term: Term, features: csr_array, seen: np.ndarray) -> np.ndarray:
+    """Return the prior standard deviation of features without training inputs, (n,)."""
     rows = features[:, np.setdiff1d(np.arange(features.shape[1]), seen)]
     return np.sqrt(term.prior_variance * np.asarray((rows * rows).sum(axis=1), dtype=np.float64).ravel())
