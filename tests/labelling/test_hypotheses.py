@@ -12,12 +12,12 @@ from kernelfields.labelling.hypotheses import (
     REACH,
     Given,
     SegmentLabels,
-    alone_scores,
     chain_gains,
     gains,
-    propose,
+    independent_scores,
+    marginals_without_neighbours,
+    propose_corrections,
     runs_of,
-    unsupported,
 )
 from kernelfields.numerics import Workers
 from tests.samples import chain_potentials
@@ -46,7 +46,9 @@ def changed_labellings(names, given, best=None):
     data = Chains(np.zeros((len(given), 1)), np.array([0, len(given)]))
     answers = Answers(data, family, Potentials(np.zeros((len(given), len(names))), {"edge": np.zeros((1, 5, 5))}), 1)
     marginals = np.full((len(given), len(names)), 1 / len(names))
-    tried = propose(answers, Given(numbers, np.ones(len(given), dtype=bool), marginals, best), SegmentLabels(names))
+    tried = propose_corrections(
+        answers, Given(numbers, np.ones(len(given), dtype=bool), marginals, best), SegmentLabels(names)
+    )
     found = {}
     for number in range(len(tried)):
         rows, labels = tried.of(number)
@@ -62,7 +64,7 @@ def test_gains_of_chains_are_those_of_every_family(tied):
     for _ in range(5):
         answers = answers_of(rng, 5, tied)
         labels = rng.integers(5, size=answers.family.n_positions)
-        tried = propose(answers, given_by(answers, labels), SegmentLabels(BIO))
+        tried = propose_corrections(answers, given_by(answers, labels), SegmentLabels(BIO))
         assert len(tried) > answers.family.n_positions
         np.testing.assert_allclose(
             chain_gains(answers, labels, tried), gains(answers, labels, tried), atol=1e-10, rtol=0
@@ -76,7 +78,7 @@ def test_gains_are_conditional_log_odds():
     family = ChainFamily([0, 4], 3)
     answers = Answers(Chains(np.zeros((4, 1)), np.array([0, 4])), family, Potentials(node, {"edge": edge}), Workers(1))
     labels = np.array([0, 0, 1, 2])
-    tried = propose(answers, given_by(answers, labels), SegmentLabels(["a", "b", "c"]))
+    tried = propose_corrections(answers, given_by(answers, labels), SegmentLabels(["a", "b", "c"]))
     logs = {y: float(answers.label_scores(np.array(y))[0]) for y in product(range(3), repeat=4)}
     for number, gain in enumerate(gains(answers, labels, tried)):
         rows, new = tried.of(number)
@@ -129,7 +131,7 @@ def test_positions_that_are_not_given_are_not_changed():
     answers = answers_of(rng, 5)
     labels = rng.integers(5, size=answers.family.n_positions)
     known = rng.random(len(labels)) < 0.6
-    tried = propose(answers, given_by(answers, labels, known), SegmentLabels(BIO))
+    tried = propose_corrections(answers, given_by(answers, labels, known), SegmentLabels(BIO))
     assert known[tried.rows].all()
 
 
@@ -158,12 +160,12 @@ def test_a_position_is_judged_by_labels_that_are_not_near_it(tied, forbidden):
         Workers(1),
     )
     labels = rng.integers(3 - forbidden, size=n_positions)
-    found, items = unsupported(answers, labels), answers.family.position_items
+    found, items = marginals_without_neighbours(answers, labels), answers.family.position_items
     for t in range(n_positions):
         far = (np.abs(np.arange(n_positions) - t) > REACH) & (items == items[t])
         log_weights = np.where(far[:, None] & (np.arange(3) != labels[:, None]), -np.inf, 0.0)
         np.testing.assert_allclose(found[t], answers.given(log_weights).marginals[t], atol=1e-12)
-    scores = alone_scores(found, labels, runs=True)
+    scores = independent_scores(found, labels, runs=True)
     order = np.argsort(-found[np.arange(n_positions), labels])
     assert (np.diff(scores[order]) >= 0).all()
     assert scores.max() < MOST
@@ -180,7 +182,9 @@ def test_where_labels_far_away_forbid_every_label_they_are_left_out():
     answers = Answers(data, family, Potentials(np.zeros((offsets[-1], n_labels)), {"edge": edge}), Workers(1))
     labels = np.full(offsets[-1], n_labels - 1)
     labels[-1] = 0
-    np.testing.assert_allclose(unsupported(answers, labels)[REACH + 1], answers.marginals[REACH + 1], atol=1e-12)
+    np.testing.assert_allclose(
+        marginals_without_neighbours(answers, labels)[REACH + 1], answers.marginals[REACH + 1], atol=1e-12
+    )
 
 
 def test_runs_of_positive_scores_end_with_their_item():

@@ -228,9 +228,9 @@ class AnsweringField(KeptField[Data, Reader]):
 
     def _doubting(self, answers: Answers) -> np.ndarray:
         """Return marginals (n, L) that allow for doubt about the coefficients."""
-        from kernelfields.posterior.laplace.probit import averaged_marginals
+        from kernelfields.posterior.laplace.probit import shrunk_marginals
 
-        return averaged_marginals(self._field(), answers, self._drawn(), Workers(self.n_jobs))
+        return shrunk_marginals(self._field(), answers, self._drawn(), Workers(self.n_jobs))
 
     @answers_collections
     def predict_variances(self, X: object) -> ByItem:

@@ -1,4 +1,4 @@
-"""How far annotators agree: a table of their pairs.
+"""Agreement of annotators: a table of their pairs.
 
     kappa = (same - chance) / (1 - chance),   chance = sum_k p_a(k) p_b(k)       Cohen 1960
 

@@ -28,7 +28,7 @@ around it:
 By the mean and not the sum: the longer a window, the further do even correct labels fall behind others. So little is
 left of a stretch of wrong labels, in which each supports the next, that correct labels that differ from both neighbours
 would come before it. Runs of equal labels, which last, are therefore judged without that support, given the labels more
-than ``REACH`` positions away (:func:`unsupported`; families other than chains take p(y~_t | x)), and by no more than
+than ``REACH`` positions away (:func:`marginals_without_neighbours`; families other than chains take p(y~_t | x)), and by no more than
 ``MOST`` nats: a field that errs does so with confidence, and on many positions in a row. Labels of entities last for
 few positions, and are judged by marginals:
 
@@ -74,7 +74,7 @@ _SMALLEST = 1e-300
 
 
 class SegmentLabels:
-    """How labels (L,) write segments: a type for each label, and the labels of a segment's first and last positions.
+    """Labels (L,) of segments: the type of each label, and the labels of the first and last positions of a segment.
 
     ``scheme`` is None where runs of equal labels are the segments: each label is a type. Type 0 is the outside of
     entities. Labels change where a segment is cut or joined: ``opened`` (L,) at its new first position, ``closed`` at
@@ -111,7 +111,7 @@ class SegmentLabels:
             self._encoded[kind] = tuple(found)  # type: ignore[assignment]
 
     def encode(self, kind: int, length: int) -> np.ndarray | None:
-        """Return the labels of a segment of a type, (length,); None where one that it needs does not occur."""
+        """Return the labels of a segment of a type, (length,), or None if a necessary label does not occur."""
         alone, first, inside, last = self._encoded.get(kind, (-1,) * 4)
         labels = np.full(length, inside)
         labels[0], labels[-1] = first, last
@@ -145,21 +145,21 @@ class Hypotheses:
 
     @property
     def sizes(self) -> np.ndarray:
-        """How many labels each changes, (H,)."""
+        """The number of changed labels of each hypothesis, (H,)."""
         return np.diff(self.offsets)
 
     def of(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows and the new labels of one."""
+        """Return the rows and the new labels of a hypothesis."""
         entries = slice(self.offsets[number], self.offsets[number + 1])
         return self.rows[entries], self.labels[entries]
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """Return the mean of values (M,) of the changed positions over those of each, (H,)."""
+        """Return the mean of values (M,) over the changed positions of each hypothesis, (H,)."""
         sums = np.add.reduceat(values, self.offsets[:-1]) if len(self) else np.zeros(0)
         return sums / self.sizes
 
     def with_runs(self, labels: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> Hypotheses:
-        """Return these and, after them, runs of positions from ``firsts`` to before ``ends`` with other labels (N,)."""
+        """Append hypotheses for runs of positions from ``firsts`` to before ``ends`` with other labels (N,)."""
         sizes = ends - firsts
         rows = np.repeat(ends - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
         kinds = np.where(sizes > 1, SEGMENT, POSITION)
@@ -184,13 +184,13 @@ class Given(NamedTuple):
     best: np.ndarray
 
 
-def propose(answers: Answers, given: Given, segments: SegmentLabels) -> Hypotheses:
-    """Return the hypotheses about given labels."""
+def propose_corrections(answers: Answers, given: Given, segments: SegmentLabels) -> Hypotheses:
+    """Propose hypotheses about given labels."""
     changes: list[_Change] = []
     ordered = isinstance(answers.data, Chains)
     for begin, end in pairwise(answers.family.offsets.tolist()):
         own = Given(*(values[begin:end] for values in given))
-        for change in _of_item(own, segments, ordered):
+        for change in _corrections_of_item(own, segments, ordered):
             changes.append(change._replace(rows=change.rows + begin))
     rows, labels, kinds, alternatives = zip(*changes, strict=True) if changes else ((),) * 4
     none = np.zeros(0, dtype=np.int64)
@@ -203,7 +203,7 @@ def propose(answers: Answers, given: Given, segments: SegmentLabels) -> Hypothes
     )
 
 
-def _of_item(given: Given, segments: SegmentLabels, ordered: bool) -> Iterator[_Change]:
+def _corrections_of_item(given: Given, segments: SegmentLabels, ordered: bool) -> Iterator[_Change]:
     """Yield the changes of the labels of one item."""
     labels, known, marginals, _ = given
     likely = (marginals >= LEAST) & known[:, None]
@@ -211,11 +211,11 @@ def _of_item(given: Given, segments: SegmentLabels, ordered: bool) -> Iterator[_
     for row, label in np.argwhere(likely):
         yield _Change(np.array([row]), np.array([label]), POSITION, marginals.shape[1] - 1)
     if ordered and len(labels) > 1:
-        yield from _of_segments(given, segments)
+        yield from _corrections_of_segments(given, segments)
 
 
-def _of_segments(given: Given, segments: SegmentLabels) -> Iterator[_Change]:
-    """Yield segments of other types, without type, moved by one position, and those that may be missing."""
+def _corrections_of_segments(given: Given, segments: SegmentLabels) -> Iterator[_Change]:
+    """Yield segments with another type, without type, moved by one position, and missing segments."""
     labels, known, marginals, best = given
     types, begins = segments.type_of[labels], segments.begins(labels)
     chances = np.zeros((len(labels), segments.n_types))
@@ -271,7 +271,7 @@ def _of_segments(given: Given, segments: SegmentLabels) -> Iterator[_Change]:
 
 
 def gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.ndarray:
-    """Return by how much the score of its item rises with each hypothesis, (H,); minus infinity where forbidden."""
+    """Return the gain in score of each hypothesis, (H,); minus infinity for forbidden labellings."""
     family = answers.family
     items, found = family.position_items[hypotheses.rows[hypotheses.offsets[:-1]]], np.empty(len(hypotheses))
     base = answers.label_scores(labels)
@@ -292,7 +292,7 @@ def gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.nd
 
 
 def chain_gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.ndarray:
-    """Return what :func:`gains` does, for chains whose neighbours meet: sums over changed positions and their steps."""
+    """Return the gains of hypotheses about chains, as sums over changed positions and their steps."""
     family, potentials = answers.family, answers.family.with_base(answers.potentials)
     node, edge, rows, new = potentials.node, potentials.edge, hypotheses.rows, hypotheses.labels
     tied = len(edge) == 1
@@ -320,7 +320,7 @@ def chain_gains(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) ->
 
 
 def gains_of(answers: Answers, labels: np.ndarray, hypotheses: Hypotheses) -> np.ndarray:
-    """Return by how much the score of its item rises with each hypothesis, (H,)."""
+    """Return the gain in score of each hypothesis, (H,)."""
     fast = type(answers.family) is ChainFamily
     return (chain_gains if fast else gains)(answers, labels, hypotheses)
 
@@ -331,7 +331,7 @@ def score(hypotheses: Hypotheses, gained: np.ndarray) -> np.ndarray:
     return per_label - SEVERAL * (hypotheses.kinds != POSITION)
 
 
-def unsupported(answers: Answers, labels: np.ndarray) -> np.ndarray:
+def marginals_without_neighbours(answers: Answers, labels: np.ndarray) -> np.ndarray:
     """Return p(y_t | x, the labels more than ``REACH`` positions away), (N, L), of chains.
 
     Of other families, and where the labels far away allow none, p(y_t | x).
@@ -342,16 +342,16 @@ def unsupported(answers: Answers, labels: np.ndarray) -> np.ndarray:
     potentials = family.with_base(answers.potentials)
     weights = np.exp(potentials.node - potentials.node.max(axis=1, keepdims=True))
     steps = np.exp(potentials.edge - potentials.edge.max(axis=(1, 2), keepdims=True))
-    before = _arriving(weights, steps, labels, family.offsets)
+    before = _messages_from_afar(weights, steps, labels, family.offsets)
     # The same from the other side: the step into a position is that out of it, read backwards.
     turned = (steps if len(steps) == 1 else np.roll(steps[::-1], 1, axis=0)).transpose(0, 2, 1)
-    after = _arriving(weights[::-1], turned, labels[::-1], len(labels) - family.offsets[::-1])[::-1]
+    after = _messages_from_afar(weights[::-1], turned, labels[::-1], len(labels) - family.offsets[::-1])[::-1]
     found = before * weights * after
     totals = found.sum(axis=1, keepdims=True)
     return np.divide(found, totals, out=marginals.copy(), where=totals > 0)
 
 
-def _arriving(weights: np.ndarray, steps: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def _messages_from_afar(weights: np.ndarray, steps: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Return what comes to each position from the ``REACH`` before it, and the given label before these, (N, L)."""
     rows, begins = np.arange(len(labels)), np.repeat(offsets[:-1], np.diff(offsets))
     stride, found = int(len(steps) > 1), np.ones_like(weights)
@@ -366,8 +366,8 @@ def _arriving(weights: np.ndarray, steps: np.ndarray, labels: np.ndarray, offset
     return found
 
 
-def alone_scores(likely: np.ndarray, labels: np.ndarray, runs: bool) -> np.ndarray:
-    """Return the scores of positions, (N,), by the probabilities (N, L) of their labels without those around them."""
+def independent_scores(likely: np.ndarray, labels: np.ndarray, runs: bool) -> np.ndarray:
+    """Return the scores of positions, (N,), from probabilities (N, L) without the labels of neighbours."""
     given = np.clip(likely[np.arange(len(labels)), labels], _SMALLEST, 1.0)
     with np.errstate(divide="ignore"):
         odds = np.log1p(-given) - np.log(given)

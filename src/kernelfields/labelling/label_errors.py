@@ -29,12 +29,12 @@ from kernelfields.labelling.hypotheses import (
     Given,
     Hypotheses,
     SegmentLabels,
-    alone_scores,
     gains_of,
-    propose,
+    independent_scores,
+    marginals_without_neighbours,
+    propose_corrections,
     runs_of,
     score,
-    unsupported,
 )
 from kernelfields.numerics.containers import n_rows_of
 from kernelfields.numerics.parameters import check_count
@@ -123,7 +123,7 @@ def find_label_errors(
         check_count(top, "top", " or None")
     strange: dict[int, dict[int, Any]] = {}
     if cv is None:
-        n_items, batches = _judged(estimator, X, y, strange)
+        n_items, batches = _fold_answers(estimator, X, y, strange)
     else:
         estimator, X, y = unframed(estimator, X, y)
         items = LabelledItems(X, y)
@@ -143,10 +143,10 @@ def find_label_errors(
     return LabelErrors(tuple(findings[:top]), scores, largest, len(findings), n_known, len(flat) - n_known, nouns)
 
 
-def _judged(
+def _fold_answers(
     estimator: BaseEstimator, X: Any, y: Any, strange: dict[int, dict[int, Any]]
 ) -> tuple[int, Iterator[HeldOut]]:
-    """Return how many items there are, and answers about them by a fitted estimator; add labels that it never saw."""
+    """Return the number of items and the answers of a fitted estimator; add labels unknown to it to ``strange``."""
     try:
         check_is_fitted(estimator)
     except NotFittedError:
@@ -184,7 +184,7 @@ def _findings(
     given = Given(labels, known, answers.marginals, answers.best_labels())
     names = field.label_names().tolist()
     segments = SegmentLabels(names)
-    tried, own_scores, shown = _scored(answers, given, segments)
+    tried, own_scores, shown = _score_hypotheses(answers, given, segments)
     largest = np.full(len(labels), -np.inf)
     np.maximum.at(largest, tried.rows, np.repeat(own_scores, tried.sizes))
     # Of a label that nothing speaks against, the marginal is one, and its score minus infinity: a number is wanted.
@@ -192,7 +192,7 @@ def _findings(
     offsets = answers.family.offsets
     for item, own in zip(items.tolist(), np.split(largest, offsets[1:-1]), strict=True):
         scores[item] = own
-    chosen = [number for number in _apart(tried, own_scores, len(labels)) if known[tried.of(number)[0]].all()]
+    chosen = [number for number in _disjoint(tried, own_scores, len(labels)) if known[tried.of(number)[0]].all()]
     words = {POSITION: "position", BOUNDARY: "boundary"}
     other = "segment" if segments.scheme is None else "entity"
     by_item: dict[int, list[int]] = {}
@@ -237,7 +237,7 @@ def _row(
     score: float,
     tokens: Tokens | None,
 ) -> LabelError:
-    """Return the row of a finding, whose labels are those that are given and those that are proposed."""
+    """Return the row of a finding, with the given and the proposed labels."""
     first, last = window
     if kind == field.place_headings[0]:
         # All labels of an item: those of an instance have names, of which no single one is meant.
@@ -257,18 +257,20 @@ def _joined(tokens: object) -> str:
     return " ".join(map(str, tokens)) if isinstance(tokens, list | tuple | np.ndarray) else str(tokens)
 
 
-def _scored(answers: Answers, given: Given, segments: SegmentLabels) -> tuple[Hypotheses, np.ndarray, np.ndarray]:
-    """Return hypotheses, their scores for each label, and as findings.
+def _score_hypotheses(
+    answers: Answers, given: Given, segments: SegmentLabels
+) -> tuple[Hypotheses, np.ndarray, np.ndarray]:
+    """Return hypotheses, their scores per label, and their scores as findings.
 
     They are windows, of runs of equal labels also stretches of positions whose scores alone are positive, and each
     position alone.
     """
     runs, rows = segments.scheme is None, np.arange(len(given.labels))
-    likely = unsupported(answers, given.labels) if runs else given.marginals.copy()
-    alone = np.where(given.known, alone_scores(likely, given.labels, runs), -np.inf)
+    likely = marginals_without_neighbours(answers, given.labels) if runs else given.marginals.copy()
+    alone = np.where(given.known, independent_scores(likely, given.labels, runs), -np.inf)
     likely[rows, given.labels] = -1.0
     others = likely.argmax(axis=1)
-    windows = tried = propose(answers, given, segments)
+    windows = tried = propose_corrections(answers, given, segments)
     if runs and isinstance(answers.data, Chains):
         tried = windows.with_runs(others, *runs_of(alone, answers.family.offsets))
     gained = gains_of(answers, given.labels, tried)
@@ -284,8 +286,8 @@ def _scored(answers: Answers, given: Given, segments: SegmentLabels) -> tuple[Hy
     return single, np.concatenate([scores, alone]), np.concatenate([shown, alone])
 
 
-def _apart(tried: Hypotheses, scores: np.ndarray, n_positions: int) -> list[int]:
-    """Return hypotheses of positive scores that change none of the same labels: what changes most nats comes first."""
+def _disjoint(tried: Hypotheses, scores: np.ndarray, n_positions: int) -> list[int]:
+    """Select hypotheses of positive scores that change disjoint labels, the largest gains in nats first."""
     taken, chosen = np.zeros(n_positions, dtype=bool), []
     likely = np.flatnonzero(scores > 0)
     for number in likely[np.argsort(-(scores * tried.sizes)[likely], kind="stable")].tolist():

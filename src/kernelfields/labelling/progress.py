@@ -1,4 +1,4 @@
-"""How good the model is on the items set aside, how sure that is, and how many more labels the next mark may take.
+"""Progress of labelling: the F1 on held-out items with an interval, and a forecast of labels for the next mark.
 
     F1 = 2 right / (predicted + true)        of spans; of positions this is the share of right labels
 
@@ -24,7 +24,7 @@ _FARTHEST = 20.0
 
 
 class Score(NamedTuple):
-    """F1 of so many items, and the ends of its 95 % interval, None where there are too few items."""
+    """F1 of ``items`` items, and the ends of its 95 % interval, or None with too few items."""
 
     value: float
     low: float | None
@@ -38,7 +38,7 @@ class Score(NamedTuple):
 
 
 def score_of(counts: np.ndarray) -> Score | None:
-    """Return the score by counts (S, 3) of what is right, predicted and true in each item; None without any."""
+    """Return the score from counts (S, 3) of right, predicted and true spans of each item, or None without items."""
     if not len(counts):
         return None
     low = high = None
@@ -54,7 +54,7 @@ def _f1(counts: np.ndarray) -> np.ndarray:
 
 
 def forecast(curve: list[dict[str, Any]]) -> dict[str, float] | None:
-    """Return the next mark and how many more items it may take, by refits with "items", "right", "low" and "high"."""
+    """Forecast the next mark, and the items it takes, from refits with "items", "right", "low" and "high"."""
     points = [own for own in curve if own.get("low") is not None]
     n = np.array([own["items"] for own in points], dtype=np.float64)
     if len(np.unique(n)) < FEWEST_POINTS:

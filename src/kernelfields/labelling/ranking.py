@@ -42,7 +42,7 @@ _ROUNDS = 32
 
 @dataclass
 class _Scored:
-    """Scores of items and positions so far, and the inputs by which a batch is spread."""
+    """Scores of items and positions, and the inputs that spread a batch."""
 
     items: list[float] = field(default_factory=list)
     positions: list[np.ndarray] = field(default_factory=list)
@@ -173,7 +173,7 @@ def _score(answers: Answers, positions: bool, term: Term | None, scored: _Scored
 
 
 def _open_places(scored: _Scored, positions: bool) -> tuple[list[tuple[int, int | None]], np.ndarray]:
-    """Return the items, or positions, that have open labels, and their scores."""
+    """Return the items, or positions, with unknown labels, and their scores."""
     if positions:
         pairs = [(item, int(part)) for item, own in enumerate(scored.is_open) for part in np.flatnonzero(own)]
         return list(pairs), np.array([scored.positions[item][part] for item, part in pairs])
@@ -182,14 +182,14 @@ def _open_places(scored: _Scored, positions: bool) -> tuple[list[tuple[int, int 
 
 
 def _term_of(asked: LabelQuestions) -> Term | None:
-    """Return the first term of single labels that sees inputs; None where a field has none."""
+    """Return the first term of single labels with inputs, or None without one."""
     terms: Iterator[Term] = iter(asked.field_.terms) if hasattr(asked, "field_") else iter(())
     usable = (term for term in terms if term.labels_per_clique == 1 and not term.tied_everywhere)
     return next((term for term in usable if term.placement is not None and term.clique.kernel is not None), None)
 
 
 def _inputs_at(parts: list[tuple[Any, np.ndarray]], chosen: np.ndarray) -> Any:
-    """Return rows of the inputs of all batches, by their numbers, in this order."""
+    """Return rows of the inputs of all batches by their numbers."""
     begins = np.cumsum([0, *(len(rows) for _, rows in parts)])
     owners = np.searchsorted(begins, chosen, side="right") - 1
     blocks = [
@@ -204,7 +204,7 @@ def _half_left(before: np.ndarray) -> Callable[[int, float], bool]:
 
 
 def _spread(kernel: Kernel, inputs: Any, scores: np.ndarray, batch: int) -> list[int]:
-    """Return pivots among inputs: the score times the share of k(x, x) that those before leave unexplained."""
+    """Choose pivots among inputs by the score times the unexplained share of k(x, x)."""
     panel = PanelCholesky(kernel, inputs, batch)
     tiny = np.finfo(np.float64).tiny
     weights = np.maximum(scores, tiny) / np.maximum(panel.diagonal, tiny)

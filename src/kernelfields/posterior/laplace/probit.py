@@ -33,7 +33,7 @@ _NUDGE = 1e-3
 _SMALLEST = np.finfo(np.float64).tiny
 
 
-def averaged_marginals(field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers) -> np.ndarray:
+def shrunk_marginals(field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers) -> np.ndarray:
     """Shrink the log-odds of marginals (n, L) by their variance in the posterior around the fit."""
     refuse_approximate(answers.family, "uncertainty=True")
     marginals, data = answers.marginals, answers.data
