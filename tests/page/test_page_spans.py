@@ -44,7 +44,7 @@ def test_what_is_marked_replaces_what_it_meets_in_every_scheme(name):
         assert view.spans(labels) == sorted(
             [*left, *([TypedSpan(kind, begin, end)] if kind else [])], key=lambda s: s[1]
         )
-        assert view.mended(labels) == labels
+        assert view.rewrite(labels) == labels
 
 
 def test_what_is_left_of_a_span_is_not_known_in_an_item_that_is_not_done():

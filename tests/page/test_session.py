@@ -173,7 +173,7 @@ def test_killed_between_the_file_and_its_journal(tmp_path, model):
     session = labelled(tmp_path, model)
     session.change(0, 0, [[0, ["O"]]])
     content = session.file.written(session.labels())
-    session.journal.saving(content)
+    session.journal.announce_save(content)
     session.file.save(content)  # and here the process ends
     session.close()
     again = labelled(tmp_path, model)

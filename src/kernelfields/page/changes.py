@@ -1,4 +1,4 @@
-"""Changes of labels: each is in the journal when it counts, can be undone, and is refused from an older version.
+"""Changes of labels: written to the journal first, undoable, and refused from an older version of an item.
 
 Items have versions, so that two pages on one labelling cannot overwrite each other. Undoing and redoing are actions of
 the journal too. Where labels follow a scheme of entities, what is marked are spans (page/spans.py).
@@ -23,14 +23,14 @@ _LONGEST_NOTE = 1000
 
 
 class Conflict(ValueError):
-    """A change that was made from an older version of an item."""
+    """A change to an older version of an item."""
 
 
 class ChangedItems(KnownItems):
     """Items whose labels are marked, accepted, forgotten, undone and saved; parameters as in LabellingSession."""
 
     def _write(self, item: int, changes: Changes, kind: str = "do", step: int | None = None) -> Change:
-        """Keep changes in the journal, and make them."""
+        """Write changes to the journal, and apply them."""
         before = [(position, self.known[item][position]) for position, _ in changes]
         self._check_item(item, changes)
         both = plain_changes(changes), plain_changes(before)
@@ -38,8 +38,8 @@ class ChangedItems(KnownItems):
         self._apply(item, changes)
         return Change(item, before, changes)
 
-    def _seen(self, item: object, version: object) -> int:
-        """Return the number of an item; Conflict if it is not that version any more."""
+    def _check_version(self, item: object, version: object) -> int:
+        """Return the number of an item; Conflict if its version is another one."""
         number = self._item(item)
         if version != self.versions[number]:
             raise Conflict(
@@ -81,7 +81,7 @@ class ChangedItems(KnownItems):
         ('B-city', 1)
         """
         with self._lock:
-            number = self._seen(item, version)
+            number = self._check_version(item, version)
             pairs = isinstance(changes, list) and all(isinstance(one, list) and len(one) == 2 for one in changes)
             if not pairs or not changes:
                 raise ValueError("changes must be a list of pairs [position, labels]")
@@ -134,19 +134,19 @@ class ChangedItems(KnownItems):
         ['B-city', None, None]
         """
         with self._lock:
-            number = self._seen(item, version)
+            number = self._check_version(item, version)
             start, stop = self._range(number, begin, end)
             if self.spans is None:
                 labels = None if kind is None else [kind]
                 return self._do(number, self._checked(number, [(t, labels) for t in range(start, stop)]), first)
             if kind is not None and not isinstance(kind, str):
                 raise ValueError(f"the type of a span is a text, got {kind!r:.40}")
-            return self._do(number, self._marked(number, start, stop, kind, self._labels_shown(number)), first)
+            return self._do(number, self._changes_of_mark(number, start, stop, kind, self._labels_shown(number)), first)
 
-    def _marked(
+    def _changes_of_mark(
         self, item: int, begin: int, end: int, kind: str | None, shown: list, *, decode: bool = True
     ) -> Changes:
-        """Return the changes that mark a span; a prediction that goes on beyond its end gets another label."""
+        """Return the changes for a marked span; a prediction that continues beyond its end gets another label."""
         assert self.spans is not None
         known = [entry is not None and len(entry) == 1 for entry in self.known[item]]
         labels = self.spans.marked(shown, known, begin, end, kind)
@@ -158,9 +158,9 @@ class ChangedItems(KnownItems):
             given[position] = entry
         found = self._decoded(item, given)
         last = str(next(iter(given[end - 1] or ())))
-        if found is not None and self.spans.goes_on(last, str(found[1][end])):
+        if found is not None and self.spans.continues(last, str(found[1][end])):
             names = [str(name) for name in found[0]]
-            chances = np.where([self.spans.goes_on(last, name) for name in names], -1.0, found[2][end])
+            chances = np.where([self.spans.continues(last, name) for name in names], -1.0, found[2][end])
             changes.append((end, frozenset([names[int(np.argmax(chances))]])))
         return changes
 
@@ -203,14 +203,14 @@ class ChangedItems(KnownItems):
         [None, None, 'city']
         """
         with self._lock:
-            number = self._seen(item, version)
+            number = self._check_version(item, version)
             start, stop = self._range(number, begin, end)
             shown = self._labels_shown(number)
             touched = [] if self.spans is None else self.spans.spans(shown)
             for span in touched:
                 if span.begin < stop and start < span.end:
                     start, stop = min(start, span.begin), max(stop, span.end)
-            return self._do(number, self._fixed(number, shown, range(start, stop)), first)
+            return self._do(number, self._shown_changes(number, shown, range(start, stop)), first)
 
     def done(self, item: object, version: object, first: int = 0) -> dict[str, Any]:
         """Fix all labels that are shown of an item; if labels write spans, the rest is outside of them.
@@ -247,18 +247,18 @@ class ChangedItems(KnownItems):
         ['O', 'O', 'city']
         """
         with self._lock:
-            number = self._seen(item, version)
+            number = self._check_version(item, version)
             shown = self._labels_shown(number)
             if self.model is not None and self.lengths[number] and self._decoded(number) is None:
                 raise ValueError("what is known of this item breaks a rule of the field: correct a label first")
             if self.spans is not None:
-                shown = self.spans.mended([OUTSIDE if label is None else label for label in shown])
+                shown = self.spans.rewrite([OUTSIDE if label is None else label for label in shown])
             elif missing := shown.count(None):
                 raise ValueError(f"{counted(missing, 'position')} of item {number + 1} have no label yet")
-            return self._do(number, self._fixed(number, shown, range(self.lengths[number])), first)
+            return self._do(number, self._shown_changes(number, shown, range(self.lengths[number])), first)
 
-    def _fixed(self, item: int, shown: Sequence, positions: Sequence[int]) -> Changes:
-        """Return labels that are shown at positions, but for those that are known."""
+    def _shown_changes(self, item: int, shown: Sequence, positions: Sequence[int]) -> Changes:
+        """Return the changes that fix the shown labels at positions without known labels."""
         left = [t for t in positions if (entry := self.known[item][t]) is None or len(entry) > 1]
         return [(t, frozenset([shown[t]])) for t in left if shown[t] is not None]
 
@@ -291,7 +291,7 @@ class ChangedItems(KnownItems):
         >>> session.labels()[1]
         [None, None, None]
         """
-        return self._turn("undo", first)
+        return self._undo_or_redo("undo", first)
 
     def redo(self, first: int = 0) -> dict[str, Any]:
         """Make the change again that was undone last.
@@ -316,16 +316,16 @@ class ChangedItems(KnownItems):
         >>> session.redo()["left"]
         2
         """
-        return self._turn("redo", first)
+        return self._undo_or_redo("redo", first)
 
-    def _turn(self, kind: str, first: int) -> dict[str, Any]:
+    def _undo_or_redo(self, kind: str, first: int) -> dict[str, Any]:
         with self._lock:
             changes = self.history.next_step(kind)
             step = self.history.new_step() if len(changes) > 1 else None
             for item, before, after in reversed(changes) if kind == "undo" else changes:
                 labels = plain_changes(before if kind == "undo" else after)
                 self._write(item, self._checked(item, labels), kind, step)
-            self.history.turned(kind)
+            self.history.record_turn(kind)
             item, (position, _) = changes[0].item, changes[0].before[0]
             return self.show(item, max(min(first, position), position - WINDOW + 1)) | {"at": position}
 
@@ -374,7 +374,7 @@ class ChangedItems(KnownItems):
                 step = self.history.new_step()
                 for number, (other, at) in enumerate(places):
                     shown = [next(iter(own)) if own and len(own) == 1 else None for own in self.known[other]]
-                    marked = self._marked(other, at, at + len(words), kind, shown, decode=False)
+                    marked = self._changes_of_mark(other, at, at + len(words), kind, shown, decode=False)
                     self.history.record(self._write(other, marked, step=step), begins=number == 0)
             listed = [
                 {"item": other, "text": " ".join(map(str, self.items.words[other][max(0, at - 4) : at + 6]))}
@@ -383,7 +383,7 @@ class ChangedItems(KnownItems):
             return {"words": " ".join(words), "count": len(places), "places": listed}
 
     def _places_of(self, words: list[str]) -> Iterator[tuple[int, int]]:
-        """Yield items and positions where these words stand and nothing is known of them."""
+        """Yield items and positions with these words and without labels."""
         assert self.items.words is not None
         for item, own in enumerate(self.items.words):
             at = 0
@@ -446,12 +446,12 @@ class ChangedItems(KnownItems):
             if self.file.current() != self.file.content:
                 raise ValueError(f"{self.file.path.name} was changed by another program: it is left as it is")
             content = self.file.written(self.labels())
-            self.journal.saving(content)
+            self.journal.announce_save(content)
             self.file.save(content)
             self.file = replace(self.file.after(content), scheme=self.file.scheme)
-            self.journal.saved(content)
+            self.journal.confirm_save(content)
             return f"wrote {self.file.path.name}"
 
     def close(self) -> None:
-        """Let go of the file and its journal, so that another session can open them."""
+        """Release the file and its journal, so that another session can open them."""
         self.journal.close()

@@ -65,18 +65,18 @@ class DocumentFile(LabelFile):
     def written(self, labels: Sequence[Sequence[object]]) -> bytes:
         """Return the documents with their labels."""
         assert len(labels) == len(self.documents)
-        return self._packed([self._labelled(item, own) for item, own in enumerate(labels)])
+        return self._file_content([self._labelled(item, own) for item, own in enumerate(labels)])
 
     def check_item(self, item: int, labels: Sequence[object]) -> None:
-        """Raise ValueError where the format could not hold a document with these labels."""
-        self._packed([self._labelled(item, labels)])
+        """Raise ValueError if the format cannot hold a document with these labels."""
+        self._file_content([self._labelled(item, labels)])
 
     def _labelled(self, item: int, labels: Sequence[Any]) -> Document:
         as_spans = self.kind not in ("text", "conllu")  # these have a label for each word
         return _labelled(self.documents[item], labels, as_spans, self.scheme or NO_SCHEME)
 
-    def _packed(self, documents: list[Document]) -> bytes:
-        """Return what the files of the documents hold."""
+    def _file_content(self, documents: list[Document]) -> bytes:
+        """Return the content of the files of the documents."""
         kind = annotation_format_of(self.path) if self.kind == "text" else self.kind
         with TemporaryDirectory() as folder:
             place = Path(folder) / self.path.name
@@ -84,18 +84,18 @@ class DocumentFile(LabelFile):
             return _content(place, self.kind)
 
     def after(self, content: bytes) -> LabelFile:
-        """Return the file with the content that was saved, read again with the ids that it has now."""
+        """Return the file after saving, read again with its present ids."""
         if self.kind == "text":
             return SequenceLabelFile.read_from(str(self.path), "columns", {})
         return self.read_from(str(self.path), self.kind, self.options)
 
     def current(self) -> bytes:
-        """Return the content that the files have now; empty if they are not there."""
+        """Return the present content of the files, empty without files."""
         return _content(self.path, self.kind) if self.path.exists() else b""
 
     def save(self, content: bytes) -> None:
         """Replace the files, all at once."""
-        if not _is_several(self.path, self.kind):
+        if not _means_several_files(self.path, self.kind):
             super().save(content)
             return
         folder = self.path.parent if self.path.suffix == ".ann" else self.path
@@ -130,7 +130,7 @@ class TierFile(DocumentFile):
         return replace(found, content=found.current())
 
     def _labelled(self, item: int, labels: Sequence[Any]) -> Document:
-        """Return a document with the labels of its tier; spans whose label did not change stay as they are."""
+        """Return a document with the labels of its tier; spans with the same label do not change."""
         document, intervals = self.documents[item], self.intervals[item]
         if any(isinstance(label, set | frozenset) for label in labels):
             raise ValueError("a tier has one label for an interval: choose one of those that may be right")
@@ -142,7 +142,7 @@ class TierFile(DocumentFile):
             if all(label == span.label for begin, end, label in at if span.begin <= (begin + end) / 2 < span.end)
         ]
         new = [own for own in at if own[2] is not None and _label_at(kept, *own[:2]) is None]
-        spans = [*kept, *(_clipped(LabelledSpan(str(label), begin, end), kept) for begin, end, label in new)]
+        spans = [*kept, *(_clip_span(LabelledSpan(str(label), begin, end), kept) for begin, end, label in new)]
         if spans == old:
             return document
         tiers = list(document.labellings)
@@ -184,7 +184,7 @@ def _labelled(document: Document, entries: Sequence[Any], as_spans: bool, scheme
     return replace(whole, labellings=[*others[:place], new, *others[place:]])
 
 
-def _members(path: Path, kind: str) -> list[Path]:
+def _files_of_path(path: Path, kind: str) -> list[Path]:
     """Return the files of a path that belong to a format."""
     if not path.is_dir():
         return [path.with_suffix(ending) for ending in _MEMBERS["brat"]] if kind == "brat" else [path]
@@ -194,13 +194,13 @@ def _members(path: Path, kind: str) -> list[Path]:
 
 def _content(path: Path, kind: str) -> bytes:
     """Return the bytes of a file, or of all files of a format that has several, as one JSON object."""
-    if not _is_several(path, kind):
+    if not _means_several_files(path, kind):
         return path.read_bytes()
-    return json.dumps({each.name: each.read_bytes().hex() for each in _members(path, kind)}).encode()
+    return json.dumps({each.name: each.read_bytes().hex() for each in _files_of_path(path, kind)}).encode()
 
 
-def _is_several(path: Path, kind: str) -> bool:
-    """Whether a path stands for several files: a folder, which may not be there yet, or a text and its labels."""
+def _means_several_files(path: Path, kind: str) -> bool:
+    """Whether a path means several files: a folder, even a missing one, or a text and its labels."""
     return kind == "brat" or (kind in _MEMBERS and path.suffix.lower() not in _MEMBERS[kind])
 
 
@@ -225,8 +225,8 @@ def _with_gaps(document: Document, spans: Sequence[LabelledSpan]) -> Iterator[La
         yield LabelledSpan("", position, last)
 
 
-def _clipped(span: LabelledSpan, others: Sequence[LabelledSpan]) -> LabelledSpan:
-    """Return a span that ends where others begin; they do not hold its middle."""
+def _clip_span(span: LabelledSpan, others: Sequence[LabelledSpan]) -> LabelledSpan:
+    """Clip a span at others, none of which holds its middle."""
     middle = (span.begin + span.end) / 2
     begin = max([span.begin, *(other.end for other in others if other.end <= middle)])
     end = min([span.end, *(other.begin for other in others if other.begin >= middle)])

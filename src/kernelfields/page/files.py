@@ -1,4 +1,4 @@
-"""Files of every format, opened for the page.
+"""Opening of files of all formats for the page.
 
     columns, conllu, csv                        words or numbers with a column of labels (page/sequence_files.py)
     doccano, labelstudio, brat, spacy, text     texts, cut into words (page/document_files.py)

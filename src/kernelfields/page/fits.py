@@ -1,4 +1,4 @@
-"""Estimators behind the page: the one that begins, what it needs to be fitted to labels that are partly known.
+"""Estimators of the page: the default estimator, and its preparation for partly known labels.
 
 prepared(model, known)     ready for ``fit``: from its last estimate, with partial labels where some are not known
 """
@@ -24,7 +24,7 @@ from kernelfields.selection.held_out import parameter_named
 
 
 def inner_estimator(model: Any) -> Any:
-    """Return the estimator of labels inside pipelines and searches, the fitted one where there is one."""
+    """Return the estimator of labels inside pipelines and searches, the fitted one if possible."""
     if isinstance(model, Pipeline):
         return inner_estimator(model[-1])
     if isinstance(model, FieldSearchCV | BaseSearchCV | FrozenEstimator):
@@ -33,13 +33,13 @@ def inner_estimator(model: Any) -> Any:
 
 
 def classes_of(model: BaseEstimator) -> list:
-    """Return the labels that a position may have."""
+    """Return the possible labels of a position."""
     field = inner_estimator(model)
     return [plain_label(label) for label in field.label_names()]
 
 
-def prepared(model: Any, known: list[list[Known]]) -> Any:
-    """Return an estimator ready to be fitted to what is known: from its last estimate, with partly known labels."""
+def prepare_for_fit(model: Any, known: list[list[Known]]) -> Any:
+    """Return a copy of an estimator that fits partly known labels, starting from its last estimate."""
     field = inner_estimator(model)
     named = {label for item in known for entry in item if entry is not None for label in entry}
     if len(named) < 2:

@@ -1,4 +1,4 @@
-"""What can be undone and redone: steps of one change or several, brought back from the journal, across saves."""
+"""Undo and redo: steps of one change or several, restored from the journal, across saves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Change(NamedTuple):
 
 
 class History:
-    """Steps that were done, the last one last, and those that were undone since."""
+    """Done steps in order, and undone steps."""
 
     def __init__(self, actions: Sequence[Action] = ()):
         self.done: list[list[Change]] = []
@@ -32,7 +32,7 @@ class History:
         for (kind, _), run in groupby(numbered, key=lambda pair: (pair[0].kind, pair[1])):
             own = [action for action, _ in run]
             if kind != "do":
-                self.turned(kind)
+                self.record_turn(kind)
             elif any(action.before is None for action in own):  # of a journal that does not say what labels were
                 self.done.clear()
             else:
@@ -48,20 +48,20 @@ class History:
         self.undone.clear()
 
     def next_step(self, kind: str) -> list[Change]:
-        """Return what an "undo" or a "redo" has to change; ValueError if there is nothing."""
+        """Return the changes of an "undo" or a "redo"; ValueError without a step."""
         source = self.done if kind == "undo" else self.undone
         if not source:
             raise ValueError(f"there is nothing to {kind}")
         return source[-1]
 
-    def turned(self, kind: str) -> None:
-        """Note that the next step was undone, or redone."""
+    def record_turn(self, kind: str) -> None:
+        """Record that the next step was undone, or redone."""
         source, target = (self.done, self.undone) if kind == "undo" else (self.undone, self.done)
         if source:
             target.append(source.pop())
 
     def new_step(self) -> int:
-        """Return a number for actions that are undone together."""
+        """Return a number for actions of one step."""
         self._last_step += 1
         return self._last_step
 

@@ -1,4 +1,4 @@
-"""What is labelled on the page: sequences, graphs, instances of several labels, inputs with one label each.
+"""Items of the page: sequences, graphs, instances of several labels, inputs with one label each.
 
 Items have positions: those of a sequence, the nodes of a graph, the labels of an instance, the one label of an input.
 What is known of them is kept by position, and given to estimators in the form that theirs has. Sequences are shown as
@@ -53,15 +53,15 @@ class SequenceItems:
 
     @property
     def shape(self) -> str:
-        """How items are drawn: "words", "line", "graph" or "table"."""
+        """The drawing of items: "words", "line", "graph" or "table"."""
         return "words" if self.drawn == "line" and self.words is not None else self.drawn
 
     def part(self, items: Sequence[int]) -> Any:
-        """Return inputs of some items, as the estimator takes them."""
+        """Return the inputs of some items in the form of the estimator."""
         return _safe_indexing(self.X, list(items))
 
     def entries(self, y: Any) -> list[list[Known]]:
-        """Return what labels in the form of an estimator say about each position."""
+        """Return the known labels of each position from labels in the form of an estimator."""
         if y is None:
             return [[None] * length for length in self.lengths]
         if len(y) != len(self.lengths):
@@ -86,7 +86,7 @@ class SequenceItems:
         return [[] if own is None else list(map(known, own)) for own in y]
 
     def labels(self, known: Sequence[Sequence[Known]]) -> Any:
-        """Return what is known of some items in the form that estimators take."""
+        """Return the known labels of some items in the form of estimators."""
         return [[entry_of(own) for own in item] for item in known]
 
     def place(self, part: Any) -> int:
@@ -101,11 +101,11 @@ class SequenceItems:
         return " ".join(map(str, words if most is None else words[:most]))[:most]
 
     def show(self, item: int, rows: slice) -> dict[str, Any]:
-        """Return what the page draws of positions of an item."""
+        """Return the positions of an item for the page."""
         if self.words is not None:
             return {"words": [str(word) for word in self.words[item][rows]]}
         values = np.asarray(self.X[item], dtype=np.float64)[rows]
-        return {"columns": [[finite(value) for value in column] for column in values.T.tolist()]}
+        return {"columns": [[number_or_none(value) for value in column] for column in values.T.tolist()]}
 
 
 class GraphItems(SequenceItems):
@@ -141,14 +141,14 @@ class GraphItems(SequenceItems):
         return shown | dict(zip(("places", "edges"), self._places[item], strict=True))
 
     def _drawing(self, item: int) -> tuple[list, list]:
-        """Return where nodes are drawn, and the pairs that are joined."""
+        """Return the places of nodes and the joined pairs."""
         begin, end = self._offsets[item], self._offsets[item + 1]
         own = [members[((members >= begin) & (members < end)).any(axis=1)] - begin for members in self._members]
         pairs = {tuple(sorted(pair)) for rows in own for row in rows.tolist() for pair in combinations(set(row), 2)}
         return layout(int(end - begin), own)[0].tolist(), sorted(pairs)
 
     def text(self, item: int, most: int | None = None) -> str:
-        """Return the names of the nodes, or how many there are."""
+        """Return the names of the nodes, or their number."""
         return counted(self.lengths[item], "node") if self.words is None else super().text(item, most)
 
     def _heads(self) -> list[str]:
@@ -172,7 +172,7 @@ class SampleItems(SequenceItems):
         return [entry_of(own) for (own,) in known]
 
     def place(self, part: Any) -> int:
-        """Return the only place there is."""
+        """Return zero, the only place."""
         return 0
 
     def show(self, item: int, rows: slice) -> dict[str, Any]:
@@ -228,7 +228,7 @@ class InstanceItems(SampleItems):
 def items_of(
     field: BaseEstimator | None, X: Any, y: Any, words: Sequence | None, columns: Sequence[str] | None
 ) -> SequenceItems:
-    """Return the items that an estimator labels, or unfitted will; TypeError for one that labels none of these."""
+    """Return the items that a fitted or unfitted estimator labels; TypeError for other estimators."""
     if isinstance(field, MultiLabelCRF):
         if hasattr(field, "label_names_"):
             names = field.label_names_.tolist()
@@ -251,14 +251,14 @@ def items_of(
 
 
 def entry_of(own: Known) -> Any:
-    """Return what is known of a label as estimators take it."""
+    """Return a known label, or set of labels, in the form of estimators."""
     if own is None:
         return None
     return next(iter(own)) if len(own) == 1 else set(own)
 
 
-def finite(value: float) -> float | None:
-    """Return a number for the page, None for what is no number."""
+def number_or_none(value: float) -> float | None:
+    """Return a number for the page, or None for infinity and NaN."""
     return round(float(value), 6) if np.isfinite(value) else None
 
 
@@ -275,7 +275,7 @@ def _is_open(entry: Any) -> bool:
 
 def _cells(rows: Any) -> list[list[float | None]]:
     dense = rows[:, :_CELLS].toarray() if is_sparse(rows) else rows[:, :_CELLS]
-    return [[finite(value) for value in row] for row in np.asarray(dense, dtype=np.float64).tolist()]
+    return [[number_or_none(value) for value in row] for row in np.asarray(dense, dtype=np.float64).tolist()]
 
 
 def _node_names(graph: Any, count: int) -> list:

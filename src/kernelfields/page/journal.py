@@ -1,4 +1,4 @@
-"""A journal of what was labelled: a line of JSON for each action, on the disk before the action counts.
+"""A journal of labelling: a line of JSON for each action, on the disk before the action is applied.
 
     {"journal": 1, "of": digest}                                     the file that the actions change
     {"item": 3, "version": 5, "changes": [[7, ["B-NP"]], [8, null]]} labels of positions; null forgets them
@@ -68,7 +68,7 @@ class Action(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """An item to come back to, and why; None takes the flag away."""
+    """An item flagged for later, and a note; None removes the flag."""
 
     item: int
     note: str | None
@@ -116,7 +116,7 @@ class Journal:
         *lines, rest = raw.split(b"\n")
         self._size = len(raw) - len(rest)
         if not lines and _is_beginning(raw):  # empty, or cut off in its first line
-            self._cut()
+            self._truncate()
             return
         if not lines or not _HEAD.fullmatch(lines[0]):
             raise JournalError(f"{path} is no journal that can be read, and stays as it is: name another by --journal")
@@ -132,7 +132,7 @@ class Journal:
             last = entries[-1]
             if isinstance(last, _Saved) and last.done:  # nothing is lost with what was undone or flagged
                 self._size = 0
-                self._cut()
+                self._truncate()
                 return
             count = sum(isinstance(entry, Action) for entry in entries)
             raise JournalError(
@@ -146,7 +146,7 @@ class Journal:
                 self._keep_flag(entry)
         if rest:
             self.left_out.append(f"line {len(lines) + 1}, cut off: {rest.decode(errors='replace'):.100}")
-        self._cut()
+        self._truncate()
 
     def append(self, action: Action) -> None:
         """Write an action; when this returns it is on the disk."""
@@ -171,12 +171,12 @@ class Journal:
         else:
             self.flags[flag.item] = flag.note
 
-    def saving(self, content: bytes) -> None:
-        """Announce the content that the file is about to have."""
+    def announce_save(self, content: bytes) -> None:
+        """Write that the file is about to be saved with a content."""
         self._append({"saving": _digest(content)})
 
-    def saved(self, content: bytes) -> None:
-        """Note that the file has this content: all actions are saved."""
+    def confirm_save(self, content: bytes) -> None:
+        """Write that the file has this content, so that all actions are saved."""
         self.history += self.actions
         self.actions = []
         with suppress(OSError):  # what was announced says the same, unless another program changes the file
@@ -190,28 +190,28 @@ class Journal:
         entries = [entry] if self._size else [{_MARK: _VERSION, "of": self._digest}, entry]
         line = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in entries).encode()
         try:
-            self._cut()  # what could not be cut off when it was torn
+            self._truncate()  # what could not be cut off when it was torn
             left = memoryview(line)
             while left:
                 left = left[os.write(self._file, left) :]
             os.fsync(self._file)
         except OSError as error:
             with suppress(OSError):  # then it is cut off before the next line, or left out when it is read
-                self._cut()
+                self._truncate()
             raise OSError(
                 f"this was not kept and does not count: {self.path.name} cannot be written "
                 f"({error.strerror or error}). Make room on the disk and do it again"
             ) from error
         self._size += len(line)
 
-    def _cut(self) -> None:
-        """Cut off what stands behind the last whole line."""
+    def _truncate(self) -> None:
+        """Truncate the file after its last complete line."""
         if self._file >= 0 and os.fstat(self._file).st_size != self._size:
             os.ftruncate(self._file, self._size)
             os.fsync(self._file)
 
     def close(self) -> None:
-        """Let go of the file and of the locks."""
+        """Release the file and the locks."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -220,14 +220,14 @@ class Journal:
 
 
 def _is_beginning(raw: bytes) -> bool:
-    """Whether this is nothing, or the first part of the first line of a journal."""
+    """Whether bytes are empty, or the beginning of the first line of a journal."""
     if len(raw) < len(_BEGINNING):
         return _BEGINNING.startswith(raw)
     return raw.startswith(_BEGINNING) and _DIGEST.fullmatch(raw, len(_BEGINNING)) is not None
 
 
 def _entry(line: bytes) -> tuple[Action | Flag | _Saved | None, bytes]:
-    """Return what a line says, and what of the line cannot be read."""
+    """Return the entry of a line, and a description of an unreadable line."""
     for begin in [0, *(found.start() for found in _BEGIN.finditer(line, 1))]:
         try:
             return _read_entry(json.loads(line[begin:])), line[:begin]

@@ -1,4 +1,4 @@
-"""Items with what is known of their labels, and what a field says of the rest given that.
+"""Items with their known labels, and the predictions of a field for the other labels.
 
 Known labels, given before or fixed now, stay: the rest of an item is decoded given them, exactly, before any refit.
 Every change is an action of the journal, which is made again when a labelling is opened. Where labels follow a scheme
@@ -116,7 +116,7 @@ class KnownItems:
                 raise ValueError(f"{file.path.name} was changed while it was opened: open it again")
             self._replay()
             self._check_file()
-            self._tell_left_out()
+            self._warn_of_skipped_actions()
         except BaseException:
             self.journal.close()
             raise
@@ -132,7 +132,7 @@ class KnownItems:
         return list(labels)
 
     def _replay(self) -> None:
-        """Apply the actions of the journal; what cannot be is listed."""
+        """Apply the actions of the journal, and list actions that cannot be applied."""
         left_out = self.journal.left_out
         for action in [*self.journal.history, *self.journal.actions]:
             if not 0 <= action.item < len(self.lengths):
@@ -147,8 +147,8 @@ class KnownItems:
                 left_out.append(f"item {action.item + 1}: {error}")
         self.history = History([*self.journal.history, *self.journal.actions])
 
-    def _tell_left_out(self) -> None:
-        """Warn of what the journal has and is not applied."""
+    def _warn_of_skipped_actions(self) -> None:
+        """Warn of actions of the journal that were not applied."""
         left_out = self.journal.left_out
         if left_out:
             assert self.journal.path is not None
@@ -177,7 +177,7 @@ class KnownItems:
                 raise ValueError(f"{self.file.path} is not opened, because it could not be saved: {error}") from error
 
     def _check_item(self, item: int, changes: Changes) -> None:
-        """Raise ValueError where changes of an item could not be saved."""
+        """Raise ValueError if changes of an item cannot be saved."""
         if self.file is not None:
             known = list(self.known[item])
             for position, labels in changes:
@@ -204,7 +204,7 @@ class KnownItems:
         return self.items.labels(self.known)
 
     def _check_label(self, label: object) -> None:
-        """Raise ValueError for what is no label, or could not be written and read again."""
+        """Raise ValueError for a value that is not a label, or cannot be written and read again."""
         if not (isinstance(label, str | int) and not isinstance(label, bool) and 0 < len(str(label)) <= _LONGEST):
             raise ValueError(f"a label is a text of 1 to {_LONGEST} characters or a whole number, got {label!r:.40}")
         if self.file is not None:
@@ -282,7 +282,7 @@ class KnownItems:
         return found
 
     def _labels_shown(self, item: int, found: tuple | None = None) -> list:
-        """Return the label of each position, known or predicted; None for nothing."""
+        """Return the known or predicted label of each position, or None without one."""
         found = self._decoded(item) if found is None else found
         predicted = [None] * self.lengths[item] if found is None else map(plain_label, found[1])
         return [
@@ -347,7 +347,7 @@ class KnownItems:
                         entry |= {"label": next(iter(known)), "p": None}
                     entry |= {"from": "given" if known == given else "fixed", "set": sorted(known, key=str)}
                     if position in suspects:
-                        entry["suspect"] = self._told([suspects[position]])
+                        entry["suspect"] = self._labels_in_words([suspects[position]])
                 positions.append(entry)
             if self.spans is not None:
                 self._add_spans(positions, rows, self._labels_shown(number, found), found)
@@ -419,7 +419,7 @@ class KnownItems:
             return found
 
     def explain(self, item: object, position: object) -> dict[str, Any]:
-        """Return what moved the label of a position: features or training inputs, and their contributions.
+        """Explain the label of a position by contributions of features or training inputs.
 
         Parameters
         ----------
@@ -464,10 +464,10 @@ class KnownItems:
             explained = field.explain(x[0], positions=[position], **shown).to_dict()
             own = explained["positions"][0]
             if self.spans is not None:
-                own |= {name: self.spans.told(own[name]) for name in ("label", "other") if own.get(name)}
+                own |= {name: self.spans.in_words(own[name]) for name in ("label", "other") if own.get(name)}
             return {"position": position, **own}
 
-    def _told(self, labels: Sequence) -> str:
+    def _labels_in_words(self, labels: Sequence) -> str:
         """Return labels of neighbours in the words of the page: spans by their types, or each label once."""
         if self.spans is None:
             return ", ".join(dict.fromkeys(map(str, labels)))

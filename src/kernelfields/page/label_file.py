@@ -1,4 +1,4 @@
-"""LabelFile: what the page asks of a file, whatever its format.
+"""LabelFile: the interface of files of all formats for the page.
 
 A file is replaced when its labels are saved, all at once, and nothing else in it changes. ``check_item`` writes an item
 without keeping it: a label counts only where the file can hold it.
@@ -68,15 +68,15 @@ class LabelFile:
         raise NotImplementedError(f"{type(self).__name__} must define written(labels)")
 
     def check_item(self, item: int, labels: Sequence[object]) -> None:
-        """Raise ValueError where the file could not hold these labels of an item."""
+        """Raise ValueError if the file cannot hold these labels of an item."""
         raise NotImplementedError(f"{type(self).__name__} must define check_item(item, labels)")
 
     def after(self, content: bytes) -> LabelFile:
-        """Return the file with the content that was saved."""
+        """Return the file after saving."""
         raise NotImplementedError(f"{type(self).__name__} must define after(content)")
 
     def current(self) -> bytes:
-        """Return the content that the file has now; empty if it is not there."""
+        """Return the present content of the file, empty without a file."""
         return self.path.read_bytes() if self.path.exists() else b""
 
     def save(self, content: bytes) -> None:

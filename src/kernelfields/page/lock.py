@@ -80,7 +80,7 @@ class FileLock:
         return "this process, see close() and Server.stop()" if number == os.getpid() else f"process {number}"
 
     def release(self) -> None:
-        """Let go."""
+        """Release the lock."""
         if fcntl is not None:
             self._place.unlink(missing_ok=True)
             os.close(self._file)

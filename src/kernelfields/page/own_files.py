@@ -1,4 +1,4 @@
-"""Files that the page itself keeps, its locks and journals: opened so that none of the user's is touched.
+"""Locks and journals of the page, opened without touching files of the user.
 
 Folders come from anywhere, and a name that the page would use may be there already. Nothing is followed, waited for or
 changed by opening it:
@@ -22,7 +22,7 @@ _SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_C
 
 
 class NotOwnFileError(ValueError):
-    """A file that stands where the page would keep its own, and is another one."""
+    """Another file at the place of a lock or journal of the page."""
 
 
 def open_own(path: Path, kind: str, *, appending: bool = False) -> int:
@@ -42,7 +42,7 @@ def open_own(path: Path, kind: str, *, appending: bool = False) -> int:
 
 
 def read_own(file: int, most: int | None = None) -> bytes:
-    """Return what an open file holds, its first ``most`` bytes if that is given."""
+    """Return the content of an open file, or its first ``most`` bytes."""
     os.lseek(file, 0, os.SEEK_SET)
     pieces, left = [], os.fstat(file).st_size if most is None else most
     while left and (piece := os.read(file, left)):

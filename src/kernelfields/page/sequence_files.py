@@ -73,13 +73,13 @@ class SequenceLabelFile(LabelFile):
         return self._columns(texts, self.read.sequences) if isinstance(self.read, ColumnFile) else self._table(texts)
 
     def check_item(self, item: int, labels: Sequence[object]) -> None:
-        """Raise ValueError where the row of a position could not be written; those of CSV hold any text."""
+        """Raise ValueError if the row of a position cannot be written; rows of CSV hold any text."""
         if isinstance(self.read, ColumnFile):
             unknown, between = self._marks
             self._columns([[label_text(entry, unknown[0], between) for entry in labels]], [self.read.sequences[item]])
 
     def after(self, content: bytes) -> LabelFile:
-        """Return the file with the content that was saved."""
+        """Return the file after saving."""
         if self.labelled:
             return replace(self, content=content)
         # Where a column of labels was added, rows are read again, so that the next time it is replaced.
@@ -116,5 +116,5 @@ class SequenceLabelFile(LabelFile):
 
 
 def _one_column(content: bytes) -> bool:
-    """Whether the first line that is not empty holds one cell."""
+    """Whether the first line with text has one cell."""
     return next((len(line.split()) == 1 for line in content.splitlines() if line.strip()), False)

@@ -61,7 +61,7 @@ TOKEN_HEADER = "X-Kernelfields-Token"
 
 
 class Refused(Exception):
-    """A request that is not answered: status and one line."""
+    """A refused request: status and one line."""
 
     def __init__(self, status: int, line: str):
         super().__init__(line)
@@ -69,7 +69,7 @@ class Refused(Exception):
 
 
 def check_installed() -> None:
-    """Raise ImportError naming the extra where what serves the page is missing."""
+    """Raise ImportError naming the extra if the server is not installed."""
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
@@ -190,11 +190,11 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
 
 
 class Server:
-    """A page that is being served; ``address`` is for the browser, :meth:`stop` ends it."""
+    """A running server of the page; ``address`` is for the browser, :meth:`stop` ends it."""
 
     def __init__(self, labelling: LabellingSession, port: int = 0, *, log: bool = False):
         token = secrets.token_urlsafe(24)
-        self.labelling, self._socket = labelling, _bound(port)
+        self.labelling, self._socket = labelling, _bind_socket(port)
         self.port = int(self._socket.getsockname()[1])
         app = make_app(labelling, token, self.port)
         import uvicorn
@@ -220,7 +220,7 @@ class Server:
         return self
 
     def stop(self) -> None:
-        """End the server and let go of the file and its journal."""
+        """Stop the server, and release the file and its journal."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join()
@@ -318,8 +318,8 @@ def serve(
     return server
 
 
-def _bound(port: int) -> socket.socket:
-    """Return a socket of this machine's own address; OSError in words where the port is taken."""
+def _bind_socket(port: int) -> socket.socket:
+    """Return a socket on the local address; OSError in words if the port is taken."""
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,4 +1,4 @@
-"""LabellingSession of items with a field beside: what to do next, refits, and labels that may be wrong.
+"""LabellingSession: items and a field, the queue, refits, and labels that may be wrong.
 
 A random sample of the items is set aside: it is labelled as all others, never fitted to, and judges each refit. A refit
 runs beside the labelling, from the last estimate, and takes the place of the old model unless it is clearly worse: the
@@ -24,8 +24,8 @@ from kernelfields.labelling.progress import forecast, score_of
 from kernelfields.models.wrapped_field import opened
 from kernelfields.numerics.wording import counted
 from kernelfields.page.changes import ChangedItems
-from kernelfields.page.fits import classes_of, prepared
-from kernelfields.page.items import finite
+from kernelfields.page.fits import classes_of, prepare_for_fit
+from kernelfields.page.items import number_or_none
 from kernelfields.reports.label_colours import label_colours
 
 ORDERS = ("doubtful", "suspicious", "random", "given")
@@ -159,7 +159,7 @@ class LabellingSession(ChangedItems):
                     "item": each,
                     "left": int(left[each]),
                     "length": self.lengths[each],
-                    "score": finite(scores[each]),
+                    "score": number_or_none(scores[each]),
                     "text": self.items.text(each, _LONGEST_TEXT),
                     "flag": self.journal.flags.get(each),
                 }
@@ -167,7 +167,7 @@ class LabellingSession(ChangedItems):
             ]
 
     def _chosen(self, text: str, label: object, part: str) -> np.ndarray:
-        """Return which items (S,) hold a text and a label, and belong to a part of them."""
+        """Return a mask (S,) of the items with a text and a label in a part of the items."""
         chosen = np.ones(len(self.lengths), dtype=bool)
         if part == "open":
             chosen &= self.left > 0
@@ -182,7 +182,7 @@ class LabellingSession(ChangedItems):
         return chosen
 
     def _scores(self, order: str) -> np.ndarray:
-        """Return how doubtful, per position, or suspicious items are; doubts are zero without a model."""
+        """Return the doubt per position, or the suspicion, of each item; doubts are zero without a model."""
         if order == "doubtful":
             if self.model is None:
                 return np.zeros(len(self.lengths))
@@ -229,7 +229,7 @@ class LabellingSession(ChangedItems):
             return [own for own in found if own["version"] == self.versions[own["item"]]][:_PLACES]
 
     def state(self) -> dict[str, Any]:
-        """Return what the page shows beside an item.
+        """Return the state of the session for the page.
 
         Returns
         -------
@@ -382,8 +382,8 @@ class LabellingSession(ChangedItems):
     def _fit(self, new: Any, train: list[int], known: list, judged: list[int], truth: list) -> str:
         begin = time.perf_counter()
         old = self.model
-        fitted = prepared(new, known).fit(self.items.part(train), self.items.labels(known))
-        score = score_of(self._right(fitted, judged, truth))
+        fitted = prepare_for_fit(new, known).fit(self.items.part(train), self.items.labels(known))
+        score = score_of(self._count_right(fitted, judged, truth))
         point: dict[str, Any] = {
             "known": sum(e is not None for own in known for e in own),
             "items": len(train),
@@ -408,8 +408,8 @@ class LabellingSession(ChangedItems):
         looked = f". {counted(len(changed), 'prediction')} changed" if changed else ""
         return f"fitted to {counted(len(train), 'item')} in {point['seconds']} s{judged_by}: {kept}{looked}"
 
-    def _right(self, model: FittedModel, judged: list[int], truth: list) -> np.ndarray:
-        """Return of each item set aside how many spans, or positions, are right, predicted and true, (S, 3)."""
+    def _count_right(self, model: FittedModel, judged: list[int], truth: list) -> np.ndarray:
+        """Return the counts (S, 3) of right, predicted and true spans, or positions, of each held-out item."""
         if not judged:
             return np.zeros((0, 3))
         rows = []
@@ -422,7 +422,7 @@ class LabellingSession(ChangedItems):
         return np.array(rows, dtype=np.float64)
 
     def _differences(self, old: FittedModel, new: FittedModel) -> list[dict[str, Any]]:
-        """Return where two models predict other labels, in the first items that are not done."""
+        """Return the places where two models differ, in the first unfinished items."""
         items = np.flatnonzero(self.left > 0)[:_COMPARED].tolist()
         if not items:
             return []
@@ -433,13 +433,17 @@ class LabellingSession(ChangedItems):
             pairs = [*zip(before, after, self.known[item], strict=True)]
             differ = [t for t, (a, b, known) in enumerate(pairs) if a != b and known is None]
             for begin, end in _runs(differ):
-                names = [self._told([next(iter(own[t])) for t in range(begin, end)]) for own in (before, after)]
+                names = [
+                    self._labels_in_words([next(iter(own[t])) for t in range(begin, end)]) for own in (before, after)
+                ]
                 place = {"item": item, "begin": begin, "end": end, "version": self.versions[item]}
                 found.append({**place, "text": f"was {names[0]}, now {names[1]}"})
         return found
 
     def _check(self, new: Any, items: list[int], known: list, versions: list[int]) -> str:
-        found = find_label_errors(prepared(new, known), self.items.part(items), self.items.labels(known), cv=_FOLDS)
+        found = find_label_errors(
+            prepare_for_fit(new, known), self.items.part(items), self.items.labels(known), cv=_FOLDS
+        )
         places: list[dict[int, Any]] = [{} for _ in items]
         findings = []
         for row in found.rows:
@@ -448,7 +452,7 @@ class LabellingSession(ChangedItems):
             for position, label in enumerate(proposed, start=first):
                 places[row.sequence].setdefault(position, label)
             share = 1.0 / (1.0 + np.exp(-row.score))
-            told = f"given {self._told(row.given)}, the model says {self._told(proposed)} ({share:.2f})"
+            told = f"given {self._labels_in_words(row.given)}, the model says {self._labels_in_words(proposed)} ({share:.2f})"
             place = {"item": items[row.sequence], "begin": first, "end": first + len(proposed)}
             findings.append({**place, "version": versions[row.sequence], "text": told, "labels": proposed})
         scored = zip(items, versions, found.item_scores.tolist(), places, strict=True)

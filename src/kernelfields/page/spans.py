@@ -1,4 +1,4 @@
-"""Labels of words as spans of types: what the page shows, and what it writes when a span is marked.
+"""Labels of words as spans of types, for display and for marking.
 
     labels    O   B-city   I-city   O       by a scheme (data/constraints.py)
     spans         city -----------          a type from a position to the one after its last
@@ -43,7 +43,7 @@ class SpanView:
         tag, kind = self.scheme.parse(label)
         return None if tag == OUTSIDE else kind or UNTYPED
 
-    def told(self, label: str) -> str:
+    def in_words(self, label: str) -> str:
         """Return a label in words: its type, and whether a span begins with it."""
         kind = self.kind(label)
         return "no span" if kind is None else f"{kind} ({'begins' if label[0] in self._begins else 'goes on'})"
@@ -78,7 +78,7 @@ class SpanView:
     def marked(
         self, shown: Sequence[str | None], known: Sequence[bool], begin: int, end: int, kind: str | None
     ) -> dict[int, str | None]:
-        """Return the labels that change where a span is marked, None for those that are not known any more.
+        """Return the labels that change when a span is marked, None for labels that become unknown.
 
         ``shown`` are the labels of all positions, ``known`` says which of them are more than predicted.
         """
@@ -98,12 +98,12 @@ class SpanView:
             changes |= {t: label for t, label in zip(own, new, strict=True) if known[t]}
         return {t: label for t, label in changes.items() if label != shown[t] or not known[t] or label is None}
 
-    def goes_on(self, label: str, after: str) -> bool:
+    def continues(self, label: str, after: str) -> bool:
         """Whether two neighbours belong to one span."""
         return len(self.spans([label, after])) == 1 and OUTSIDE not in (label, after)
 
-    def mended(self, labels: Sequence[str]) -> list[str]:
-        """Return labels as the scheme writes the spans that they make."""
+    def rewrite(self, labels: Sequence[str]) -> list[str]:
+        """Rewrite labels as the scheme writes their spans."""
         return mended_labels([list(labels)], self.scheme)[0][0]
 
     def shares(self, names: Sequence[str], marginals: np.ndarray) -> tuple[list[str | None], np.ndarray]:
@@ -113,7 +113,7 @@ class SpanView:
         return found, np.column_stack([marginals[:, [own == kind for own in kinds]].sum(axis=1) for kind in found])
 
     def counts(self, labels: Mapping[str, int]) -> Counter[str]:
-        """Return how many spans of each type there are, by how often each label occurs; words where none is marked."""
+        """Count the spans of each type from counts of labels; without spans, count words."""
         found: Counter[str] = Counter()
         for label, count in labels.items():
             if (kind := self.kind(label)) is not None and label[0] in self._begins:
