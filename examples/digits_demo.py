@@ -44,7 +44,7 @@ from kernelfields.reports import (
 )
 from kernelfields.reports.figures import COLOURS, panels
 from kernelfields.reports.markup import LIGHT
-from kernelfields.reports.page import beside, page, section
+from kernelfields.reports.page import page, section, side_by_side
 from kernelfields.reports.tables import Row
 
 N_DIGITS = 10
@@ -300,7 +300,7 @@ def report(
                 "What was learnt about the order of digits",
                 "The chain that made the labels, and the transition scores of the field, exponentiated and "
                 "normalised by row; the prior draws them towards equal shares. Entries below 0.005 are blank.",
-                beside(
+                side_by_side(
                     ("truth", plot_heat_map(true, digits, digits, **maps)),
                     (
                         f"learnt, {best.name} field",

@@ -55,7 +55,7 @@ def test_a_long_sequence_is_read_in_windows_that_overlap(folder):
 
 
 def test_every_word_comes_from_the_window_where_it_is_furthest_from_an_end():
-    from kernelfields.features.encoders import _joined, windows_of
+    from kernelfields.features.encoders import _join_windows, windows_of
 
     for sizes in ([1] * 40, [3] * 17, [1, 7, 2, 2, 7, 1, 1, 4] * 5, [14] * 3):
         windows = list(windows_of(0, sizes, 14))
@@ -63,9 +63,9 @@ def test_every_word_comes_from_the_window_where_it_is_furthest_from_an_end():
         assert windows[-1].last == len(sizes)
         assert all(sum(sizes[w.first : w.last]) == w.n_subwords <= 14 for w in windows)
         numbers = [np.arange(w.first, w.last) for w in windows]
-        np.testing.assert_array_equal(_joined(windows, numbers), np.arange(len(sizes)))
+        np.testing.assert_array_equal(_join_windows(windows, numbers), np.arange(len(sizes)))
         owner = np.repeat(np.arange(len(windows)), [len(each) for each in numbers])
-        chosen = _joined(windows, [owner[owner == k] for k in range(len(windows))])
+        chosen = _join_windows(windows, [owner[owner == k] for k in range(len(windows))])
         for word, k in enumerate(chosen):
             depth = [min(word - w.first, w.last - 1 - word) for w in windows if w.first <= word < w.last]
             assert min(word - windows[k].first, windows[k].last - 1 - word) >= max(depth) - 1

@@ -11,7 +11,7 @@ from kernelfields.kernels import RBF, Columns, Matern, Polynomial
 from kernelfields.posterior.evidence.problem import (
     EvidenceProblem,
     KnownMode,
-    _carried,
+    _transfer_coefficients,
     evidence_gradient,
     kernel_parameters_of,
     truncate_design,
@@ -174,7 +174,7 @@ def test_a_mode_is_carried_to_other_pivots():
     assert [design.term.subspace.rank for design in other.designs] == [6, 1]
     # The function to begin with has the values of the old one at the pivots that are left.
     old, new = known.posterior.blocks.expanded(known.mode)[0], other.designs_at(logs)[0].term.subspace
-    carried = _carried(problem.designs[0].term.subspace, old, new)
+    carried = _transfer_coefficients(problem.designs[0].term.subspace, old, new)
     expected = problem.designs[0].term.subspace.apply(new.pivots, old)
     np.testing.assert_allclose(new.apply(new.pivots, carried), expected, atol=1e-8)
 

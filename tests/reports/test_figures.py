@@ -15,13 +15,13 @@ from parsed_pages import HOSTILE, ParsedPage, solution_of, texts
 
 from kernelfields.reports import LabelledSequence, plot_convergence, plot_sequence, plot_transitions
 from kernelfields.reports.figures import (
-    decade_axis,
     decade_words,
     legend,
-    logarithmic,
     note,
     panels,
-    tick_labels,
+    set_decade_limits,
+    set_logarithmic,
+    set_tick_labels,
 )
 from kernelfields.reports.markup import LIGHT
 
@@ -131,7 +131,7 @@ def test_labels_are_text_whatever_they_look_like():
     with panels(None, hostile[0] + "\x00", (14.0, 4.0)) as picture:
         ax = picture.axes[0]
         lines = [ax.plot([0, 1], [index, index])[0] for index in range(len(hostile))]
-        tick_labels(ax.xaxis, range(len(hostile)), hostile)
+        set_tick_labels(ax.xaxis, range(len(hostile)), hostile)
         legend(ax, lines, hostile)
         note(ax, 0, 0, "$\\frac{$")
     picture.savefig(io.BytesIO(), format="png")
@@ -163,7 +163,7 @@ def test_letters_that_matplotlib_cannot_draw_reach_the_browser_without_a_warning
 def test_logarithmic_axes_have_readable_ticks(low, high, expected):
     with panels(None, "", (6.0, 4.0)) as picture:
         (ax,) = picture.axes
-        logarithmic(ax, low, high)
+        set_logarithmic(ax, low, high)
         ax.set_ylim(low, high)
     svg = picture.markup()
     assert set(expected) <= set(texts(svg))
@@ -172,7 +172,7 @@ def test_logarithmic_axes_have_readable_ticks(low, high, expected):
 
 def test_decades_end_at_powers_of_ten():
     with panels(None, "", (3.0, 2.0)) as picture:
-        decade_axis(picture.axes[0], [0.02, 30.0, 0.0, -1.0, np.nan, np.inf])
+        set_decade_limits(picture.axes[0], [0.02, 30.0, 0.0, -1.0, np.nan, np.inf])
     low, high = picture.axes[0].get_ylim()
     assert 0.005 < low < 0.01
     assert 100 < high < 200

@@ -6,7 +6,7 @@ from parsed_pages import ParsedPage
 
 from kernelfields.reports import Table, plot_heat_map
 from kernelfields.reports.markup import notebook
-from kernelfields.reports.page import beside, page, section
+from kernelfields.reports.page import page, section, side_by_side
 from kernelfields.reports.tables import Row
 
 
@@ -19,7 +19,7 @@ def test_a_page_is_balanced_and_holds_its_parts():
             section("Numbers", "A paragraph.", Table(["field", "score"], rows)),
             section(
                 "Maps",
-                beside(("one", plot_heat_map([[1.0]], [0], [0])), ("two", plot_heat_map([[1.0]], [0], [0]))),
+                side_by_side(("one", plot_heat_map([[1.0]], [0], [0])), ("two", plot_heat_map([[1.0]], [0], [0]))),
             ),
         ],
         "the end",
@@ -43,7 +43,7 @@ def test_hostile_text_stays_text_everywhere():
     document = page(
         hostile,
         hostile,
-        [section(hostile, hostile, Table([hostile], [[hostile]])), section("m", beside((hostile, section("x"))))],
+        [section(hostile, hostile, Table([hostile], [[hostile]])), section("m", side_by_side((hostile, section("x"))))],
         hostile,
     )
     parsed = ParsedPage(document)

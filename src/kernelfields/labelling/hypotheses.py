@@ -28,9 +28,9 @@ around it:
 By the mean and not the sum: the longer a window, the further do even correct labels fall behind others. So little is
 left of a stretch of wrong labels, in which each supports the next, that correct labels that differ from both neighbours
 would come before it. Runs of equal labels, which last, are therefore judged without that support, given the labels more
-than ``REACH`` positions away (:func:`marginals_without_neighbours`; families other than chains take p(y~_t | x)), and by no more than
-``MOST`` nats: a field that errs does so with confidence, and on many positions in a row. Labels of entities last for
-few positions, and are judged by marginals:
+than ``REACH`` positions away (:func:`marginals_without_neighbours`; families other than chains take p(y~_t | x)), and
+by no more than ``MOST`` nats: a field that errs does so with confidence, and on many positions in a row. Labels of
+entities last for few positions, and are judged by marginals:
 
     runs       alone(t) = -log( exp(COST - odds_t) + exp(-MOST) )       odds_t = log((1 - p_t) / p_t)
                                                                         p_t = p(y~_t | x, y~_s for |s - t| > REACH)

@@ -452,7 +452,8 @@ class LabellingSession(ChangedItems):
             for position, label in enumerate(proposed, start=first):
                 places[row.sequence].setdefault(position, label)
             share = 1.0 / (1.0 + np.exp(-row.score))
-            told = f"given {self._labels_in_words(row.given)}, the model says {self._labels_in_words(proposed)} ({share:.2f})"
+            given, model = (self._labels_in_words(labels) for labels in (row.given, proposed))
+            told = f"given {given}, the model says {model} ({share:.2f})"
             place = {"item": items[row.sequence], "begin": first, "end": first + len(proposed)}
             findings.append({**place, "version": versions[row.sequence], "text": told, "labels": proposed})
         scored = zip(items, versions, found.item_scores.tolist(), places, strict=True)
