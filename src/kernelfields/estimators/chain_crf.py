@@ -474,7 +474,7 @@ class ChainCRF(SequenceField):
         if not resolve_kernel(self.kernel).has_feature_map or training.run.engine.alone.name != "threads":
             return []
         # Fits with the weights that were seen are the fastest: the path of variances is theirs.
-        tried = {name: values for name, values in left.items() if name in ("support", "l1")}
+        tried = {name: left[name] for name in ("support", "l1") if name in left}
         pairs = [dict(zip(tried, values, strict=True)) for values in itertools.product(*tried.values())]
         return [pairs[-1], *pairs[:-1]] if tried else []
 

@@ -26,7 +26,7 @@ from kernelfields.kernels.rows import (
     row_blocks,
 )
 
-_HOST_ENTRIES = 2**21
+_ENTRIES = {"cpu": 2**21}
 _DEVICE_ENTRIES = 2**26
 
 
@@ -52,7 +52,7 @@ def float32_products(precision: str = "ieee") -> Iterator[None]:
 
 def cut_rows(X: torch.Tensor, n_rows: int, n_columns: int = 1) -> list[slice]:
     """Cut the rows of an (n_rows, n_columns) tensor into blocks that suit the device of X."""
-    entries = _HOST_ENTRIES if X.device.type == "cpu" else _DEVICE_ENTRIES
+    entries = _ENTRIES.get(X.device.type, _DEVICE_ENTRIES)
     return row_blocks(n_rows, n_columns, budget=8 * entries, least=FORMULA_ROWS)
 
 

@@ -21,7 +21,7 @@ from kernelfields.engines.dask.launch import Lost, launch
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
 from kernelfields.engines.threads import LocalSample, Threads
 from kernelfields.engines.together.placing import DataInParts, place_part
-from kernelfields.engines.torch.engine import Torch, device_count
+from kernelfields.engines.torch.engine import Torch, device_count, visible_devices
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.numerics.containers import n_rows_of
 from kernelfields.numerics.group import ALONE, RUNNING
@@ -97,10 +97,7 @@ class Dask(Engine):
         Torch(device).check()
         n_devices = device_count(device) if n_devices is None else n_devices
         check_count(n_devices, "n_devices")
-        if device != "cpu" and n_devices > device_count(device):
-            raise ValueError(
-                f"n_devices={n_devices} is more than the {device_count(device)} CUDA devices that are here"
-            )
+        seen = visible_devices(device, n_devices)
         import dask
         from distributed import Client, Nanny, Scheduler, SpecCluster
 
@@ -109,8 +106,6 @@ class Dask(Engine):
         # Dask looks at the stacks of its threads every 10 ms, and takes Python's lock for it.
         unprofiled = {"distributed": {"worker": {"profile": {"enabled": False}}}}
         config = dask.config.merge(dask.config.config, unprofiled)
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        seen = [visible[number] if any(visible) and device != "cpu" else str(number) for number in range(n_devices)]
         specs = {
             number: {"cls": Nanny, "options": {**options, "config": config, "env": {"CUDA_VISIBLE_DEVICES": own}}}
             for number, own in enumerate(seen)

@@ -267,6 +267,34 @@ def device_count(device: str) -> int:
     return torch.cuda.device_count() if torch.device(device).type == "cuda" else 1
 
 
+def visible_devices(device: str, n_devices: int) -> list[str]:
+    """Return what ``n_devices`` processes are to see of the devices of a kind, one each.
+
+    Parameters
+    ----------
+    device : str
+        The kind of the devices.
+    n_devices : int
+        The number of processes.
+
+    Returns
+    -------
+    list of str
+        Names for ``CUDA_VISIBLE_DEVICES``; processors are shared.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer devices.
+    """
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if device == "cpu":
+        return [str(number) for number in range(n_devices)]
+    if n_devices > device_count(device):
+        raise ValueError(f"n_devices={n_devices} is more than the {device_count(device)} CUDA devices that are here")
+    return [named[number] if any(named) else str(number) for number in range(n_devices)]
+
+
 def cuda_is_there() -> bool:
     """Whether PyTorch, which is installed, sees a CUDA device."""
     import torch
