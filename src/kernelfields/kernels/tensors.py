@@ -26,6 +26,7 @@ from kernelfields.kernels.rows import (
     row_blocks,
 )
 
+# Entries of a block of rows, by the kind of its device; those of all others.
 _ENTRIES = {"cpu": 2**21}
 _DEVICE_ENTRIES = 2**26
 
