@@ -190,10 +190,35 @@ def _flag(parameters: Mapping[str, object], name: str) -> bool:
 
 
 class TrainingLog:
-    """Iterations of a fit, why it ended, how many weights it had and how long it took.
+    """Iterations of a fit, and why it ended.
 
-    ``reason`` is "epsilon", "delta" or "max_iterations" as above, or a reason of the solver's own;
-    ``message`` is a sentence.
+    Parameters
+    ----------
+    reason : str
+        "epsilon", "delta" or "max_iterations", or a reason of the solver's own.
+    n_weights : int
+        The number of weights.
+    history : sequence of Iteration
+        The iterations.
+
+    Attributes
+    ----------
+    message : str
+        The reason in a sentence.
+    featgen_num_features : int
+        The number of weights.
+    training_seconds : float
+        The time of the fit.
+    iterations : list of dict
+        The number, loss, norms and time of each iteration, under the names of sklearn-crfsuite.
+
+    Examples
+    --------
+    >>> from kernelfields.compat import CRF
+    >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+    >>> log = CRF().fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).training_log_
+    >>> log.reason in ("epsilon", "delta", "gap"), len(log.iterations) > 0
+    (True, True)
     """
 
     def __init__(self, reason: str, n_weights: int, history: Sequence[Iteration]):

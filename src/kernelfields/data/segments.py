@@ -30,7 +30,28 @@ DURATION = "duration"
 
 
 class Segment(NamedTuple):
-    """A segment of positions begin .. end - 1, and how probable it is."""
+    """A segment of positions begin .. end - 1, with its label and probability.
+
+    Parameters
+    ----------
+    begin : int
+        The first position.
+    end : int
+        The position after the last.
+    label : object
+        The label.
+    probability : float
+        The probability of the segment.
+
+    Examples
+    --------
+    >>> from kernelfields import SegmentCRF
+    >>> X, y = [[[0.0], [0.1], [1.0]], [[0.0], [1.0], [0.9]]], [["a", "a", "b"], ["a", "b", "b"]]
+    >>> crf = SegmentCRF("linear", prior_variance=10.0, scale=False).fit(X, y)
+    >>> first = crf.predict_segments(X[:1])[0][0]
+    >>> first.begin, first.end, first.label
+    (0, 2, 'a')
+    """
 
     begin: int
     end: int

@@ -27,9 +27,29 @@ if TYPE_CHECKING:
 
 
 class Entity(NamedTuple):
-    """A span of positions begin .. end - 1, its type and probability, and the spans that overlap it, likeliest first.
+    """A span of positions with a label, its probability, and the spans that overlap it.
 
-    Alternatives have none of their own.
+    Parameters
+    ----------
+    label : object
+        The type of the span.
+    begin : int
+        The first position.
+    end : int
+        The position after the last.
+    probability : float
+        The probability of the span.
+    alternatives : tuple of Entity, default ()
+        The spans that overlap it, the likeliest first; they have none of their own.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> X = [[{"word": "in"}, {"word": "New"}, {"word": "York"}], [{"word": "to"}, {"word": "New"}, {"word": "York"}]]
+    >>> y = [["O", "B-city", "I-city"], ["O", "B-city", "I-city"]]
+    >>> (entity,) = ChainCRF("linear", prior_variance=10.0).fit(X, y).predict_entities(X[:1])[0]
+    >>> entity.label, entity.begin, entity.end
+    ('city', 1, 3)
     """
 
     label: Any

@@ -31,10 +31,26 @@ Settings: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """What was tried, and how well it predicted held-out positions: the share of right labels, and the log-loss.
+    """One setting that was tried, and how well it predicted held-out positions.
 
-    The loss is that of position_loss.py, and None of what changes no probability; the accuracy is that on the folds
-    that were tried. ``last`` is for the last round, in which each item was held out by itself.
+    Parameters
+    ----------
+    settings : dict
+        Values of parameters by name.
+    accuracy : float
+        The share of right labels on the folds that were tried.
+    log_loss : float or None, default None
+        The log-loss; None if the setting changes no probability.
+    temperature : float, default 1.0
+        The temperature at which the probabilities would be best.
+    last : bool, default False
+        Whether it was in the last round, in which each item was held out by itself.
+
+    Examples
+    --------
+    >>> from kernelfields.models.choices import Trial
+    >>> print(Trial({"prior_variance": 1.0}, accuracy=0.9, log_loss=0.25))
+    log-loss 0.2500, accuracy 0.900: prior variance 1
     """
 
     settings: dict[str, Any]
@@ -51,10 +67,25 @@ class Trial:
 
 @dataclass(frozen=True)
 class Choices:
-    """Parameters that were left to the data: what they are in the fit, and all that was tried, the least loss first.
+    """Parameters that were left to the data: what they are in the fit, and all that was tried.
 
-    Trials of a last round stand before the others. ``trials`` is empty where there was too little to hold out, or
-    nothing to choose between.
+    Parameters
+    ----------
+    chosen : dict, optional
+        The values in the fit.
+    trials : tuple of Trial, default ()
+        What was tried, the least loss first, those of a last round before the others; empty if there was too little to
+        hold out, or nothing to choose between.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import KernelClassifier
+    >>> random = np.random.default_rng(0)
+    >>> X = random.normal(size=(60, 2))
+    >>> classifier = KernelClassifier("linear", random_state=0).fit(X, (X[:, 0] > 0).astype(int))
+    >>> sorted(classifier.choices_.chosen)
+    ['prior_variance']
     """
 
     chosen: dict[str, Any] = field(default_factory=dict)
@@ -80,7 +111,13 @@ class Choices:
         return "\n".join([*lines, *self.advice()])
 
     def advice(self) -> list[str]:
-        """Return sentences on what the trials show beside the choice: what brings nothing, and what predicts better."""
+        """Say what the trials show beside the choice: what brings nothing, and what predicts better.
+
+        Returns
+        -------
+        list of str
+            Sentences.
+        """
         # Peers were tried in the first round alone.
         judged = [trial for trial in self.trials if trial.log_loss is not None and not trial.last]
         taken = [own for own in judged if own.settings.items() <= self.chosen.items()]
@@ -110,7 +147,20 @@ class Choices:
         return lines
 
     def with_labels(self, places: np.ndarray, n_labels: int) -> Choices:
-        """Return the choices of a field that has more labels; old label i is now ``places[i]``."""
+        """Return the choices of a field that has more labels.
+
+        Parameters
+        ----------
+        places : array
+            The number of each old label now.
+        n_labels : int
+            The number of labels now.
+
+        Returns
+        -------
+        Choices
+            The choices.
+        """
         if "thresholds" not in self.chosen:
             return self
         thresholds = np.ones(n_labels)
@@ -118,12 +168,29 @@ class Choices:
         return replace(self, chosen={**self.chosen, "thresholds": thresholds.tolist()})
 
     def describe(self) -> dict[str, Any]:
-        """Return plain values for a model file."""
+        """Return plain values for a model file.
+
+        Returns
+        -------
+        dict
+            The values.
+        """
         return asdict(self)
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any] | None) -> Choices:
-        """Return the choices that were described; none for None."""
+        """Return the choices that were described.
+
+        Parameters
+        ----------
+        described : dict or None
+            The description; None for no choices.
+
+        Returns
+        -------
+        Choices
+            The choices.
+        """
         if described is None:
             return cls()
         trials = tuple(record(Trial, each, "a trial") for each in described["trials"])

@@ -46,14 +46,67 @@ from kernelfields.objective.term import Term
 
 
 class StreamAnswers(NamedTuple):
-    """The next positions of a stream, in their order and without gaps: labels, and marginals (n, L)."""
+    """The next positions of a stream, in their order and without gaps.
+
+    Parameters
+    ----------
+    labels : list of str or array (n,)
+        The labels.
+    marginals : array (n, n_labels)
+        The probabilities.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+    >>> stream = crf.stream(lag=1)
+    >>> stream.push({"word": "Ann"}).marginals.shape  # it waits for the next position
+    (0, 2)
+    """
 
     labels: Any
     marginals: np.ndarray
 
 
 class LabelStream:
-    """The labels of one sequence whose positions come one after the other; see the module."""
+    """Label one sequence whose positions come one after the other.
+
+    ``stream()`` of an estimator returns one. Answers about a position are given once ``lag`` further ones have come.
+
+    Parameters
+    ----------
+    field : Field
+        The clique sets and their weights.
+    reader : InputReader
+        How inputs are read.
+    classes : array (L,)
+        The labels.
+    lag : float
+        The number of positions after its own that an answer waits for; infinity for the end.
+    every : int, default 1
+        The number of positions that are answered together.
+    jointly : bool, default False
+        Whether labels are those of the most probable labelling.
+    n_jobs : int, default 1
+        The number of threads.
+
+    Attributes
+    ----------
+    n_positions : int
+        The number of positions so far.
+    n_pending : int
+        The number of positions that wait for their answers.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+    >>> stream = crf.stream(lag=1)
+    >>> stream.push({"word": "Ann"}).labels, stream.push({"word": "sings"}).labels, stream.end().labels
+    ([], ['NAME'], ['VERB'])
+    """
 
     def __init__(
         self,
@@ -109,10 +162,32 @@ class LabelStream:
         return self._chain.n_pending + unscored + len(self._words) - self._done
 
     def push(self, x: object) -> StreamAnswers:
-        """Add one position, or several as rows, in the form that the model was fitted on; return what can be answered.
+        """Add one position, or several, and return what can be answered.
 
-        One position is an array (d,), a feature dict, a list of feature strings or a word; several are a table (n, d)
-        or a list of dicts, of lists or of words.
+        Parameters
+        ----------
+        x : array, dict, list or str
+            One position, an array (d,), a feature dict, a list of feature strings or a word; or several, a table (n, d)
+            or a list of dicts, of lists or of words.
+
+        Returns
+        -------
+        StreamAnswers
+            Labels and marginals of the next positions, perhaps of none.
+
+        Raises
+        ------
+        ValueError
+            If the stream has ended, or if inputs differ from those of the fit.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+        >>> stream = crf.stream(lag=1)
+        >>> stream.push([{"word": "Ann"}, {"word": "sings"}]).labels
+        ['NAME']
         """
         self._chain.refuse_if_ended()
         if self._reader.features is not None:
@@ -148,7 +223,23 @@ class LabelStream:
         return answers
 
     def end(self) -> StreamAnswers:
-        """End the sequence; return the answers that are left, given all of it."""
+        """End the sequence.
+
+        Returns
+        -------
+        StreamAnswers
+            The answers that are left, given all of the sequence.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+        >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+        >>> stream = crf.stream(lag=1)
+        >>> answered = stream.push({"word": "Ann"})
+        >>> stream.end().labels
+        ['NAME']
+        """
         self._chain.refuse_if_ended()
         before = self._push_words([], last=True)
         if self._inputs is None:

@@ -92,7 +92,24 @@ class StructureStep:
 
 @dataclass
 class StructurePath:
-    """All steps of a search, why it ended, and the bounds of the candidates that were left; ``str()`` lists them."""
+    """All steps of a search for clique sets, and why it ended; ``str()`` lists them.
+
+    Parameters
+    ----------
+    steps : list of StructureStep
+        The steps, the field at the start first.
+    left : dict
+        The bounds of the candidates that were left.
+    reason : str
+        Why the search ended.
+
+    Examples
+    --------
+    >>> from kernelfields.models.structure import StructurePath, StructureStep
+    >>> steps = [StructureStep((), value=12.0), StructureStep(("skip",), value=10.5, gain=1.5)]
+    >>> StructurePath(steps, left={}, reason="nothing is left").added
+    ['skip']
+    """
 
     steps: list[StructureStep]
     left: dict[str, float]
@@ -104,7 +121,13 @@ class StructurePath:
         return [name for step in self.steps if step.kept for name in step.added]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return plain values for JSON.
+
+        Returns
+        -------
+        dict
+            The values.
+        """
         return {**asdict(self), "added": self.added}
 
     def __str__(self) -> str:

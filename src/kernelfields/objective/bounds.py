@@ -87,12 +87,35 @@ class Bounded:
 
 @dataclass(frozen=True)
 class Certificate(Bounded):
-    """The minimum over ``scope`` lies between ``lower_bound`` and ``value``.
+    """A proof of how near a fit is to the best one: the minimum lies between ``lower_bound`` and ``value``.
 
-    ``parts`` is how much of the gap each clique set accounts for at the estimate itself; the lower bound may
-    be better than their sum when it comes from several points. ``exact`` is False where the gap is itself only
-    bounded from above. Where labels are partly known, it is a certificate for the convex objective of the last
-    completion of the labels, not for the objective itself, which may have other minima.
+    If labels are partly known, it is a certificate for the convex objective of the last completion of the labels, not
+    for the objective itself, which may have other minima. ``gap`` is value minus lower bound, ``relative_gap`` its
+    share of the value, and ``sentence`` says it in words.
+
+    Parameters
+    ----------
+    scope : {"span", "rkhs"}
+        The functions over which the minimum is: those that the basis spans, or all of the RKHS.
+    value : float
+        The objective at the fit.
+    lower_bound : float
+        A lower bound of its minimum.
+    exact : bool, default True
+        Whether the gap is known, and not only bounded from above.
+    parts : dict, optional
+        How much of the gap each clique set accounts for; the lower bound may be better than their sum.
+    completed : bool, default False
+        Whether it holds for the labels as this field completes them.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+    >>> certificate = crf.certificate_
+    >>> certificate.scope, certificate.relative_gap < 1e-2
+    ('span', True)
     """
 
     scope: str

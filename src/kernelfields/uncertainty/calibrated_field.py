@@ -150,7 +150,26 @@ def _whole_labellings(answers: Answers, labels: np.ndarray) -> tuple[np.ndarray,
 
 @dataclass(frozen=True)
 class Reliability(Result):
-    """How far probabilities are from how often they are right, before and after: rows of (what, number, errors)."""
+    """How far probabilities are from how often they are right, before and after calibration.
+
+    Parameters
+    ----------
+    rows : list of (str, int, float, float)
+        What the probabilities are of, their number, and the calibration errors before and after.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.uncertainty import calibrate
+    >>> random = np.random.default_rng(0)
+    >>> y = [random.integers(2, size=5) for _ in range(90)]
+    >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+    >>> found = calibrate(crf, X[30:60], y[30:60]).reliability(X[60:], y[60:])
+    >>> found.rows[0][:2]
+    ('positions', 150)
+    """
 
     rows: list[tuple[str, int, float, float]]
 

@@ -104,7 +104,25 @@ def _check_cv(value: object, name: str) -> None:
 class LabellingSet(NamedTuple):
     """Labellings of one item with their probabilities, the best first.
 
-    ``everything``: more than are listed belong to the set, which is best taken for all labellings.
+    Parameters
+    ----------
+    labellings : list of (labels, float)
+        The labellings and their probabilities.
+    everything : bool
+        Whether more than are listed belong to the set, which is best taken for all labellings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF, ConformalField
+    >>> random = np.random.default_rng(0)
+    >>> y = [random.integers(2, size=5) for _ in range(90)]
+    >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+    >>> sets = ConformalField(crf, target="labellings").conformalize(X[30:], y[30:])
+    >>> found = sets.predict_set([[[-2.0], [3.0]]])[0]
+    >>> found.labellings[0][0], found.everything
+    (array([0, 1]), False)
     """
 
     labellings: list[tuple[Any, float]]
@@ -112,9 +130,26 @@ class LabellingSet(NamedTuple):
 
 
 class SpanSet(NamedTuple):
-    """Spans of one sequence: (label, begin, end, probability).
+    """Spans of one sequence with their probabilities.
 
-    ``everything``: more than are listed belong to the set, which is best taken for all spans.
+    Parameters
+    ----------
+    spans : list of (label, int, int, float)
+        The label, the first position, the position after the last, and the probability of each span.
+    everything : bool
+        Whether more than are listed belong to the set, which is best taken for all spans.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF, ConformalField
+    >>> random = np.random.default_rng(0)
+    >>> y = [random.integers(2, size=5) for _ in range(90)]
+    >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+    >>> sets = ConformalField(crf, target="entities").conformalize(X[30:], y[30:])
+    >>> sets.predict_set([[[-2.0], [3.0]]])[0].everything
+    False
     """
 
     spans: list[tuple[Any, int, int, float]]
@@ -123,10 +158,31 @@ class SpanSet(NamedTuple):
 
 @dataclass(frozen=True)
 class Coverage(Shown):
-    """Share of what is controlled that sets hold, mean over items, and the mean size of sets; by label and length.
+    """How much of what is true sets hold, and how large they are.
 
-    ``by_length`` are the items by quarters of the calibration's lengths, such as "9 to 12", the shortest first; those
-    without items are left out.
+    Parameters
+    ----------
+    coverage : float
+        The share of what is controlled that sets hold, mean over items.
+    size : float
+        The mean size of a set.
+    by_label : dict
+        The share for each label or type.
+    by_length : dict
+        The share for items by quarters of the calibration's lengths, such as "9 to 12", the shortest first; those
+        without items are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF, ConformalField
+    >>> random = np.random.default_rng(0)
+    >>> y = [random.integers(2, size=5) for _ in range(90)]
+    >>> X = [labels[:, None] + random.normal(size=(5, 1)) for labels in y]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X[:30], y[:30])
+    >>> found = ConformalField(crf).conformalize(X[30:60], y[30:60]).coverage(X[60:], y[60:])
+    >>> {label: round(share, 2) for label, share in found.by_label.items()}
+    {0: 0.91, 1: 0.98}
     """
 
     coverage: float
@@ -135,7 +191,13 @@ class Coverage(Shown):
     by_length: dict[str, float]
 
     def parts(self) -> list[str | Table]:
-        """Return the figures of all items, and a table of those of labels and lengths."""
+        """Return the figures of all items, and a table of those of labels and lengths.
+
+        Returns
+        -------
+        list of Table
+            What is printed.
+        """
         rows = [(str(label), share) for label, share in self.by_label.items()]
         rows += [(f"length {length}", share) for length, share in self.by_length.items()]
         whole = f"coverage {self.coverage:.3f}, mean size of a set {self.size:.2f}"

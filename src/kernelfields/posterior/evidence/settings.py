@@ -121,13 +121,47 @@ class EvidenceStep:
 
 @dataclass
 class EvidencePath:
-    """Every point that a search has tried, in order; print it for what changed, what that gained, and why it ended."""
+    """Every point that a search for the evidence has tried, in order; ``str()`` says what changed and what that gained.
+
+    Parameters
+    ----------
+    steps : list of EvidenceStep, optional
+        The points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields import ChainCRF
+    >>> from kernelfields.estimators import EvidenceSearch
+    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+    >>> search = EvidenceSearch(kernels=False, restarts=0, max_evaluations=10)
+    >>> crf = ChainCRF("rbf", scale=True, random_state=0).fit(X, y, optimize=search)
+    >>> crf.evidence_path_.best.value >= crf.evidence_path_.first.value
+    True
+    """
 
     steps: list[EvidenceStep] = field(default_factory=list)
 
     @classmethod
     def rebuild(cls, described: Sequence[Mapping[str, object]]) -> EvidencePath:
-        """Return the path whose steps were described; ValueError where one is not sound."""
+        """Return the path whose steps were described.
+
+        Parameters
+        ----------
+        described : sequence of dict
+            The steps.
+
+        Returns
+        -------
+        EvidencePath
+            The path.
+
+        Raises
+        ------
+        ValueError
+            If a step is not sound.
+        """
         unknown = ("value", "standard_error", "gradient", "seconds")
         return cls([record(EvidenceStep, each, "a step of the evidence", unknown=unknown) for each in described])
 

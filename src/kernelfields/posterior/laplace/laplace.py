@@ -61,7 +61,26 @@ _ROUNDINGS_PER_PIVOT = 100.0
 
 @dataclass(frozen=True)
 class Evidence:
-    """The log evidence of a field, and the standard error of its log determinant (0 where it is exact)."""
+    """The log evidence of a field.
+
+    Parameters
+    ----------
+    value : float
+        The log evidence.
+    standard_error : float
+        The standard error of its log determinant; 0 if it is exact.
+    log_determinant : float
+        The log determinant of the Hessian.
+
+    Examples
+    --------
+    >>> from kernelfields import ChainCRF
+    >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
+    >>> crf = ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+    >>> evidence = crf.laplace(X, [["NAME", "VERB"], ["NAME", "VERB"]])
+    >>> round(evidence.value, 1), evidence.standard_error
+    (-2.3, 0.0)
+    """
 
     value: float
     standard_error: float
