@@ -341,7 +341,7 @@ def numbers(checkout: Path, listed: bool) -> dict[str, str]:
     found = json.loads(done.stdout)
     for call, files in found["calls"].items() if listed else ():
         print(f"{call}: {', '.join(f'{file} {count}' for file, count in files.items())}\n")
-    methods = {
+    longest = {
         (owner.name, node.name)
         for owner in ast.parse(texts.get(LONGEST, "")).body
         if isinstance(owner, ast.ClassDef)
@@ -371,7 +371,7 @@ def numbers(checkout: Path, listed: bool) -> dict[str, str]:
         **files_that_name_steps(texts),
         "hasattr / getattr / __dict__": " / ".join(map(str, probes)),
         "private names of others": str(private),
-        f"{LONGEST}, lines / methods": f"{len(texts.get(LONGEST, '').splitlines()):,} / {len(methods)}",
+        f"{LONGEST}, lines / methods": f"{len(texts.get(LONGEST, '').splitlines()):,} / {len(longest)}",
         "longest file, lines": str(max(len(text.splitlines()) for text in texts.values())),
         "largest folder, files": str(max(map(folders.count, folders))),
         "names at the top": str(found["names"]),
