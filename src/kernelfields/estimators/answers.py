@@ -24,6 +24,7 @@ from kernelfields.data.reading import (
     random_generator,
 )
 from kernelfields.engines.choice import answers_collections, scoring_engine
+from kernelfields.estimators import library
 from kernelfields.estimators.kept_field import KeptField
 from kernelfields.estimators.questions import ByItem, Data, Reader, Seed
 from kernelfields.estimators.workers import runs_on_workers
@@ -37,16 +38,13 @@ from kernelfields.numerics.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from kernelfields.data.partial_labels import LabelWeights
-    from kernelfields.estimators.inspecting.explanations import Compared
     from kernelfields.features.leakage import RepeatedLabels
     from kernelfields.inference.answers import Answers
     from kernelfields.objective.bounds import Certificate
     from kernelfields.objective.term import Term
     from kernelfields.posterior.laplace.laplace import Evidence
-    from kernelfields.posterior.laplace.samples import LaplaceSamples
     from kernelfields.reports.graph_pictures import LabelledGraph
-    from kernelfields.reports.inspection import Explanation, ModelSummary, WeightsTable
-    from kernelfields.reports.sequences import LabelledSequence
+    from kernelfields.reports.inspection import Explanation, WeightsTable
 
 #: How labels are chosen: the best labelling as a whole, or the most probable label of each position.
 DECODINGS = ("auto", "viterbi", "posterior")
@@ -58,9 +56,7 @@ class AnsweringField(KeptField[Data, Reader]):
     # ---- answers
 
     def _check_known(self, data: Data, labels: np.ndarray, partial: LabelWeights | None) -> None:
-        from kernelfields.inference.checks import check_labels
-
-        check_labels(replace(data, labels=labels, partial=partial).filled, self._field().spec, self.classes_)
+        library.check_labels(replace(data, labels=labels, partial=partial).filled, self._field().spec, self.classes_)
 
     def share_of_fit(self, X: object) -> float:
         items = self._fitted_items
@@ -228,9 +224,8 @@ class AnsweringField(KeptField[Data, Reader]):
 
     def _doubting(self, answers: Answers) -> np.ndarray:
         """Return marginals (n, L) that allow for doubt about the coefficients."""
-        from kernelfields.posterior.laplace.probit import shrunk_marginals
 
-        return shrunk_marginals(self._field(), answers, self._drawn(), Workers(self.n_jobs))
+        return library.shrunk_marginals(self._field(), answers, self._drawn(), Workers(self.n_jobs))
 
     @answers_collections
     def predict_variances(self, X: object) -> ByItem:
@@ -267,12 +262,11 @@ class AnsweringField(KeptField[Data, Reader]):
 
     def _variances(self, X: object) -> Iterator[tuple[Data, np.ndarray]]:
         """Yield batches with the posterior variances of the potentials of single labels."""
-        from kernelfields.posterior.laplace.samples import label_variances
 
         field, samples = self._field(), self._drawn()
         for batch in field.batches(self.read_data(X)) if not self._reader.is_empty(X) else ():
             rows = (
-                label_variances(field, batch.filled, samples)
+                library.label_variances(field, batch.filled, samples)
                 if batch.n_positions
                 else np.zeros((0, field.spec.n_labels))
             )
@@ -282,9 +276,8 @@ class AnsweringField(KeptField[Data, Reader]):
 
     def _feature_names(self, term: Term, given: object) -> Sequence[str]:
         """Return the names of the input columns that a term sees: those given, those of the fit, or "x0", "x1", .."""
-        from kernelfields.estimators.inspecting.explanations import input_names
 
-        return self._reader.steps.names(input_names(self._reader.names, self._reader.n_features, given))
+        return self._reader.steps.names(library.input_names(self._reader.names, self._reader.n_features, given))
 
     def weights(
         self,
@@ -335,30 +328,28 @@ class AnsweringField(KeptField[Data, Reader]):
         >>> [(row["feature"], round(row["weight"], 2)) for row in table.to_rows() if row["feature"]]
         [('warm', 0.52)]
         """
-        from kernelfields.estimators.inspecting.weights import tabulate_weights
 
         field = self._field()
         classes, names_of = self.classes_.tolist(), lambda term: self._feature_names(term, feature_names)
-        return tabulate_weights(field.terms, field.spec, classes, names_of, top, labels, feature_re)
+        return library.tabulate_weights(field.terms, field.spec, classes, names_of, top, labels, feature_re)
 
     def _one_item(self, x: object, y: object, caller: str) -> Data:
         """Return one sequence, graph or instance as data, labelled if y is given."""
-        from kernelfields.estimators.inspecting.explanations import check_one_sequence, one_row
 
         if isinstance(self._reader, TableReader):
-            data = self.read_data(one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
+            data = self.read_data(library.one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
             if len(data.lengths) != 1:
                 raise ValueError(
                     f"{caller} takes one {self.place_headings[0]}, got {len(data.lengths)}: pass one, such as X[:1]"
                 )
             return data
-        check_one_sequence(x, caller)
+        library.check_one_sequence(x, caller)
         data = self.read_data([x], None if y is None else [y])
         if not data.n_positions:
             raise ValueError(f"{caller} takes a {self.item_names.whole} with {self.item_names.part}s, got an empty one")
         return data
 
-    def _step_words(self, term: Term, nodes: list[int], place: int, compared: Compared) -> str:
+    def _step_words(self, term: Term, nodes: list[int], place: int, compared: library.Compared) -> str:
         """Return how an explanation calls the other labels of a clique when the one at ``place`` is exchanged."""
         classes, labels = compared.classes, compared.labels
         names = [
@@ -432,27 +423,21 @@ class AnsweringField(KeptField[Data, Reader]):
             +1.035  warm
             +0.113  transition to rain
         """
-        from kernelfields.estimators.inspecting.explanations import (
-            Compared,
-            ExplanationSettings,
-            checked_places,
-            checked_tokens,
-            explain_labels,
-            likeliest_others,
-        )
 
-        field, settings = self._field(), ExplanationSettings(top, neighbours)
+        field, settings = self._field(), library.ExplanationSettings(top, neighbours)
         settings.check()
         data = self._one_item(x, y, "explain")
         answers, classes = field.answers(data, Workers(1)), self.label_names().tolist()
         labels = self.decoded(answers) if y is None else data.required_labels
-        others = likeliest_others(answers.marginals, labels, classes, against)
+        others = library.likeliest_others(answers.marginals, labels, classes, against)
         words = (
-            checked_tokens(tokens, len(labels), *self.place_headings) if tokens is not None else self._usual_tokens(x)
+            library.checked_tokens(tokens, len(labels), *self.place_headings)
+            if tokens is not None
+            else self._usual_tokens(x)
         )
-        places = checked_places(positions, len(labels), self.place_headings[1])
-        compared = Compared(labels, others, classes, words, places, unordered=self.item_names.part == "node")
-        return explain_labels(
+        places = library.checked_places(positions, len(labels), self.place_headings[1])
+        compared = library.Compared(labels, others, classes, words, places, unordered=self.item_names.part == "node")
+        return library.explain_labels(
             field.terms,
             answers,
             compared,
@@ -465,7 +450,7 @@ class AnsweringField(KeptField[Data, Reader]):
         """Return what explanations and pictures of x show for each position by default: its words, if it has some."""
         return [str(word) for word in x] if holds_words([x]) else None
 
-    def summary(self) -> ModelSummary:
+    def summary(self) -> library.ModelSummary:
         """Return the fitted field at a glance.
 
         Returns
@@ -488,23 +473,20 @@ class AnsweringField(KeptField[Data, Reader]):
         >>> print(str(crf.summary()).splitlines()[0])
         ChainCRF: 2 labels, 1 input feature, 2 clique sets, 10 weights
         """
-        from kernelfields.estimators.inspecting.weights import changed_parameters, summarise_term
-        from kernelfields.reports.inspection import ModelSummary
-
         field = self._field()
         forbidden = np.isneginf(field.spec.step_penalties)
-        return ModelSummary(
+        return library.ModelSummary(
             name=type(self).__name__,
             labels=tuple(self.label_names().tolist()),
             n_features=self._reader.n_features,
-            sets=tuple(summarise_term(term, self.item_names.part) for term in field.terms),
+            sets=tuple(library.summarise_term(term, self.item_names.part) for term in field.terms),
             solution=self.solution_,
             # The free bound over the RKHS proves nothing unless nearly all inputs are pivots.
             certificates=tuple(
                 own for own in self._certificates or () if own.scope == "span" or own.relative_gap < 1.0
             ),
             choices=str(self.choices_).splitlines() if self.choices_.chosen else (),
-            parameters=changed_parameters(self),
+            parameters=library.changed_parameters(self),
             transitions=self._shown_transitions(),
             forbidden=forbidden if forbidden.any() else None,
         )
@@ -524,7 +506,7 @@ class AnsweringField(KeptField[Data, Reader]):
 
     def show(
         self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
-    ) -> LabelledSequence | LabelledGraph:
+    ) -> library.LabelledSequence | LabelledGraph:
         """Return one sequence as the field labels it, in colours, for a notebook or a page.
 
         Parameters
@@ -554,14 +536,11 @@ class AnsweringField(KeptField[Data, Reader]):
         >>> picture.labels
         ('sun', 'rain')
         """
-        from kernelfields.estimators.inspecting.explanations import check_one_sequence
-        from kernelfields.reports.sequences import LabelledSequence
-
         check_is_fitted(self, "field_")
-        check_one_sequence(x, "show")
+        library.check_one_sequence(x, "show")
         labels, marginals = self.predict([x])[0], self.predict_marginals([x])[0]
         tokens = self._usual_tokens(x) if tokens is None else tokens
-        return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, y, caption)
+        return library.LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, y, caption)
 
     # ---- certificates
 
@@ -713,7 +692,6 @@ class AnsweringField(KeptField[Data, Reader]):
         >>> crf.predict_marginals([[[21.0]]], uncertainty=True)[0].round(2)
         array([[0.26, 0.74]])
         """
-        from kernelfields.posterior.laplace.samples import draw_posterior
 
         for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
             check_count(number, name)
@@ -723,7 +701,7 @@ class AnsweringField(KeptField[Data, Reader]):
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)
         with self._progress() as progress:
-            self.laplace_ = draw_posterior(
+            self.laplace_ = library.draw_posterior(
                 terms,
                 sample,
                 n_samples=n_samples,
@@ -766,7 +744,7 @@ class AnsweringField(KeptField[Data, Reader]):
             for term, drawn in zip(self._field().terms, self._drawn().samples, strict=True)
         }
 
-    def _drawn(self) -> LaplaceSamples:
+    def _drawn(self) -> library.LaplaceSamples:
         if self.laplace_ is None:
             raise ValueError("uncertainty needs the posterior around the fit: call laplace(X, y) on its data first")
         return self.laplace_

@@ -24,6 +24,7 @@ from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.given_labels import given_labels, stated_labels
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import random_generator
+from kernelfields.estimators import library
 from kernelfields.estimators.answers import AnsweringField
 from kernelfields.estimators.going_on import decides_as_fitted, described_parameters
 from kernelfields.estimators.questions import Data, Reader
@@ -35,16 +36,11 @@ from kernelfields.numerics.threads import blas_threads
 if TYPE_CHECKING:
     from kernelfields.engines.engine import Sample
     from kernelfields.estimators.beginning import Beginning
-    from kernelfields.estimators.fit_state import FitState, NoProgress
-    from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.build import NamedCliques
-    from kernelfields.models.choices import Choices, Settings
-    from kernelfields.models.field import Field
+    from kernelfields.models.choices import Settings
     from kernelfields.models.placed import FitStep, FittedField
     from kernelfields.numerics.group import Group
     from kernelfields.objective.designs.design import Design
-    from kernelfields.reports.progress import FitProgress
-    from kernelfields.solvers.choice import FitOptions
     from kernelfields.solvers.loop import Iteration
 
 
@@ -84,14 +80,13 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """
         return copy.copy(self)
 
-    def _family_spec(self, classes: np.ndarray, data: Data) -> FamilySpec:
+    def _family_spec(self, classes: np.ndarray, data: Data) -> library.FamilySpec:
         """Return what decides the family of labellings: which labels meet, and what they may be."""
-        from kernelfields.inference.choice import FamilySpec
 
-        return FamilySpec(self._family_kind, len(classes))
+        return library.FamilySpec(self._family_kind, len(classes))
 
     @abstractmethod
-    def clique_sets(self, training: FitState[Data, Reader]) -> NamedCliques:
+    def clique_sets(self, training: library.FitState[Data, Reader]) -> NamedCliques:
         """Return the named clique sets of the field.
 
         Parameters
@@ -105,7 +100,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             The clique sets.
         """
 
-    def term_cliques(self, training: FitState[Data, Reader], cliques: NamedCliques) -> NamedCliques:
+    def term_cliques(self, training: library.FitState[Data, Reader], cliques: NamedCliques) -> NamedCliques:
         """Return the clique set of each term, with its ties.
 
         Parameters
@@ -120,20 +115,18 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         list of (str, CliqueSet)
             The clique sets.
         """
-        from kernelfields.models.build import tied_cliques
 
         if self.ties is None:
             return cliques
-        return tied_cliques(cliques, self.ties, training.classes, training.reader.tied_columns)
+        return library.tied_cliques(cliques, self.ties, training.classes, training.reader.tied_columns)
 
-    def _designs(self, training: FitState[Data, Reader], sample: Sample, cliques: NamedCliques) -> list[Design]:
+    def _designs(self, training: library.FitState[Data, Reader], sample: Sample, cliques: NamedCliques) -> list[Design]:
         """Return the terms of the field on the sample, each with a basis."""
-        from kernelfields.models.build import build_designs
 
         options = training.run.options
-        return build_designs(self.term_cliques(training, cliques), sample, options.random, options.report)
+        return library.build_designs(self.term_cliques(training, cliques), sample, options.random, options.report)
 
-    def term_variances(self, training: FitState[Data, Reader]) -> list[float]:
+    def term_variances(self, training: library.FitState[Data, Reader]) -> list[float]:
         """Return the prior variance of each term.
 
         Parameters
@@ -160,9 +153,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         groups: ArrayLike | None = None,
     ) -> Self:
         """Fit the field in ``steps`` around the solve; the frame that every ``fit`` shares."""
-        from kernelfields.inference.family import warn_of_inference
-        from kernelfields.models.fit import fit_field, warn_of_fit
-
         self.check_parameters()
         steps = [*self._steps_of_callbacks(), *steps]
         steps = [*beginning.choosing(self, steps, groups), *steps]
@@ -183,31 +173,30 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                 options = self._final_options(training, designs)
                 # The beginning is innermost: the others see the field that it makes of what the solver finds.
                 around = [*training.run.steps, beginning]
-                fitted = fit_field(designs, sample, options, start=start, steps=around)
+                fitted = library.fit_field(designs, sample, options, start=start, steps=around)
             self.set_fitted(training, fitted)
         for step in reversed(around):
             step.after(self)
-        warn_of_fit(fitted, self.relative_tolerance)
-        warn_of_inference(fitted.warnings)
+        library.warn_of_fit(fitted, self.relative_tolerance)
+        library.warn_of_inference(fitted.warnings)
         return self
 
     def _steps_of_callbacks(self) -> Sequence[FitStep]:
         """Return the steps that callbacks have."""
-        from kernelfields.models.placed import StepCallback
 
-        return [each.step() for each in check_callbacks(self.callbacks) if isinstance(each, StepCallback)]
+        return [each.step() for each in check_callbacks(self.callbacks) if isinstance(each, library.StepCallback)]
 
     def fit_state(
         self,
         X: object,
         y: object,
         sample_weight: object,
-        progress: FitProgress | NoProgress,
+        progress: library.FitProgress | library.NoProgress,
         beginning: Beginning | None = None,
         *,
         steps: Sequence[FitStep] = (),
         every_item: bool = False,
-    ) -> FitState[Data, Reader]:
+    ) -> library.FitState[Data, Reader]:
         """Return what a fit works on: the data as they are read and scaled, where they go, and how they are fitted.
 
         Items of weight zero are left out: they lend a basis no pivot and a weight no support.
@@ -234,10 +223,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         FitState
             The state.
         """
-        from kernelfields.estimators.beginning import FROM_NOTHING
-        from kernelfields.estimators.fit_state import FitRun, FitState, rewritten, with_usual_choices
-
-        beginning = FROM_NOTHING if beginning is None else beginning
+        beginning = library.FROM_NOTHING if beginning is None else beginning
         reader, data, classes = beginning.read(self, X, y, sample_weight)
         for step in steps:
             data = step.prepare(self, reader, data)
@@ -245,11 +231,11 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             data = data.weighty()
         spec, engine = self._family_spec(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
-        reader, data = rewritten(reader, data, beginning.scaling(self, reader, data))
+        reader, data = library.rewritten(reader, data, beginning.scaling(self, reader, data))
         options = self._fit_options(data, progress, random)
         steps = [*steps, *stated_labels(self.partial_labels).steps(data, classes)]
-        run = FitRun(engine, self._sample_settings(), options, steps)
-        return FitState(with_usual_choices(self), reader, data, classes, spec, run)
+        run = library.FitRun(engine, self._sample_settings(), options, steps)
+        return library.FitState(library.with_usual_choices(self), reader, data, classes, spec, run)
 
     def _in_own_kind(self, reader: Reader, data: Data, among: Group) -> Data:
         """Return data dense or sparse by their numbers, those ``among`` others included, which the kernel follows."""
@@ -277,13 +263,10 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         ValueError
             If no workers fit together here.
         """
-        from kernelfields.engines.together.reading import read_parts
-        from kernelfields.numerics.group import RUNNING
-
-        group = RUNNING.get()
+        group = library.RUNNING.get()
         if group is None:
             raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={self.engine!r}")
-        return read_parts(group, self, X, y, sample_weight)  # type: ignore[arg-type, return-value]
+        return library.read_parts(group, self, X, y, sample_weight)  # type: ignore[arg-type, return-value]
 
     def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the sorted labels that y names, however many, and what the positions of each weigh."""
@@ -293,15 +276,14 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         rows = np.repeat(weights, lengths)
         return classes, given_labels(labels, partial).totals(rows, len(classes))
 
-    def _reading(self, reader: Reader, classes: np.ndarray, spec: FamilySpec) -> Self:
+    def _reading(self, reader: Reader, classes: np.ndarray, spec: library.FamilySpec) -> Self:
         """Return a copy that reads data as those of a fit that is not over yet."""
-        from kernelfields.models.field import Field
 
         reading = copy.copy(self)
         reading._reader, reading.classes_, reading.n_features_in_ = reader, classes, reader.n_features
         if reader.names is not None:
             reading.feature_names_in_ = np.array(reader.names, dtype=object)
-        reading.field_ = Field([], spec)
+        reading.field_ = library.Field([], spec)
         return reading
 
     def _read_part(self, X: object, y: object, reader: Reader, classes: np.ndarray, class_weight: Any) -> Data:
@@ -310,24 +292,25 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         reading.class_weight = class_weight
         return reading._read_fitted(X, y, None)
 
-    def _spec_of_all(self, classes: np.ndarray) -> FamilySpec:
+    def _spec_of_all(self, classes: np.ndarray) -> library.FamilySpec:
         """Return the family of data that are elsewhere; ValueError where it depends on them."""
         return self._family_spec(classes, None)  # type: ignore[arg-type]
 
-    def _fit_options(self, data: Data, progress: FitProgress | NoProgress, random: np.random.Generator) -> FitOptions:
+    def _fit_options(
+        self, data: Data, progress: library.FitProgress | library.NoProgress, random: np.random.Generator
+    ) -> library.FitOptions:
         """Return how data are fitted: the solver, when it ends, and who sees its iterations."""
-        from kernelfields.solvers.choice import NATS_PER_POSITION, FitOptions
 
         enough = 0.0
         if isinstance(self.tol, str):
             weights = data.position_weights
-            enough = NATS_PER_POSITION * float(data.n_positions if weights is None else weights.sum())
+            enough = library.NATS_PER_POSITION * float(data.n_positions if weights is None else weights.sum())
         watch = self._watcher(progress)
-        return FitOptions(
+        return library.FitOptions(
             self.solver, self.relative_tolerance, self.max_iter, watch, random, progress.announce, enough=enough
         )
 
-    def item_labels(self, training: FitState[Data, Reader], y: object) -> list[np.ndarray]:
+    def item_labels(self, training: library.FitState[Data, Reader], y: object) -> list[np.ndarray]:
         """Return the numbers of the known labels of each item, to spread items over folds.
 
         Parameters
@@ -346,7 +329,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         labels, decided = data.split(data.required_labels), data.split(data.given.learnable())
         return [own[known] for own, known in zip(labels, decided, strict=True)]
 
-    def approximate_method(self, training: FitState[Data, Reader]) -> str | None:
+    def approximate_method(self, training: library.FitState[Data, Reader]) -> str | None:
         """Return the method by which labels are inferred if it is approximate.
 
         Parameters
@@ -361,7 +344,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """
         return None
 
-    def _watcher(self, progress: FitProgress | NoProgress) -> Callable[[Iteration], bool]:
+    def _watcher(self, progress: library.FitProgress | library.NoProgress) -> Callable[[Iteration], bool]:
         """Return a function that shows every iteration to the callbacks and to what shows progress."""
         watchers = [*(each for each in check_callbacks(self.callbacks) if each is not progress), progress]
         # A list, not a generator: every watcher sees every iteration, whatever the others return.
@@ -397,7 +380,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         for name in settings.keys() & set(self._get_param_names()):
             setattr(self, name, settings[name])
 
-    def _weight_candidates(self, training: FitState[Data, Reader], left: Mapping[str, Sequence]) -> list[Settings]:
+    def _weight_candidates(
+        self, training: library.FitState[Data, Reader], left: Mapping[str, Sequence]
+    ) -> list[Settings]:
         """Return what may be chosen about the weights of features: first what the other choices are made with.
 
         ``left`` are the parameters that are left to the data, with the values that are tried.
@@ -416,24 +401,24 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         Self
             The copy.
         """
-        from kernelfields.models.choices import PILOT_RANK
 
         piloted = copy.copy(self)
-        piloted.rank = min(self._most_rank or PILOT_RANK, PILOT_RANK)
+        piloted.rank = min(self._most_rank or library.PILOT_RANK, library.PILOT_RANK)
         piloted.basis = "random-cholesky"
         return piloted
 
-    def _learn_from_pilot(self, training: FitState[Data, Reader], field: Field, held_out: Data) -> Choices:
+    def _learn_from_pilot(
+        self, training: library.FitState[Data, Reader], field: library.Field, held_out: Data
+    ) -> library.Choices:
         """Return what else is chosen by what a field, fitted to a part of the data, predicts for a part held out."""
-        from kernelfields.models.choices import Choices
 
-        return Choices()
+        return library.Choices()
 
-    def _final_options(self, training: FitState[Data, Reader], designs: Sequence[Design]) -> FitOptions:
+    def _final_options(self, training: library.FitState[Data, Reader], designs: Sequence[Design]) -> library.FitOptions:
         """Return the options of the fit once its terms are known."""
         return training.run.options
 
-    def read_beside_fit(self, training: FitState[Data, Reader], X: object, y: object) -> Data:
+    def read_beside_fit(self, training: library.FitState[Data, Reader], X: object, y: object) -> Data:
         """Return the data of a development set, read as those of a fit that is not over yet.
 
         Parameters
@@ -455,17 +440,16 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         ValueError
             If the data do not fit those of the fit.
         """
-        from kernelfields.inference.checks import check_labels
 
         try:
             data = self._read_beside(training, X, self.training_labels(y))
         except (TypeError, ValueError) as error:
             raise type(error)(f"development set: {error}") from error
-        check_labels(data, training.spec, training.classes)
+        library.check_labels(data, training.spec, training.classes)
         self._warn_of_repeated_labels(training.estimator._repeated, training.reader, data)
         return data
 
-    def _read_beside(self, training: FitState[Data, Reader], X: object, y: object) -> Data:
+    def _read_beside(self, training: library.FitState[Data, Reader], X: object, y: object) -> Data:
         """Return labelled data beside those of a fit that is not over yet."""
         return self._reading(training.reader, training.classes, training.spec).read_data(X, y)
 
@@ -473,7 +457,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Note the present parameters as those of the fit, which one that goes on is compared with."""
         self._fitted_with = described_parameters(self)
 
-    def set_fitted(self, training: FitState[Data, Reader], fitted: FittedField) -> Self:
+    def set_fitted(self, training: library.FitState[Data, Reader], fitted: FittedField) -> Self:
         """Set the fitted attributes from what a fit has found.
 
         Parameters
@@ -488,11 +472,8 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         Self
             The fitted estimator.
         """
-        from kernelfields.models.field import Field
-        from kernelfields.models.fit import FittedBy
-
         certificates = (fitted.span, fitted.rkhs) if fitted.family.exact else None
-        field, inference = Field(fitted.terms, training.spec), FittedBy.of(fitted.family)
+        field, inference = library.Field(fitted.terms, training.spec), library.FittedBy.of(fitted.family)
         self._forget_findings()
         self.choices_, self._repeated = training.estimator.choices_, training.estimator._repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None

@@ -19,6 +19,7 @@ from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import holds_words, is_sequence
 from kernelfields.data.ties import resolve_ties
+from kernelfields.estimators import library
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
@@ -48,20 +49,16 @@ from kernelfields.numerics.windows import STATISTICS
 from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
-    from kernelfields.estimators.fit_state import FitState
     from kernelfields.inference.answers import Answers
-    from kernelfields.inference.choice import FamilySpec
     from kernelfields.models.build import NamedCliques
-    from kernelfields.models.choices import Choices, Settings
-    from kernelfields.models.field import Field
+    from kernelfields.models.choices import Settings
     from kernelfields.models.model_file import Document
     from kernelfields.models.placed import FittedField
-    from kernelfields.models.stream import LabelStream
-    from kernelfields.models.structure import StructurePath, StructureSearch
+    from kernelfields.models.structure import StructurePath
     from kernelfields.numerics.group import Group
 
 
-ChainTraining: TypeAlias = "FitState[Chains, InputReader]"
+ChainTraining: TypeAlias = "library.FitState[Chains, InputReader]"
 # What a window may be that is not named.
 _WINDOWS = "an odd number or a pair"
 # The l1 penalty that is tried beside none: CRFsuite's usual c1 in tutorials.
@@ -76,22 +73,17 @@ _WORTH_BREAKING_RULES = 0.01
 
 def check_features(features: object, name: str) -> None:
     """Raise unless ``features`` is a transformer or a list of them."""
-    from kernelfields.features.choice import check_transformers
 
-    check_transformers(features, name)
+    library.check_transformers(features, name)
 
 
 def features_for(features: Any, X: Any) -> Any:
     """Return the transformer that makes inputs of X, not fitted yet; None where they are taken as they come."""
     if is_auto(features) and holds_words(X):
-        from kernelfields.features.choice import features_of_words
-
-        return features_of_words(X)
+        return library.features_of_words(X)
     if settled(features, None) is None:
         return None
-    from kernelfields.features.choice import resolve_features
-
-    return resolve_features(features)
+    return library.resolve_features(features)
 
 
 @declares_parameters
@@ -157,9 +149,8 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
 
     def _reader_for(self, X: object, part_of: tuple[InputReader, np.ndarray] | None = None) -> InputReader:
         """Return the reader of a fit that begins, on data ``part_of`` which others have read."""
-        from kernelfields.kernels.kernel import has_named_kinds
 
-        apart: bool | Sequence[str] = has_named_kinds(self.kernel)
+        apart: bool | Sequence[str] = library.has_named_kinds(self.kernel)
         if apart and part_of is not None:
             apart = part_of[0].numbers
         features = features_for(self.features, X)
@@ -203,14 +194,11 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         n_numbers = training.reader.n_columns - training.reader.categories
         if not training.reader.categories:
             return list(cliques)
-        from kernelfields.kernels.kernel import has_named_kinds
-        from kernelfields.kernels.registry import resolve_kernel
-
         nodes, *others = cliques
-        if has_named_kinds(nodes.kernel):
+        if library.has_named_kinds(nodes.kernel):
             return [clone(nodes).set_params(kernel=nodes.kernel.with_places(n_numbers)), *others]
         own = nodes.prior_variance if self._variance_of_categories is None else self._variance_of_categories
-        kernel = resolve_kernel(nodes.kernel)
+        kernel = library.resolve_kernel(nodes.kernel)
         if not isinstance(kernel, kernels.Columns):  # that of a field whose fit goes on
             nodes = clone(nodes).set_params(kernel=kernels.Columns(kernel, 0, n_numbers))
         linear = NodeCliques(kernels.Columns(kernels.Linear(), n_numbers), prior_variance=own, name="categories")
@@ -225,12 +213,10 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         constraints = Constraints.of(self.constraints)
         if constraints.scheme is None or constraints.strict:
             return y
-        from kernelfields.data.spans import mended_labels
-
         y = readable_again(y)
         if isinstance(y, SoftTargets) or not is_sequence(y) or not all(item is None or is_sequence(item) for item in y):
             return y
-        mended, changed = mended_labels(y, find_scheme(constraints.scheme))
+        mended, changed = library.mended_labels(y, find_scheme(constraints.scheme))
         if not changed:
             return y
         if warn:
@@ -255,18 +241,14 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         chains = self._read_items(X, y, sample_weight)
         if self.field_.spec.base_measure(chains).forbids:
-            from kernelfields.inference.checks import check_lengths
-
-            check_lengths(chains.filled, self.field_.spec)
+            library.check_lengths(chains.filled, self.field_.spec)
         return chains
 
     # Labels of a fit may be what a dictionary does not allow: it learns them, or they are allowed where they stand.
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Chains:
-        from kernelfields.inference.checks import check_labels
-
         data = self._read_items(X, self.training_labels(y), sample_weight).for_fit()
-        check_labels(data, self.field_.spec, self.classes_)
+        library.check_labels(data, self.field_.spec, self.classes_)
         return data
 
     def _learn_again(
@@ -361,13 +343,11 @@ class ChainCRF(SequenceField):
     decode: str = parameter("auto", one_of(*DECODINGS, BY_THRESHOLDS))
     support: str | float = parameter("auto", or_auto(check_support), usual=USUAL["support"], tried=("all", "observed"))
     l1: float | str = parameter("auto", or_auto(check_penalty), usual=USUAL["l1"], tried=(_USUAL_L1, 0.0))
-    cliques: Sequence[CliqueSet] | StructureSearch | None = parameter(None)
+    cliques: Sequence[CliqueSet] | library.StructureSearch | None = parameter(None)
 
     structure_path_: StructurePath | None = attribute(None)
 
     def check_parameters(self) -> None:
-        from kernelfields.models.build import name_cliques
-
         if isinstance(self.cliques, str):
             raise ValueError(f"cliques must be a list of clique sets, a StructureSearch or None, got {self.cliques!r}")
         if self.learns_structure:
@@ -378,20 +358,18 @@ class ChainCRF(SequenceField):
                 "decode='f1' chooses thresholds by short fits of the field that parameters describe: leave out cliques"
             )
         super().check_parameters()
-        name_cliques(self._described_cliques())
+        library.name_cliques(self._described_cliques())
 
     @property
     def learns_structure(self) -> bool:
         """Whether a search chooses clique sets beside those that the parameters describe."""
-        from kernelfields.models.structure import StructureSearch
 
-        return isinstance(self.cliques, StructureSearch)
+        return isinstance(self.cliques, library.StructureSearch)
 
     def _described_cliques(self) -> Sequence[CliqueSet]:
         """Return the clique sets that the parameters describe, or those that were given."""
-        from kernelfields.models.structure import StructureSearch
 
-        if self.cliques is not None and not isinstance(self.cliques, StructureSearch):
+        if self.cliques is not None and not isinstance(self.cliques, library.StructureSearch):
             return [self.cliques] if isinstance(self.cliques, CliqueSet) else self.cliques
         usual = with_usual_values(self)
         names = ("basis", "rank", "support", "l1")
@@ -404,33 +382,24 @@ class ChainCRF(SequenceField):
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
     ) -> tuple[InputReader, Chains, np.ndarray]:
-        from kernelfields.models.build import name_cliques
-
         y = self.training_labels(y, warn=part_of is None)
         reader = self._reader_for(X, part_of)
-        seen = any(clique.observed_only for _, clique in name_cliques(self._described_cliques()))
+        seen = any(clique.observed_only for _, clique in library.name_cliques(self._described_cliques()))
         known = self._declared_classes if part_of is None else part_of[1]
         chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
         spec = self._family_spec(classes, chains)
         if spec.base_measure(chains).forbids:
-            from kernelfields.inference.checks import check_labels
-
-            check_labels(chains, spec, classes)
+            library.check_labels(chains, spec, classes)
         return reader, chains, classes
 
-    def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
-        from kernelfields.inference.choice import FamilySpec
-
-        return FamilySpec(self._family_kind, len(classes), self._masks(classes))
+    def _family_spec(self, classes: np.ndarray, data: Chains | None) -> library.FamilySpec:
+        return library.FamilySpec(self._family_kind, len(classes), self._masks(classes))
 
     def clique_sets(self, training: ChainTraining) -> NamedCliques:
-        from kernelfields.models.build import name_cliques
-        from kernelfields.models.structure import StructureSearch
-
         training.estimator.structure_path_ = None
         described = self._beside_categories(self._described_cliques(), training)
-        if not isinstance(self.cliques, StructureSearch):
-            return name_cliques(described)
+        if not isinstance(self.cliques, library.StructureSearch):
+            return library.name_cliques(described)
         if not isinstance(training.data, Chains):
             raise ValueError(
                 "a StructureSearch needs sequences of this process: learn on a part of the data, then name the sets"
@@ -449,10 +418,8 @@ class ChainCRF(SequenceField):
     def as_fitted(self) -> Self:
         fitted = super().as_fitted()
         if self.learns_structure:
-            from kernelfields.models.structure import FoundStructure
-
             found = [(term.name, term.clique) for term in self.field_.terms]
-            fitted.cliques = FoundStructure(found, self.structure_path_)
+            fitted.cliques = library.FoundStructure(found, self.structure_path_)
         return fitted
 
     def _names_cliques(self) -> bool:
@@ -464,14 +431,12 @@ class ChainCRF(SequenceField):
         return piloted
 
     def _weight_candidates(self, training: ChainTraining, left: Mapping[str, Sequence]) -> list[Settings]:
-        from kernelfields.kernels.registry import resolve_kernel
-
         if training.reader.categories:
             return super()._weight_candidates(training, left)
         free = self.solver in ("auto", "lbfgs", "sgd+lbfgs")
         if self.ties is not None or not (training.reader.holds_features and training.data.given.complete and free):
             return []
-        if not resolve_kernel(self.kernel).has_feature_map or training.run.engine.alone.name != "threads":
+        if not library.resolve_kernel(self.kernel).has_feature_map or training.run.engine.alone.name != "threads":
             return []
         # Fits with the weights that were seen are the fastest: the path of variances is theirs.
         tried = {name: left[name] for name in ("support", "l1") if name in left}
@@ -482,31 +447,29 @@ class ChainCRF(SequenceField):
     def _learns_in_pilot(self) -> bool:
         return self.decode == BY_THRESHOLDS
 
-    def _learn_from_pilot(self, training: ChainTraining, field: Field, held_out: Chains) -> Choices:
-        from kernelfields.models.choices import Choices, Trial
-
+    def _learn_from_pilot(self, training: ChainTraining, field: library.Field, held_out: Chains) -> library.Choices:
         answers = field.answers(held_out, training.run.settings.workers, training.run.engine)
         labels, weights = held_out.required_labels, held_out.position_weights * held_out.given.informative()
         if not weights.any():
-            return Choices()
+            return library.Choices()
         shares = np.bincount(training.data.required_labels, minlength=len(training.classes)) / training.data.n_positions
         rare = judged_labels(shares, labels, weights)
         if self.decode == BY_THRESHOLDS:
-            return Choices({"thresholds": rare_thresholds(answers.marginals, labels, weights, rare).tolist()})
+            return library.Choices({"thresholds": rare_thresholds(answers.marginals, labels, weights, rare).tolist()})
         fits = guess_scheme(training.classes.tolist()) is not None
         if not is_auto(self.decode):
-            return Choices()
+            return library.Choices()
         if fits or not training.spec.constrained:
             predicted = answers.best_labels() if fits else answers.likeliest_labels()
             _warn_of_rare_labels(training.classes[rare], shares[rare], np.isin(rare, predicted))
-            return Choices()
+            return library.Choices()
         decoded = {"viterbi": answers.best_labels(), "posterior": answers.likeliest_labels()}
         share_right = {name: float(np.average(found == labels, weights=weights)) for name, found in decoded.items()}
-        trials = tuple(Trial({"decode": name}, share) for name, share in share_right.items())
+        trials = tuple(library.Trial({"decode": name}, share) for name, share in share_right.items())
         pays = share_right["posterior"] >= share_right["viterbi"] + _WORTH_BREAKING_RULES
         chosen = "posterior" if pays else "viterbi"
         _warn_of_rare_labels(training.classes[rare], shares[rare], np.isin(rare, decoded[chosen]))
-        return Choices({"decode": chosen}, trials)
+        return library.Choices({"decode": chosen}, trials)
 
     @property
     def thresholds_(self) -> dict[Any, float]:
@@ -540,7 +503,7 @@ class ChainCRF(SequenceField):
         self.structure_path_ = training.estimator.structure_path_
         return self
 
-    def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> LabelStream:
+    def stream(self, lag: float = 5, *, decode: str | None = None, every: int = 1) -> library.LabelStream:
         """Return a stream that labels the positions of one sequence as they come.
 
         See docs/streams.md.
@@ -577,12 +540,11 @@ class ChainCRF(SequenceField):
         >>> stream.end().labels
         ['rain']
         """
-        from kernelfields.models.stream import LabelStream
 
         if decode is None and self.decode == BY_THRESHOLDS:
             raise ValueError("streams decode by 'viterbi' or 'posterior': name one of them, this field has decode='f1'")
         jointly = self.decodes_labellings(decode)
-        return LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
+        return library.LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
 
     def _describe_spec(self) -> Document:
         # Readers of model files need not guess whether labels are those of entities.

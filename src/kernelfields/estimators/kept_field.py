@@ -29,6 +29,7 @@ from kernelfields.data.given_labels import stated_labels
 from kernelfields.data.readers import InputReader
 from kernelfields.data.ties import LabelSymmetry, resolve_ties
 from kernelfields.engines.choice import resolve_engine
+from kernelfields.estimators import library
 from kernelfields.estimators.going_on import described_features, noted_parameters
 from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
 from kernelfields.inputs.scale import Scale
@@ -51,22 +52,13 @@ from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
     from kernelfields.basis.selection import Basis
-    from kernelfields.engines.engine import Engine, PackedData, SampleSettings
-    from kernelfields.estimators.fit_state import NoProgress
+    from kernelfields.engines.engine import Engine, PackedData
     from kernelfields.features.leakage import RepeatedLabels
-    from kernelfields.inference.choice import FamilySpec
     from kernelfields.kernels.kernel import Kernel
-    from kernelfields.models.choices import Choices
-    from kernelfields.models.continuation import Continuation
-    from kernelfields.models.field import Field
-    from kernelfields.models.fit import FittedBy
     from kernelfields.models.model_file import Document
     from kernelfields.models.partial import PartialLabels
     from kernelfields.objective.bounds import Certificate
     from kernelfields.objective.term import Term
-    from kernelfields.posterior.evidence.settings import EvidencePath
-    from kernelfields.posterior.laplace.samples import LaplaceSamples
-    from kernelfields.reports.progress import FitProgress
     from kernelfields.solvers.loop import Solution
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are expected.
@@ -129,9 +121,8 @@ class FieldParameters(StoredEstimator):
     @property
     def relative_tolerance(self) -> float:
         """The relative gap at which a fit ends, at the latest where ``tol`` is "auto"."""
-        from kernelfields.solvers.choice import USUAL_TOLERANCE
 
-        return USUAL_TOLERANCE if isinstance(self.tol, str) else self.tol
+        return library.USUAL_TOLERANCE if isinstance(self.tol, str) else self.tol
 
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
         """Return the labels of training data as the fit takes them.
@@ -208,15 +199,15 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     classes_: np.ndarray = attribute()
     n_features_in_: int = attribute()
-    field_: Field = attribute()
+    field_: library.Field = attribute()
     solution_: Solution = attribute()
-    inference_: FittedBy | None = attribute()
-    laplace_: LaplaceSamples | None = attribute(None)
-    continuation_: Continuation | None = attribute(None)
-    evidence_path_: EvidencePath | None = attribute()
+    inference_: library.FittedBy | None = attribute()
+    laplace_: library.LaplaceSamples | None = attribute(None)
+    continuation_: library.Continuation | None = attribute(None)
+    evidence_path_: library.EvidencePath | None = attribute()
     #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
     dev_log_likelihoods_: np.ndarray | None = attribute(None)
-    choices_: Choices = attribute()
+    choices_: library.Choices = attribute()
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()
     _certificates: tuple[Certificate, Certificate] | None = attribute()
@@ -253,10 +244,9 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _reader_for(self, X: object) -> Reader:
         """Return a reader that is to learn the kind of X."""
-        from kernelfields.estimators.own_columns import own_columns
 
         parameters = self.get_params(deep=False)
-        own = own_columns(parameters)
+        own = library.own_columns(parameters)
         return self._reads(own=own, steps=steps_asked(parameters, own.rows))  # type: ignore[return-value]  # class variables cannot be generic
 
     @abstractmethod
@@ -280,10 +270,9 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _read_fitted(self, X: object, y: object, sample_weight: object) -> Data:
         """Return the data of the fit once more, labelled and weighted as they were in it."""
-        from kernelfields.inference.checks import check_labels
 
         data = self.read_data(X, y, sample_weight)
-        check_labels(data, self.field_.spec, self.classes_)
+        library.check_labels(data, self.field_.spec, self.classes_)
         return data
 
     # ---- state
@@ -337,8 +326,8 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         self,
         reader: Reader,
         classes: np.ndarray,
-        field: Field,
-        inference: FittedBy | None,
+        field: library.Field,
+        inference: library.FittedBy | None,
         solution: Solution,
         certificates: tuple[Certificate, Certificate] | None,
     ) -> Self:
@@ -361,7 +350,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         self.basis_ = {term.name: term.subspace for term in self.field_.terms}
         self.coef_ = {term.name: term.label_coefficients for term in self.field_.terms}
 
-    def _field(self) -> Field:
+    def _field(self) -> library.Field:
         """Return the fitted field, inferred by the present ``inference``, which may change after a fit."""
         check_is_fitted(self, "field_")
         if self.inference is None:
@@ -392,18 +381,15 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     # ---- where it is worked on
 
-    def _progress(self) -> FitProgress | NoProgress:
+    def _progress(self) -> library.FitProgress | library.NoProgress:
         """Return a context that shows the progress of a fit: one of the callbacks, or its own if ``verbose``."""
-        from kernelfields.estimators.fit_state import NoProgress
 
         if not (self.verbose or self.callbacks):
-            return NoProgress()
-        from kernelfields.reports.progress import FitProgress
-
+            return library.NoProgress()
         for watcher in check_callbacks(self.callbacks):
-            if isinstance(watcher, FitProgress):
+            if isinstance(watcher, library.FitProgress):
                 return watcher
-        return FitProgress(self.verbose, max_iter=self.max_iter) if self.verbose else NoProgress()
+        return library.FitProgress(self.verbose, max_iter=self.max_iter) if self.verbose else library.NoProgress()
 
     def _n_values(self, data: Data) -> int:
         """Return about how many values the features of data have, where these may be anywhere."""
@@ -424,10 +410,8 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         model.callbacks, model.engine, model.n_jobs = None, "threads", 1
         return model
 
-    def _sample_settings(self, n_terms: int = 1) -> SampleSettings:
-        from kernelfields.engines.engine import SampleSettings
-
-        return SampleSettings(resolve_dtype(self.dtype), self.relative_tolerance, Workers(self.n_jobs), n_terms)
+    def _sample_settings(self, n_terms: int = 1) -> library.SampleSettings:
+        return library.SampleSettings(resolve_dtype(self.dtype), self.relative_tolerance, Workers(self.n_jobs), n_terms)
 
     def blas_limit(self, n_positions: int) -> int | None:
         """Return the number of threads that BLAS may use.
@@ -479,36 +463,26 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         dict
             The document of a model file.
         """
-        from kernelfields.models.documents import (
-            describe_parameters,
-            describe_solution,
-            describe_terms,
-            without_times,
-        )
-        from kernelfields.models.idle_features import may_lose_features, without_idle_features
-
         check_is_fitted(self, "field_")
         certificates, reader, terms, idle = self._certificates, self._reader, self.field_.terms, None
         # Laplace approximations and batches hold numbers of all weights.
         followed = self.laplace_ is not None or self.continuation_ is not None
-        if may_lose_features(reader, terms) and not (followed or self._lacks_features):
-            reader, terms, idle = without_idle_features(reader, terms)
+        if library.may_lose_features(reader, terms) and not (followed or self._lacks_features):
+            reader, terms, idle = library.without_idle_features(reader, terms)
         document = {
-            "parameters": describe_parameters(self),
+            "parameters": library.describe_parameters(self),
             "settings": self._fitted_with,
             "classes": self._described_classes(),
             "inputs": reader.describe(),
             "structure": self._describe_spec(),
-            **describe_terms(terms),
-            "solution": describe_solution(self.solution_),
+            **library.describe_terms(terms),
+            "solution": library.describe_solution(self.solution_),
             "certificates": None if certificates is None else [asdict(certificate) for certificate in certificates],
         }
         if idle is not None:
             document["idle"] = idle
         if reader.features is not None:
-            from kernelfields.estimators.pipelines import describe_features
-
-            document["features"] = describe_features(reader.features)
+            document["features"] = library.describe_features(reader.features)
         if self.inference_ is not None:
             document["fitted_by"] = asdict(self.inference_)
         for name, found in (("laplace", self.laplace_), ("continuation", self.continuation_)):
@@ -519,7 +493,7 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         if self._fitted_items is not None:
             document["fitted_items"] = self._fitted_items._asdict()
         if self.evidence_path_ is not None:
-            document["evidence_path"] = [without_times(step) for step in self.evidence_path_.steps]
+            document["evidence_path"] = [library.without_times(step) for step in self.evidence_path_.steps]
         return document
 
     @classmethod
@@ -538,66 +512,46 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         Self
             The fitted estimator; errors of any kind if the document is not sound.
         """
-        from kernelfields.models.choices import Choices
-        from kernelfields.models.continuation import Continuation
-        from kernelfields.models.documents import (
-            check_widths,
-            rebuild_certificate,
-            rebuild_estimator,
-            rebuild_solution,
-            rebuild_terms,
-        )
-        from kernelfields.models.field import Field
-        from kernelfields.models.fit import FittedBy
-        from kernelfields.models.idle_features import may_lose_features, with_idle_features
-        from kernelfields.models.stored_values import record
-        from kernelfields.posterior.evidence.settings import EvidencePath
-        from kernelfields.posterior.laplace.samples import LaplaceSamples
-
         functions = callables or {}
         classes = cls._rebuilt_classes(document["classes"])
         reader = cls._rebuilt_reader(document["inputs"])
         spec = cls._rebuilt_spec(document["structure"], classes)
-        terms = rebuild_terms(document, spec.n_labels, functions)
-        lacking = "idle" not in document and may_lose_features(reader, terms)
+        terms = library.rebuild_terms(document, spec.n_labels, functions)
+        lacking = "idle" not in document and library.may_lose_features(reader, terms)
         if "idle" in document:
-            reader, terms = with_idle_features(reader, terms, document["idle"])
-        check_widths(terms, reader.width)
-        estimator = rebuild_estimator(cls, document["parameters"], functions)
+            reader, terms = library.with_idle_features(reader, terms, document["idle"])
+        library.check_widths(terms, reader.width)
+        estimator = library.rebuild_estimator(cls, document["parameters"], functions)
         if document.get("features"):
-            from kernelfields.estimators.pipelines import rebuild_features
-
-            reader.features = rebuild_features(document["features"])
+            reader.features = library.rebuild_features(document["features"])
             if "features" in set(cls._get_param_names()) - set(document["parameters"]):  # it is no plain value
                 estimator.features = reader.features
         estimator.check_parameters()
         estimator._lacks_features = lacking and "laplace" not in document
         cls._check_terms(terms, reader, spec)
         fitted_by, certificates = document.get("fitted_by"), document["certificates"]
-        inference = None if fitted_by is None else record(FittedBy, fitted_by, "how it was fitted")
+        inference = None if fitted_by is None else library.record(library.FittedBy, fitted_by, "how it was fitted")
         if certificates is not None:
-            span, rkhs = map(rebuild_certificate, certificates)
+            span, rkhs = map(library.rebuild_certificate, certificates)
             certificates = span, rkhs
-        solution = rebuild_solution(document["solution"], terms)
-        steps, estimator.choices_ = document.get("evidence_path"), Choices.rebuild(document.get("choices"))
-        estimator.evidence_path_ = None if steps is None else EvidencePath.rebuild(steps)
+        solution = library.rebuild_solution(document["solution"], terms)
+        steps, estimator.choices_ = document.get("evidence_path"), library.Choices.rebuild(document.get("choices"))
+        estimator.evidence_path_ = None if steps is None else library.EvidencePath.rebuild(steps)
         if "laplace" in document:
-            estimator.laplace_ = LaplaceSamples.rebuild(document["laplace"], terms)
+            estimator.laplace_ = library.LaplaceSamples.rebuild(document["laplace"], terms)
         if "continuation" in document:
-            estimator.continuation_ = Continuation.rebuild(document["continuation"], terms)
+            estimator.continuation_ = library.Continuation.rebuild(document["continuation"], terms)
         estimator._fitted_with = noted_parameters(estimator, document.get("settings"))
         if "fitted_items" in document:
             estimator._fitted_items = Fingerprint.rebuild(document["fitted_items"])
-        return estimator._set_field(reader, classes, Field(terms, spec), inference, solution, certificates)
+        return estimator._set_field(reader, classes, library.Field(terms, spec), inference, solution, certificates)
 
     def _described_classes(self) -> np.ndarray | list:
         return self.classes_
 
     @classmethod
     def _rebuilt_classes(cls, described: ArrayLike) -> np.ndarray:
-        from kernelfields.models.documents import checked_classes
-
-        return checked_classes(described)
+        return library.checked_classes(described)
 
     @classmethod
     def _rebuilt_reader(cls, described: Document) -> Reader:
@@ -610,18 +564,17 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         return {} if masks is None else {"masks": masks.describe()}
 
     @classmethod
-    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
+    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> library.FamilySpec:
         """Return what decides the family of labellings, as it was described."""
-        from kernelfields.inference.choice import FamilySpec
 
         masks = None
         if "masks" in described:
             masks = ConstraintMasks(**described["masks"])
             masks.check(len(classes))
-        return FamilySpec(cls._family_kind, len(classes), masks)
+        return library.FamilySpec(cls._family_kind, len(classes), masks)
 
     @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: Reader, spec: FamilySpec) -> None:
+    def _check_terms(cls, terms: Sequence[Term], reader: Reader, spec: library.FamilySpec) -> None:
         """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.label_dictionary import readable_again
 from kernelfields.data.partial_labels import share_right
+from kernelfields.estimators import library
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.kept_field import EngineLike
 from kernelfields.estimators.questions import Data, Reader
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
 
 
 def _check_solver(solver: object, name: str) -> None:
-    from kernelfields.solvers.choice import check_solver
-
-    check_solver(solver)
+    library.check_solver(solver)
 
 
 @declares_parameters
@@ -148,12 +147,8 @@ class LabelledField(FieldEstimator[Data, Reader]):
     def _beginning(self) -> Beginning:
         """Return how a fit begins: from the present coefficients, or from nothing."""
         if self.warm_start and self.__sklearn_is_fitted__():
-            from kernelfields.estimators.later_fits import GoesOn
-
-            return GoesOn()
-        from kernelfields.estimators.beginning import FROM_NOTHING
-
-        return FROM_NOTHING
+            return library.GoesOn()
+        return library.FROM_NOTHING
 
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
@@ -237,32 +232,27 @@ class LabelledField(FieldEstimator[Data, Reader]):
         >>> crf.predict([[[2.1], [1.0]]])
         [['sun', 'rain']]
         """
-        from kernelfields.estimators.later_fits import FirstBatch, NextBatch
 
         X, y = readable_again(X), readable_again(y)
-        batch = NextBatch if self.__sklearn_is_fitted__() else FirstBatch
+        batch = library.NextBatch if self.__sklearn_is_fitted__() else library.FirstBatch
         changed = copy.copy(self)._fit(X, y, sample_weight, beginning=batch(y, classes))
         self.__dict__.update(changed.__dict__)
         return self
 
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         """Return the classes so far, those of new labels and those that are named."""
-        from kernelfields.models.continuation import all_classes
 
-        return all_classes(self.classes_, self._position_labels(self.training_labels(y)), classes)
+        return library.all_classes(self.classes_, self._position_labels(self.training_labels(y)), classes)
 
     def _admit(self, classes: np.ndarray) -> None:
         """Let the field have these classes, the old ones among them: all that depends on labels follows here."""
-        from kernelfields.models.field import Field
-        from kernelfields.models.label_growth import LabelGrowth
-
         if len(classes) == len(self.classes_):
             return
         assert self.continuation_ is not None, "a batch was fitted before"
-        growth, terms = LabelGrowth.between(self.classes_, classes), self.field_.terms
+        growth, terms = library.LabelGrowth.between(self.classes_, classes), self.field_.terms
         grown = [growth.term(term) for term in terms]
         spec = replace(self.field_.spec, n_labels=len(classes), masks=self._masks(classes))
-        self.classes_, self.field_ = classes, Field(grown, spec)
+        self.classes_, self.field_ = classes, library.Field(grown, spec)
         self._reader = self._reader.with_labels(growth.places, len(classes))
         self.choices_ = self.choices_.with_labels(growth.places, len(classes))
         precisions = growth.precisions(terms, grown, self.continuation_.precisions)

@@ -17,13 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.chains import Chains
 from kernelfields.data.reading import plain_label
 from kernelfields.engines.choice import answers_collections
+from kernelfields.estimators import library
 from kernelfields.estimators.questions import ByItem, LabelQuestions
 from kernelfields.numerics.parameters import is_real
 
 if TYPE_CHECKING:
     from kernelfields.data.spans import SpanRules
     from kernelfields.inference.answers import Answers
-    from kernelfields.inference.spans import Spans
 
 
 class Entity(NamedTuple):
@@ -119,7 +119,6 @@ class SpanQuestions(LabelQuestions[Chains]):
         ...     print(entity.label, entity.begin, entity.end, round(entity.probability, 2))
         PER 0 2 0.81
         """
-        from kernelfields.inference.spans import Spans, likely_spans, span_probabilities
 
         check_is_fitted(self)
         if not is_real(least) or not 0.0 < least <= 1.0:
@@ -131,9 +130,9 @@ class SpanQuestions(LabelQuestions[Chains]):
                 found += [[] for _ in answers.asked.lengths]
                 continue
             predicted = self.predicted_spans(answers, rules)
-            chances = span_probabilities(answers, rules, *predicted)
-            others = _by_item(answers, likely_spans(answers, rules, float(least)), types)
-            own = _by_item(answers, Spans(*predicted, chances), types)
+            chances = library.span_probabilities(answers, rules, *predicted)
+            others = _by_item(answers, library.likely_spans(answers, rules, float(least)), types)
+            own = _by_item(answers, library.Spans(*predicted, chances), types)
             found += answers.by_item((_beside(*pair) for pair in zip(own, others, strict=True)), [])
         return found
 
@@ -171,12 +170,11 @@ class SpanQuestions(LabelQuestions[Chains]):
         >>> crf.predict_boundaries([["Ada", "Byron", "slept"]])[0].round(2)
         array([0.97, 0.1 , 0.03])
         """
-        from kernelfields.inference.spans import boundary_probabilities
 
         check_is_fitted(self)
         rules, _ = self.span_rules(scheme)
         parts = (
-            (batch.asked, boundary_probabilities(batch, rules) if batch.data.n_positions else np.empty(0))
+            (batch.asked, library.boundary_probabilities(batch, rules) if batch.data.n_positions else np.empty(0))
             for batch in self.answers(X, known=known)
         )
         return self.arranged(parts)
@@ -198,13 +196,12 @@ class SpanQuestions(LabelQuestions[Chains]):
         types : list
             The names of the types.
         """
-        from kernelfields.evaluation.entities import entity_reader, span_rules
 
         classes = [plain_label(label) for label in self.classes_]
         if unseen:
-            reader = entity_reader(scheme, classes)
+            reader = library.entity_reader(scheme, classes)
             scheme = None if reader is None else reader.scheme.name
-        return span_rules([*classes, *unseen], scheme)
+        return library.span_rules([*classes, *unseen], scheme)
 
     def labelled_spans(
         self, answers: Answers, labels: np.ndarray, rules: SpanRules
@@ -229,9 +226,8 @@ class SpanQuestions(LabelQuestions[Chains]):
         types : ndarray
             The numbers of the types.
         """
-        from kernelfields.data.spans import spans_of
 
-        return spans_of(labels, answers.family.offsets, rules)
+        return library.spans_of(labels, answers.family.offsets, rules)
 
     def predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the spans that are predicted.
@@ -252,12 +248,11 @@ class SpanQuestions(LabelQuestions[Chains]):
         types : ndarray
             The numbers of the types.
         """
-        from kernelfields.data.spans import spans_of
 
-        return spans_of(self.decoded(answers), answers.family.offsets, rules)
+        return library.spans_of(self.decoded(answers), answers.family.offsets, rules)
 
 
-def _by_item(answers: Answers, spans: Spans, types: list) -> Iterator[list[Entity]]:
+def _by_item(answers: Answers, spans: library.Spans, types: list) -> Iterator[list[Entity]]:
     """Yield the spans of each item that has positions, counted from its first one."""
     offsets = answers.family.offsets
     columns = [column.tolist() for column in spans]
