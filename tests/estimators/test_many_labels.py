@@ -138,9 +138,9 @@ class TestDictionary:
         crf.check_parameters()
         reader, chains, classes = crf._learn(X, y, None)
         places = classes.tolist().index
-        assert reader.allowed.labels_of("w9").tolist() == [places("t01"), places("t03")]
-        assert reader.allowed.labels_of("new").tolist() == [places("t05")]
-        assert places("t02") in reader.allowed.labels_of("w0")
+        assert reader.limits[0].labels_of("w9").tolist() == [places("t01"), places("t03")]
+        assert reader.limits[0].labels_of("new").tolist() == [places("t05")]
+        assert places("t02") in reader.limits[0].labels_of("w0")
         assert chains.allowed.within(chains.labels).all()
 
     def test_feature_strings_and_columns(self):

@@ -9,8 +9,6 @@ from kernelfields.models.development import DevelopmentSet
 from kernelfields.models.placed import FitStep, StepCallback
 from kernelfields.posterior.evidence.step import LargestEvidence
 
-NOTHING = {"optimize": None, "X_dev": None, "y_dev": None}
-
 
 @pytest.mark.parametrize(
     ("given", "steps"),
@@ -23,7 +21,7 @@ NOTHING = {"optimize": None, "X_dev": None, "y_dev": None}
     ],
 )
 def test_keywords_ask_for_steps_the_search_around_the_development_set(given, steps):
-    assert [type(step) for step in requested_steps({**NOTHING, **given})] == steps
+    assert [type(step) for step in requested_steps(given)] == steps
 
 
 class Notebook(StepCallback):

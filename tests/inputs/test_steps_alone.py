@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelfields.inputs import ColumnSteps, InputStep, Layout, Neighbours, Scale, WindowStatistics, register_step
-from kernelfields.inputs.steps import KINDS, steps_asked, values_that_ask
+from kernelfields.inputs.steps import ASKING, KINDS, steps_asked
 
 RANDOM = np.random.default_rng(0)
 LENGTHS = [1, 7, 50, 2]
@@ -114,6 +114,6 @@ def test_a_step_of_ones_own_is_asked_for_by_its_setting_and_read_from_files(monk
     again = ColumnSteps.rebuild({None: {"n_features": 3, **scaled.describe()}})
     assert [type(step) for step in again.of_table()] == [Squares, Scale]
     assert again.names(["a", "b", "c"]) == ["a", "b", "c", "a^2", "b^2", "c^2"]
-    assert "squares of a test" in values_that_ask("window")
+    assert "squares of a test" in ASKING["window"]
     with pytest.raises(ValueError, match="'scaling' is the entry of a step that is there already"):
         register_step(type("Other", (Squares,), {"entry": "scaling"}))

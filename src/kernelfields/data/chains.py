@@ -234,7 +234,7 @@ class Packed:
         Chains or Graphs
             The items.
         """
-        if not steps:
+        if not steps.tables:
             return self
         return self.with_rows({name: steps(table.rows, table.layout, name) for name, table in self.tables.items()})
 

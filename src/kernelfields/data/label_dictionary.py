@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -164,46 +163,6 @@ class LabelDictionary(BaseEstimator):
         return found if len(found) else np.arange(len(places))
 
 
-class NoDictionary:
-    """Positions may have any label, whatever their words are."""
-
-    #: What users see as ``allowed_``.
-    fitted: ClassVar[FittedDictionary | None] = None
-
-    def readable(self, X: object) -> object:
-        """Return X so that it can be read twice, if it has to be: it is read once."""
-        return X
-
-    def learn(self, X: object, chains: Any, classes: np.ndarray) -> NoDictionary:
-        """Return the dictionary of labelled data: none."""
-        return self
-
-    def limit(self, X: object, data: Any) -> Any:
-        """Return data with the labels that positions may have: any."""
-        return data
-
-    def limit_for_fit(self, X: object, data: Any) -> Any:
-        """Return labelled data with the labels that positions of a fit may have: any."""
-        return data
-
-    def with_labels(self, places: np.ndarray, n_labels: int) -> NoDictionary:
-        """Return the dictionary for more labels."""
-        return self
-
-    def described(self) -> dict[str, object]:
-        """Return the entries of a model file that name a dictionary."""
-        return {}
-
-
-#: What ``allowed=None`` stands for.
-NO_DICTIONARY = NoDictionary()
-
-
-def resolve_dictionary(allowed: LabelDictionary | None) -> NoDictionary | LabelDictionary:
-    """Return what ``allowed`` of an estimator stands for."""
-    return NO_DICTIONARY if allowed is None else allowed
-
-
 class FittedDictionary:
     """Numbers of the labels of known words, and of those that are not known."""
 
@@ -219,11 +178,6 @@ class FittedDictionary:
         """Return the number of the set of labels of each position, zero for words that are not known."""
         find = self._places.get
         return [0 if word is None else find(word, 0) for word in words_of(X, chains, self.feature)]
-
-    @property
-    def fitted(self) -> FittedDictionary:
-        """What users see as ``allowed_``."""
-        return self
 
     def readable(self, X: object) -> object:
         """Return X so that it can be read twice: once for its words."""
@@ -255,10 +209,6 @@ class FittedDictionary:
         unknown, *known = (places[labels] for labels in self.sets)
         return self.with_sets([np.arange(n_labels) if len(unknown) == self.n_labels else unknown, *known], n_labels)
 
-    def described(self) -> dict[str, object]:
-        """Return the entries of a model file that name a dictionary."""
-        return {"allowed": self.describe()}
-
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
         sizes = np.array([len(labels) for labels in self.sets], dtype=np.int64)
@@ -280,10 +230,8 @@ class FittedDictionary:
         return cls(described["feature"], dict(zip(words, sets, strict=True)), unknown, n_labels)
 
 
-def rebuild_dictionary(described: Mapping | None) -> NoDictionary | FittedDictionary:
-    """Return the dictionary that was described; None for none."""
-    if described is None:
-        return NO_DICTIONARY
+def rebuild_dictionary(described: Mapping) -> FittedDictionary:
+    """Return the dictionary that was described."""
     if described["kind"] != "dictionary":
         raise ValueError("its labels are pruned by a coarse field, which is no longer done: fit with a LabelDictionary")
     return FittedDictionary.rebuild(described)

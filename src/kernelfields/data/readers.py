@@ -30,13 +30,10 @@ from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reading import GRAPHS, given_tables
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_dictionary import (
-    NO_DICTIONARY,
     FittedDictionary,
     LabelDictionary,
-    NoDictionary,
     readable_again,
     rebuild_dictionary,
-    resolve_dictionary,
 )
 from kernelfields.data.partial_labels import LabelWeights, SoftTargets, read_partial_labels
 from kernelfields.data.reading import (
@@ -124,8 +121,8 @@ class InputReader:
     warns: bool = True
     #: Whether NaN and infinity are errors.
     finite: bool = True
-    #: Which labels positions may have.
-    allowed: NoDictionary | FittedDictionary = NO_DICTIONARY
+    #: What limits the labels that positions may have: a dictionary, or nothing.
+    limits: Sequence[FittedDictionary] = ()
     #: What is done to the columns; nothing for plain arrays.
     steps: ColumnSteps = field(default_factory=ColumnSteps)
     #: Places of columns that kernels read as they come, which no step changes.
@@ -169,7 +166,7 @@ class InputReader:
 
     def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
         """Return the reader of a field that has more labels; old label i is now ``places[i]``."""
-        return replace(self, allowed=self.allowed.with_labels(places, n_labels))
+        return replace(self, limits=[limit.with_labels(places, n_labels) for limit in self.limits])
 
     def with_rule(
         self,
@@ -185,12 +182,12 @@ class InputReader:
 
         With ``further`` the dictionary that is there learns from these as well.
         """
-        reader = replace(self, allowed=NO_DICTIONARY)
+        reader = replace(self, limits=())
         if rule is not None:
             X = self.made(X)
             chains = replace(reader, features=None, steps=ColumnSteps()).read(X, y, sample_weight, classes)
-            known = self.allowed.fitted if further else None
-            reader.allowed = rule.learn(X, chains, classes) if known is None else rule.learn_more(known, X, chains)
+            known = [rule.learn_more(limit, X, chains) for limit in self.limits] if further else []
+            reader.limits = known or [rule.learn(X, chains, classes)]
         return reader
 
     @staticmethod
@@ -212,16 +209,19 @@ class InputReader:
 
         ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
         """
-        rule = resolve_dictionary(allowed)
-        X = rule.readable(X)
+        rules = [] if allowed is None else [allowed]
+        for rule in rules:
+            X = rule.readable(X)
         if self.features is not None:
             y = readable_again(y)
             X = self.features.fit_transform(readable_again(X), y)
         items: Any = self.learn_items(X, keep_zeros=keep_zeros)
         data, known = self._labelled(self.with_categories(items) if self.apart else items, y, sample_weight, classes)
-        self.allowed = rule.learn(X, data, known)
-        data = self.allowed.limit_for_fit(X, data)
-        self.steps = self.steps.fit(data.tables, self.categories)
+        self.limits = [rule.learn(X, data, known) for rule in rules]
+        for limit in self.limits:
+            data = limit.limit_for_fit(X, data)
+        if self.steps.tables:
+            self.steps = self.steps.fit(data.tables, self.categories)
         return data.rewritten(self.steps), known
 
     def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
@@ -232,11 +232,15 @@ class InputReader:
         if isinstance(X, self.packs):
             data: Any = X
         else:
-            X = self.made(self.allowed.readable(X))
+            for limit in self.limits:
+                X = limit.readable(X)
+            X = self.made(X)
             data = self.read_items(X)
         if y is not None:
             data, _ = self._labelled(data, y, sample_weight, classes)
-        return self.allowed.limit(X, data).rewritten(self.steps)
+        for limit in self.limits:
+            data = limit.limit(X, data)
+        return data.rewritten(self.steps)
 
     def made(self, X: Any) -> Any:
         """Return what ``features`` makes of new X; X itself without them."""
@@ -293,7 +297,13 @@ class InputReader:
 
     def _learn_kind(self, inputs: Matrix) -> None:
         """Learn the width of inputs and whether they are sparse; warn of columns that look like time stamps."""
-        self.own.check(inputs.shape[1], self.nouns.part)
+        n_columns, part = inputs.shape[1], self.nouns.part
+        for column in self.own.rows:
+            if not 0 <= column < n_columns:
+                raise ValueError(
+                    f"own_columns of a kernel names column {column}, and X has {n_columns} features per {part}: name "
+                    f"columns of one {part}, from 0 to {n_columns - 1}"
+                )
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
         if self.warns and (self.encoder is not None or self.columns is not None):
             warn_of_time_stamps(inputs, self.names, named=self.encoder is not None)
@@ -408,7 +418,9 @@ class InputReader:
         described |= self.steps.describe()
         if self.categories:
             described["categories"] = self.categories
-        return {**described, **self.allowed.described()}
+        for limit in self.limits:
+            described["allowed"] = limit.describe()
+        return described
 
     @classmethod
     def rebuild(cls, described: Mapping) -> Self:
@@ -420,8 +432,8 @@ class InputReader:
         if named is not None and len(named) != n_features:
             raise ValueError("the feature names do not match the number of features")
         encoder = None if named is None else FeatureDictEncoder.from_spec(named)
-        names, rule = None if columns is None else list(columns), rebuild_dictionary(described.get("allowed"))
-        made = cls(n_features, bool(described["sparse"]), names, encoder, allowed=rule)
+        names, limits = None if columns is None else list(columns), filter(None, [described.get("allowed")])
+        made = cls(n_features, bool(described["sparse"]), names, encoder, limits=list(map(rebuild_dictionary, limits)))
         made.categories = int(described.get("categories", 0))
         if not 0 <= made.categories < max(n_features, 1):
             raise ValueError("the number of categories does not match the number of features")

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from kernelfields.engines.engine import Engine
 
 
-# Values of features from which a device pays for the import of torch and the start of CUDA, 3 to 5 s: 4 x 10^8 of them
-# were fitted in 0.5 s on an H200 and in 21 s by 16 threads beside it (benchmarks/gpu_fit.py).
-_LARGE = 100_000_000
+#: Values of features from which a device pays for the import of torch and the start of CUDA, 3 to 5 s: 4 x 10^8 of them
+#: were fitted in 0.5 s on an H200 and in 21 s by 16 threads beside it (benchmarks/gpu_fit.py).
+MANY_VALUES = 100_000_000
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
@@ -105,7 +105,7 @@ _BY_NAME: dict[str, Callable[[int], Engine | None]] = {
 
 
 def _device_pays(n_values: int) -> bool:
-    if n_values < _LARGE or find_spec("torch") is None:
+    if n_values < MANY_VALUES or find_spec("torch") is None:
         return False
     from kernelfields.engines.torch.engine import cuda_is_there
 

@@ -26,7 +26,7 @@ from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.rare_labels import above_thresholds, judged_labels, rare_thresholds
 from kernelfields.estimators.span_questions import SpanQuestions
-from kernelfields.inputs.steps import values_that_ask
+from kernelfields.inputs.steps import ASKING
 from kernelfields.numerics.parameters import (
     attribute,
     check_penalty,
@@ -133,7 +133,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     kernel: KernelLike = parameter("auto", first=True, usual="rbf")
     window: int | tuple[int, int] | str = parameter(
         "auto",
-        lambda value, name: or_named(check_window, ("auto", *values_that_ask("window")), _WINDOWS)(value, name),
+        lambda value, name: or_named(check_window, ("auto", *ASKING["window"]), _WINDOWS)(value, name),
         usual=USUAL["window"],
     )
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
@@ -141,7 +141,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     constraints: object = parameter(None)
     decode: str = parameter("auto", one_of(*DECODINGS))
     allowed: LabelDictionary | None = parameter(None, or_none(lambda value, name: check_dictionary(value)))
-    ties: TiesLike | None = parameter(None)
+    ties: TiesLike | None = parameter(None, lambda value, name: resolve_ties(value))
     features: Any = parameter("auto", or_auto(or_none(check_features)))
 
     #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
@@ -191,9 +191,9 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
 
     def _beside_categories(self, cliques: Sequence[CliqueSet], training: ChainTraining) -> list[CliqueSet]:
         """Return clique sets in which that of positions sees columns of numbers, and another one categories."""
-        n_numbers = training.reader.n_columns - training.reader.categories
         if not training.reader.categories:
             return list(cliques)
+        n_numbers = training.reader.n_columns - training.reader.categories
         nodes, *others = cliques
         if library.has_named_kinds(nodes.kernel):
             return [clone(nodes).set_params(kernel=nodes.kernel.with_places(n_numbers)), *others]
@@ -240,7 +240,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
 
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Chains:
         chains = self._read_items(X, y, sample_weight)
-        if self.field_.spec.base_measure(chains).forbids:
+        if self.field_.spec.restricts(chains):
             library.check_lengths(chains.filled, self.field_.spec)
         return chains
 
@@ -274,7 +274,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
             if isinstance(term.clique, EdgeCliques) and term.tied_everywhere
         ]
         self.transitions_ = np.sum(tied, axis=0) if tied else None
-        self.allowed_, self.features_ = self._reader.allowed.fitted, self._reader.features
+        self.allowed_, self.features_ = next(iter(self._reader.limits), None), self._reader.features
 
 
 @declares_parameters
@@ -388,7 +388,7 @@ class ChainCRF(SequenceField):
         known = self._declared_classes if part_of is None else part_of[1]
         chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.allowed)
         spec = self._family_spec(classes, chains)
-        if spec.base_measure(chains).forbids:
+        if spec.restricts(chains):
             library.check_labels(chains, spec, classes)
         return reader, chains, classes
 

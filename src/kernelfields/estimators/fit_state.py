@@ -14,7 +14,7 @@ from kernelfields.estimators.questions import Data, Reader
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.build import NamedCliques
-from kernelfields.models.choices import Choices
+from kernelfields.models.choices import NO_CHOICES
 from kernelfields.models.placed import FitStep
 from kernelfields.numerics.parameters import with_usual_values
 from kernelfields.solvers.choice import FitOptions
@@ -65,7 +65,7 @@ class FitState(Generic[Data, Reader]):
 
 def rewritten(reader: Any, data: Any, steps: ColumnSteps) -> tuple[Any, Any]:
     """Return a reader with further steps, and the data that it has read after these."""
-    if not steps:
+    if not steps.tables:
         return reader, data
     reader = replace(reader, steps=reader.steps.then(steps))
     return reader, data.changed(lambda own: own.rewritten(steps))
@@ -74,7 +74,7 @@ def rewritten(reader: Any, data: Any, steps: ColumnSteps) -> tuple[Any, Any]:
 def with_usual_choices(estimator: Any) -> Any:
     """Return a copy of an estimator with usual values of what is left to the data, of which nothing has been tried."""
     usual = with_usual_values(estimator)
-    usual.choices_, usual._repeated = Choices(), None
+    usual.choices_, usual._repeated = NO_CHOICES, None
     return usual
 
 

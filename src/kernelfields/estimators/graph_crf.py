@@ -126,7 +126,7 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
     constraints: object = parameter(None)
     inference: object = parameter("auto", lambda value, name: check_method(value))
     decode: str = parameter("auto", one_of(*DECODINGS))
-    ties: TiesLike | None = parameter(None)
+    ties: TiesLike | None = parameter(None, lambda value, name: resolve_ties(value))
     neighbours: bool | str = parameter("auto", one_of("auto", True, False), usual=False)
 
     edge_scores_: dict[str, np.ndarray] = attribute()

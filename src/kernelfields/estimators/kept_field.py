@@ -27,13 +27,13 @@ from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.data.fingerprints import Fingerprint
 from kernelfields.data.given_labels import stated_labels
 from kernelfields.data.readers import InputReader
-from kernelfields.data.ties import LabelSymmetry, resolve_ties
-from kernelfields.engines.choice import resolve_engine
+from kernelfields.data.ties import LabelSymmetry
+from kernelfields.engines.choice import MANY_VALUES, resolve_engine
 from kernelfields.estimators import library
 from kernelfields.estimators.going_on import described_features, noted_parameters
 from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
 from kernelfields.inputs.scale import Scale
-from kernelfields.inputs.steps import steps_asked
+from kernelfields.inputs.steps import ASKING, ColumnSteps, OwnColumns, steps_asked
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
     attribute,
@@ -70,7 +70,8 @@ TiesLike: TypeAlias = LabelSymmetry | Sequence[LabelSymmetry]
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
 
-
+# Values of parameters that bring no kernel.
+_PLAIN = (str, int, float, type(None))
 # Kernels that are linear where inputs are sparse, by name.
 _LINEAR_NAMES = ("auto", "linear")
 
@@ -246,8 +247,11 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         """Return a reader that is to learn the kind of X."""
 
         parameters = self.get_params(deep=False)
-        own = library.own_columns(parameters)
-        return self._reads(own=own, steps=steps_asked(parameters, own.rows))  # type: ignore[return-value]  # class variables cannot be generic
+        objects = {name: value for name, value in parameters.items() if not isinstance(value, _PLAIN)}
+        own = library.own_columns(objects) if objects else OwnColumns()
+        asked = {name: value for name, value in parameters.items() if value in ASKING.get(name, ())}
+        steps = steps_asked(asked, own.rows) if asked else ColumnSteps()
+        return self._reads(own=own, steps=steps)  # type: ignore[return-value]  # class variables cannot be generic
 
     @abstractmethod
     def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Data:
@@ -276,11 +280,6 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         return data
 
     # ---- state
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        stated_labels(self.partial_labels)
-        resolve_ties(self.ties)
 
     @property
     def expects_shares(self) -> bool:
@@ -392,10 +391,11 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         return library.FitProgress(self.verbose, max_iter=self.max_iter) if self.verbose else library.NoProgress()
 
     def _n_values(self, data: Data) -> int:
-        """Return about how many values the features of data have, where these may be anywhere."""
-        if not self._runs_anywhere() or _stays_sparse(self.kernel, data):
+        """Return about how many values the features of data have: zero unless they are many and may be anywhere."""
+        n_values = data.n_positions * min(self._most_rank or data.n_positions, data.n_positions)
+        if n_values < MANY_VALUES or not self._runs_anywhere() or _stays_sparse(self.kernel, data):
             return 0
-        return data.n_positions * min(self._most_rank or data.n_positions, data.n_positions)
+        return n_values
 
     def _runs_anywhere(self) -> bool:
         """Whether every engine can fit such a field; for those of threads alone, "auto" considers no other."""
@@ -403,7 +403,9 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
 
     def _engine(self, data: Data) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
-        return resolve_engine(data.engine(self.engine), n_values=0 if self.expects_shares else self._n_values(data))
+        n_values = self._n_values(data)
+        here = n_values > 0 and self.expects_shares
+        return resolve_engine(data.engine(self.engine), n_values=0 if here else n_values)
 
     def _travelling(self) -> Self:
         model = copy.copy(self)

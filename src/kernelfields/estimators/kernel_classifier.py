@@ -25,6 +25,7 @@ from kernelfields.data.reading import (
     is_sequence,
     warn_of_minus_one,
 )
+from kernelfields.data.ties import resolve_ties
 from kernelfields.data.whole_numbers import labels_as_array, places_in
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.base import FieldEstimator
@@ -195,7 +196,7 @@ class KernelClassifier(TableField[Graphs]):
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto, usual=USUAL["prior_variance"])
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
-    ties: TiesLike | None = parameter(None)
+    ties: TiesLike | None = parameter(None, lambda value, name: resolve_ties(value))
 
     def _learn(
         self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None

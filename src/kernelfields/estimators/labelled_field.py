@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields.data.given_labels import stated_labels
 from kernelfields.data.label_dictionary import readable_again
 from kernelfields.data.partial_labels import share_right
 from kernelfields.estimators import library
@@ -60,7 +61,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
     engine: EngineLike = parameter("auto")
     callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
     warm_start: bool = parameter(False)
-    partial_labels: PartialLabels | None = parameter(None)
+    partial_labels: PartialLabels | None = parameter(None, lambda value, name: stated_labels(value))
 
     def fit(
         self,
@@ -120,7 +121,9 @@ class LabelledField(FieldEstimator[Data, Reader]):
         >>> crf.predict([[[21.0], [10.0]]])
         [['sun', 'rain']]
         """
-        steps = requested_steps({"optimize": optimize, "X_dev": X_dev, "y_dev": y_dev})
+        keywords = {"optimize": optimize, "X_dev": X_dev, "y_dev": y_dev}
+        given = {keyword: value for keyword, value in keywords.items() if value is not None}
+        steps = requested_steps(given) if given else []
         return self._fit(X, y, sample_weight, beginning=self._beginning(), steps=steps, groups=groups)
 
     def fit_in_steps(self, X: object, y: object, sample_weight: object, steps: Sequence[FitStep]) -> Self:

@@ -23,10 +23,9 @@ _MODULES = {
 
 
 def requested_steps(given: Mapping[str, object]) -> list[FitStep]:
-    """Return the steps that keywords of ``fit`` ask for; None asks for nothing."""
-    steps = []
-    for keywords, module in _MODULES.items():
-        values = [given[keyword] for keyword in keywords]
-        if any(value is not None for value in values):
-            steps.append(import_module(module).requested(*values))
-    return steps
+    """Return the steps that the keywords which were given to ``fit`` ask for."""
+    return [
+        import_module(module).requested(*map(given.get, keywords))
+        for keywords, module in _MODULES.items()
+        if not given.keys().isdisjoint(keywords)
+    ]

@@ -165,6 +165,8 @@ class BaseMeasure:
     @cached_property
     def lists(self) -> AllowedLabels | None:
         """The labels that each position may have, where that is known position by position; else None."""
+        if self.constrains_alone:
+            return None
         lists = self.allowed.possible(self.log_weights)
         return None if lists is None else self._without_barred(lists)
 

@@ -88,7 +88,7 @@ class FamilySpec:
     def step_penalties(self) -> np.ndarray:
         """Penalties of neighbouring labels, (L, L); of segments also those of a segment that follows its like."""
         penalties = np.zeros((self.n_labels, self.n_labels)) if self.masks is None else self.masks.edge
-        if self.kind == "segments" and not self.repeats:
+        if self._bars_repeats:
             return np.where(np.eye(self.n_labels), -np.inf, penalties)
         return penalties
 
@@ -106,8 +106,28 @@ class FamilySpec:
             The base measure.
         """
         masks = self.masks if self.constrained else None
-        step = self.step_penalties if self.kind == "segments" and not self.repeats else None
+        step = self.step_penalties if self._bars_repeats else None
         return BaseMeasure(data.offsets, self.n_labels, masks, data.allowed, step_penalties=step)
+
+    def restricts(self, data: Packed) -> bool:
+        """Tell whether some labellings of packed data are forbidden.
+
+        Parameters
+        ----------
+        data : packed data
+            The data.
+
+        Returns
+        -------
+        bool
+            Whether constraints or lists of labels forbid one.
+        """
+        return self.constrained or self._bars_repeats or data.allowed.restrict
+
+    @property
+    def _bars_repeats(self) -> bool:
+        """Whether a segment may not have the label of the one before it."""
+        return self.kind == "segments" and not self.repeats
 
 
 #: Returns the family of data for clique sets and a spec. With ``lists`` node potentials may be those of allowed labels
@@ -177,7 +197,7 @@ def _single_family(data: Packed, placed: Sequence[Placed], spec: FamilySpec, **o
 def _chain_family(
     chains: Chains, placed: Sequence[Placed], spec: FamilySpec, *, lists: bool = False, **options: object
 ) -> LabelFamily:
-    n_labels, base = spec.n_labels, spec.base_measure(chains)
+    n_labels, base = spec.n_labels, spec.base_measure(chains) if spec.restricts(chains) else None
     if only_ngrams(placed):
         from kernelfields.inference.ngrams.family import NgramFamily
 
@@ -187,9 +207,9 @@ def _chain_family(
     if reaches_far(placed):
         from kernelfields.inference.graph_plans import junction_of_chains
 
-        return junction_of_chains(chains, placed, base)
+        return junction_of_chains(chains, placed, spec.base_measure(chains))
     tied = all_tied(placed, EDGE)
-    if base.lists is not None and worth_lists(base.lists):
+    if base is not None and base.lists is not None and worth_lists(base.lists):
         packed = base.lists if lists and tied else None
         return ListFamily(chains.offsets, n_labels, base.lists, tied=tied, base=base, packed=packed)
     return ChainFamily(chains.offsets, n_labels, tied=tied, base=base)

@@ -22,6 +22,8 @@ from kernelfields.inputs.window_statistics import WindowStatistics
 KINDS: tuple[type[InputStep], ...] = (WindowStatistics, Neighbours, Scale)
 #: Steps of users by their entries, which run before columns are scaled.
 _REGISTERED: dict[str, type[InputStep]] = {}
+#: Values of parameters that ask for steps, by the names of the parameters.
+ASKING: dict[str, list[Any]] = {}
 #: A table of rows: of a type of factors, or of positions or nodes.
 Name: TypeAlias = str | None
 Kind = TypeVar("Kind", bound=type[InputStep])
@@ -32,15 +34,6 @@ class OwnColumns(NamedTuple):
 
     rows: tuple[int, ...] = ()
     factors: tuple[int, ...] = ()
-
-    def check(self, n_columns: int, part: str) -> None:
-        """Raise ValueError if rows lack a column."""
-        for column in self.rows:
-            if not 0 <= column < n_columns:
-                raise ValueError(
-                    f"own_columns of a kernel names column {column}, and X has {n_columns} features per {part}: name "
-                    f"columns of one {part}, from 0 to {n_columns - 1}"
-                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,7 +313,17 @@ def register_step(kind: Kind) -> Kind:
     if kind.entry in {known.entry for known in KINDS}:
         raise ValueError(f"{kind.entry!r} is the entry of a step that is there already: choose another one")
     _REGISTERED[kind.entry] = kind
+    _note_setting(kind)
     return kind
+
+
+def _note_setting(kind: type[InputStep]) -> None:
+    for name, value in kind.setting.items():
+        ASKING.setdefault(name, []).append(value)
+
+
+for _own in KINDS:
+    _note_setting(_own)
 
 
 def _kinds() -> tuple[type[InputStep], ...]:
@@ -341,8 +344,3 @@ def steps_asked(settings: Mapping[str, object], own: Sequence[int] = ()) -> Colu
     """Return the steps for positions or nodes that the parameters of an estimator ask for."""
     kinds = [kind for kind in _kinds() if kind.setting.items() <= settings.items()]
     return ColumnSteps({None: [step for kind in kinds for step in kind.asked(own)]})
-
-
-def values_that_ask(parameter: str) -> tuple[Any, ...]:
-    """Return the values of a parameter of estimators that ask for steps."""
-    return tuple(kind.setting[parameter] for kind in _kinds() if parameter in kind.setting)

@@ -197,6 +197,10 @@ class Choices:
         return cls(dict(described["chosen"]), trials)
 
 
+#: What a fit of given settings has.
+NO_CHOICES = Choices()
+
+
 def in_words(settings: Settings) -> str:
     """Return settings as a line of text: "scale False, kernel rbf, prior variance 10"."""
     words = (f"{value:g}" if isinstance(value, float) else str(value) for value in settings.values())

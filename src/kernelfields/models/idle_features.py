@@ -50,7 +50,7 @@ def may_lose_features(reader: InputReader, terms: Sequence[Term]) -> bool:
     They may where each term has a penalty on absolute weights and one weight for each pair of feature and label.
     """
     explicit = [term for term in terms if not term.tied_everywhere]
-    named = reader.encoder is not None and reader.allowed.fitted is None and not reader.steps
+    named = reader.encoder is not None and not reader.limits and not reader.steps
     return named and bool(explicit) and all(_weighs_features(term, reader.n_features) for term in explicit)
 
 

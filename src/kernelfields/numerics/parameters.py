@@ -226,11 +226,14 @@ def declares_parameters(cls: Class) -> Class:
 
 
 def check_declared(instance: object, prefix: str = "") -> None:
-    """Raise if a declared parameter of an estimator cannot be used; messages have ``prefix`` before its name."""
+    """Raise if a declared parameter of an estimator cannot be used; messages have ``prefix`` before its name.
+
+    Defaults can always be used, and are not checked.
+    """
     for declared in dataclasses.fields(instance):  # type: ignore[arg-type]  # the decorator makes it a dataclass
         check = declared.metadata.get("check")
-        if check is not None:
-            check(getattr(instance, declared.name), prefix + declared.name)
+        if check is not None and (value := getattr(instance, declared.name)) is not declared.default:
+            check(value, prefix + declared.name)
 
 
 def left_open(instance: Any) -> dict[str, Sequence[Any]]:
