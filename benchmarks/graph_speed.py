@@ -20,9 +20,9 @@ from benchmarks.measuring import fastest
 from benchmarks.result_files import write_results
 from kernelfields.data.segments import DURATION
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.inference.graph_plans import plan_inference
 from kernelfields.inference.graphs import GraphFamily
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.inference.segments.family import SegmentFamily
 from kernelfields.numerics.threads import Workers
 

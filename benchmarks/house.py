@@ -78,7 +78,7 @@ PROTOCOLS = ("Datafit", "LabelFamily", "LogPosterior", "InputReader")
 #: The core: what a fit of one chain with one kernel, and its answers, are made of; names of earlier files among them.
 CORE = {
     "families": (
-        "inference/(family|single|packing|base_measure|checks|answers|choice|sums_compiled)",
+        "inference/(family|potentials|single|packing|base_measure|checks|answers|choice|sums_compiled)",
         "inference/chain/(family|dense|decoding|recursions|step_passes|pairs_compiled|scaled_compiled|plain)",
         "inference/chain/moments_compiled",
     ),

@@ -39,8 +39,8 @@ from kernelfields import GraphCRF, GraphFactors, MultiLabelCRF
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.approximate.gibbs_compiled import sample_sweeps
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.family import EDGE, Potentials
 from kernelfields.inference.graphs import GraphMember
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.kernels import RBF
 from kernelfields.solvers import minimize
 

@@ -156,7 +156,7 @@ class Device(Host):
     """Tensors in the order of the chains."""
 
     def put(self, family, potentials):
-        return family.placed(potentials)
+        return family.arrangement.placed(potentials)
 
     def take(self, family, potentials):
         return family.host_potentials(potentials)
@@ -225,7 +225,7 @@ class Problem:
     def at(self, potentials=None, weights=None, **options):
         """The distribution of the family."""
         own = self.put(self.potentials if potentials is None else potentials)
-        return self.family.at(own, self.family.placed_array(weights), **options)
+        return self.family.at(own, self.family.arrangement.placed_array(weights), **options)
 
     def enumerated(self, weights=None, potentials=None, log_weights=None):
         """The distribution by enumeration, the measure multiplied by further weights of labels."""
@@ -262,7 +262,7 @@ def random_potentials(case, family, enumeration, random, spread, forbidden):
     for name, group in enumeration.groups.items():
         shape = 1 if group.tied else group.height, group.size(enumeration.n_labels)
         share = 0.0 if name in case.finite else forbidden
-        tables[name] = on_a_grid(random, shape, spread, share).reshape(-1, *family.group(name).row)
+        tables[name] = on_a_grid(random, shape, spread, share).reshape(-1, *family.arrangement.group(name).row)
     node = tables.pop(None)
     return Potentials(node, tables)
 

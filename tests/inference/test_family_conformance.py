@@ -20,7 +20,7 @@ from scipy.stats import chisquare
 
 from kernelfields.data.segments import Segmentation
 from kernelfields.inference import Placement, Potentials, SegmentFamily
-from kernelfields.inference.family import Statistics
+from kernelfields.inference.potentials import Statistics
 from kernelfields.numerics import Workers
 from tests.inference.family_cases import (
     APPROXIMATIONS,
@@ -56,7 +56,7 @@ def assert_tables(solved, found, expected, atol):
     found = solved.case.layout.take(solved.family, found)
     assert list(found.tables) == [name for name in expected if name is not None]
     for name, table in expected.items():
-        assert found[name].shape == (len(table), *solved.family.group(name).row)
+        assert found[name].shape == (len(table), *solved.family.arrangement.group(name).row)
         np.testing.assert_allclose(found[name].reshape(table.shape), table, rtol=0, atol=atol, err_msg=str(name))
 
 
@@ -82,7 +82,7 @@ def test_groups_and_zeros(case, setting):
         assert not zeros[group.name].any()
         assert (group.items is None) == (group.name in enumeration.shared_rows)
     with pytest.raises(ValueError, match="no cliques are called 'nothing'"):
-        family.group("nothing")
+        family.arrangement.group("nothing")
 
 
 @for_all()
@@ -322,7 +322,7 @@ def test_parts(case, setting):
     whole, potentials, n_items = solved.at(weights=solved.weights), solved.put(solved.potentials), solved.family.n_items
     labels, scores = solved.family.best(potentials)
     for first, last in ((0, 1), (1, 2), (1, n_items), (0, n_items)):
-        part, own = solved.family.part(first, last), solved.family.cut(potentials, first, last)
+        part, own = solved.family.part(first, last), solved.family.arrangement.cut(potentials, first, last)
         rows = slice(solved.items.offsets[first], solved.items.offsets[last])
         assert (part.n_items, part.n_positions) == (last - first, rows.stop - rows.start)
         assert [group[:2] for group in part.groups] == [group[:2] for group in solved.family.groups]
@@ -399,7 +399,7 @@ def test_steps_that_constraints_forbid_leave_no_labelling(case):
 def terms_of(solved):
     """Clique sets on every group: all cliques, some of them, one row for all, and listed labellings."""
     for group in solved.family.groups:
-        cliques = None if group.name is None else solved.family.clique_places(group.name)
+        cliques = None if group.name is None else solved.family.arrangement.places(group.name)
         everything = np.arange(group.n_rows) if cliques is None else cliques
         order = len(group.row)
         for tied in (True,) if group.tied else (False, True):
@@ -413,7 +413,7 @@ def terms_of(solved):
 
 
 def width_of(solved, term):
-    return solved.family.group(term.group).size if term.outcomes is None else len(term.outcomes)
+    return solved.family.arrangement.group(term.group).size if term.outcomes is None else len(term.outcomes)
 
 
 @for_all("scores", settings=MODERATE)
@@ -423,16 +423,16 @@ def test_scores_and_residuals_are_adjoint(case, setting):
     for term in terms_of(solved):
         residual = solved.random_potentials()
         for name in solved.enumeration.groups:
-            places = None if name is None else solved.family.clique_places(name)
-            if places is not None and not solved.family.group(name).tied:
+            places = None if name is None else solved.family.arrangement.places(name)
+            if places is not None and not solved.family.arrangement.group(name).tied:
                 residual[name][np.setdiff1d(np.arange(len(residual[name])), places)] = 0.0
-        rows = 1 if term.tied_everywhere else solved.family.group(term.group).n_rows
+        rows = 1 if term.tied_everywhere else solved.family.arrangement.group(term.group).n_rows
         if not term.tied_everywhere and term.positions is not None:
             rows = len(term.positions)
         scores = solved.random.normal(size=(rows, width_of(solved, term)))
         total = solved.family.zeros()
-        solved.family.add_scores(total, term, scores)
-        pulled = np.asarray(solved.family.clique_residuals(solved.put(residual), term))
+        solved.family.arrangement.add_scores(total, term, scores)
+        pulled = np.asarray(solved.family.arrangement.residuals(solved.put(residual), term))
         assert pulled.shape == scores.shape
         total = solved.case.layout.take(solved.family, total)
         assert total.dot(residual) == pytest.approx(np.vdot(scores, pulled), rel=1e-10, abs=1e-10)
@@ -445,13 +445,13 @@ def test_residuals_of_cliques_are_weighted_marginals(case, setting):
     member = solved.at(weights=solved.weights)
     mean = member.mean()
     for term in terms_of(solved):
-        rows = np.asarray(solved.family.clique_rows(member.marginals(term.group), term))
-        weights = np.asarray(solved.family.clique_weights(solved.weights, term))
+        rows = np.asarray(solved.family.arrangement.rows(member.marginals(term.group), term))
+        weights = np.asarray(solved.family.arrangement.weights(solved.weights, term))
         assert weights.shape == (len(rows),)
         product = weights[:, None] * rows
         expected = product.sum(axis=0, keepdims=True) if term.tied_everywhere else product
-        np.testing.assert_allclose(np.asarray(solved.family.clique_residuals(mean, term)), expected, atol=1e-10)
-        group = solved.family.group(term.group)
+        np.testing.assert_allclose(np.asarray(solved.family.arrangement.residuals(mean, term)), expected, atol=1e-10)
+        group = solved.family.arrangement.group(term.group)
         if group.items is not None:
             chosen = np.arange(group.n_rows) if term.positions is None else term.positions
             np.testing.assert_array_equal(weights, solved.weights[group.items[chosen]])
@@ -521,7 +521,7 @@ def test_parts_and_statistics_of_approximations(name):
     family.statistics(labels, weights).subtract_from(residual)
     for group, table in counts.items():
         np.testing.assert_allclose(residual[group].reshape(table.shape), -table, atol=1e-12)
-    part, own = family.part(1, 3), family.cut(potentials, 1, 3)
+    part, own = family.part(1, 3), family.arrangement.cut(potentials, 1, 3)
     assert part.bound == family.bound
     assert isinstance(own, Potentials)
     alone = family.at(potentials).log_partition[1:3]

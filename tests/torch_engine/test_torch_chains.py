@@ -21,10 +21,10 @@ class OnDevice:
     def __init__(self, node, edge, offsets, weights=None, device="cpu", compiled=None):
         self.device = device
         self.family = TorchChainFamily(offsets, node.shape[1], tied=len(edge) == 1, device=device, compiled=compiled)
-        self.member = self.family.at(self.put(node, edge), self.family.placed_array(weights))
+        self.member = self.family.at(self.put(node, edge), self.family.arrangement.placed_array(weights))
 
     def put(self, node, edge):
-        return self.family.placed(Potentials(node, {EDGE: edge}))
+        return self.family.arrangement.placed(Potentials(node, {EDGE: edge}))
 
     @property
     def log_partition(self):
@@ -150,8 +150,8 @@ def test_inference_leaves_its_arguments_alone():
     rng = np.random.default_rng(3)
     node, edge, offsets = chain_potentials(rng, 3, 4000.0, tied=False)
     family = TorchChainFamily(offsets, 3, tied=False)
-    here = family.placed(Potentials(node, {EDGE: edge}))
-    along = family.placed(Potentials(rng.normal(size=node.shape), {EDGE: rng.normal(size=edge.shape)}))
+    here = family.arrangement.placed(Potentials(node, {EDGE: edge}))
+    along = family.arrangement.placed(Potentials(rng.normal(size=node.shape), {EDGE: rng.normal(size=edge.shape)}))
     copies = [array.clone() for array in (*here.arrays, *along.arrays)]
     member = family.at(here)
     first = member.covariance_product(along)

@@ -43,7 +43,7 @@ class Pair:
         edges = 1 if self.tied else n_positions
         node, edge = spread * rng.normal(size=(n_positions, 5)), spread * rng.normal(size=(edges, 5, 5))
         given = Potentials(node, {EDGE: edge})
-        return given, self.family.placed(given)
+        return given, self.family.arrangement.placed(given)
 
     def assert_equal(self, tensors, arrays, atol=1e-10):
         for mine, yours in zip(tensors.arrays, arrays.arrays, strict=True):
@@ -79,8 +79,8 @@ def test_evaluating_leaves_the_potentials_and_the_marginals_alone():
 def test_the_rows_of_a_set_are_copied_to_the_device_once():
     pair = Pair(random_chains(), False)
     steps = Placement(2, EDGE, np.flatnonzero(~pair.chains.is_start), False)
-    group = pair.family.group(EDGE)
-    assert pair.family._rows(group, steps) is pair.family._rows(group, steps)
+    group = pair.family.arrangement.group(EDGE)
+    assert pair.family.arrangement._rows(group, steps) is pair.family.arrangement._rows(group, steps)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -92,7 +92,7 @@ def test_potentials_form_a_vector_space(device):
     assert mine.largest == one.largest
     assert isinstance(mine.dot(yours), float)
     mine.scale(2.0)
-    mine.add(-2.0, pair.family.placed(one))
+    mine.add(-2.0, pair.family.arrangement.placed(one))
     assert mine.largest == 0.0
     assert mine.finite
     assert len(yours.tables) == 1

@@ -34,7 +34,7 @@ def two_graphs(tied, n_labels=3):
 def test_beliefs_are_those_of_the_host(device, tied, weights):
     family, potentials = two_graphs(tied)
     there = TorchLoopyFamily.of(family, torch.device(device))
-    ours = there.at(there.placed(potentials), there.placed_array(weights))
+    ours = there.at(there.arrangement.placed(potentials), there.arrangement.placed_array(weights))
     host = family.at(potentials, weights)
     np.testing.assert_allclose(ours.log_partition.cpu(), host.log_partition, rtol=1e-9)
     for group in (None, "0", "1"):
@@ -57,7 +57,7 @@ def test_it_is_exact_on_forests_and_begins_with_the_last_messages(device):
     for u, v in family.members[0]:
         scores += potentials.tables["0"][0][labels[u], labels[v]]
     for _ in range(2):
-        value = there.at(there.placed(potentials)).log_partition
+        value = there.at(there.arrangement.placed(potentials)).log_partition
         assert float(value[0]) == pytest.approx(np.logaddexp.reduce(scores), rel=1e-11)
 
 
@@ -67,11 +67,11 @@ def test_what_is_impossible_or_does_not_settle_is_reported(device):
     potentials.node[5] = -np.inf
     there = TorchLoopyFamily.of(family, torch.device(device))
     with pytest.raises(ValueError, match="graph 1"):
-        there.at(there.placed(potentials))
+        there.at(there.arrangement.placed(potentials))
     family, potentials = two_graphs(True)
     family.options = LoopyBelief(tolerance=1e-12, max_iter=1)
     there = TorchLoopyFamily.of(family, torch.device(device))
-    assert "has not converged on 2 of 2 graphs" in there.at(there.placed(potentials)).warnings[0]
+    assert "has not converged on 2 of 2 graphs" in there.at(there.arrangement.placed(potentials)).warnings[0]
 
 
 @pytest.mark.parametrize("device", DEVICES)

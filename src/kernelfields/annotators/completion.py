@@ -23,7 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from kernelfields.annotators.confusions import Confusions
-from kernelfields.inference.family import Potentials
+from kernelfields.inference.potentials import Potentials
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.likelihoods.completion import Completion, frozen_posterior

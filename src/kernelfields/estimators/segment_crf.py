@@ -35,7 +35,7 @@ from kernelfields.estimators.questions import Ranked
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.family import EDGE
+from kernelfields.inference.potentials import EDGE
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.models.model_file import Document

@@ -58,8 +58,8 @@ from kernelfields.estimators.kernel_classifier import partly_labelled, single_no
 from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.features.sequence_summaries import SequenceSummaries
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.family import Potentials
 from kernelfields.inference.packing import first_largest
+from kernelfields.inference.potentials import Potentials
 from kernelfields.inference.single import SingleFamily
 from kernelfields.models.choices import Choices, Settings, Trial
 from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator

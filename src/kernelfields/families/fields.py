@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.families.exponential_family import ExponentialFamily, Member
-from kernelfields.inference.family import LabelFamily, Potentials
+from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.family import Member as LabelMember
 from kernelfields.inference.packing import check_values, in_shapes
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.vectors import conjugate_gradients
 
 _CONJUGATE_STEPS = 500

@@ -10,13 +10,8 @@ from kernelfields.inference.choice import (
     FamilySpec as FamilySpec,
     family_of as family_of,
 )
-from kernelfields.inference.family import (
-    EDGE as EDGE,
-    LabelFamily as LabelFamily,
-    Member as Member,
-    Placement as Placement,
-    Potentials as Potentials,
-)
+from kernelfields.inference.family import LabelFamily as LabelFamily, Member as Member
+from kernelfields.inference.potentials import EDGE as EDGE, Placement as Placement, Potentials as Potentials
 from kernelfields.inference.graph_plans import plan_inference as plan_inference
 from kernelfields.inference.ngrams.family import NgramFamily as NgramFamily
 from kernelfields.inference.packing import InfeasibleGraph as InfeasibleGraph, InfeasibleSequence as InfeasibleSequence

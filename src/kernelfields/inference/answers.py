@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.inference.family import LabelFamily, Member, Potentials, RankedLabellings, warn_of_inference
+from kernelfields.inference.family import LabelFamily, Member, RankedLabellings, warn_of_inference
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 
 
@@ -178,9 +179,9 @@ class Answers:
         """
         if not self.data.n_positions:  # nothing was inferred, and there are no groups
             return [np.zeros((0, self.family.n_labels, self.family.n_labels))] * len(self.asked.lengths)
-        rows, items = self.member.marginals(group), self.family.group(group).items
+        rows, items = self.member.marginals(group), self.family.arrangement.group(group).items
         assert items is not None
-        if (kept := self.family.clique_places(group)) is not None:
+        if (kept := self.family.arrangement.places(group)) is not None:
             rows, items = rows[kept], items[kept]
         ends = np.searchsorted(items, np.arange(self.family.n_items + 1))
         return self.by_item([rows[begin:end] for begin, end in pairwise(ends.tolist())], rows[:0])

@@ -21,6 +21,11 @@ from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.inference import chain
 
 
+def part_of(base: BaseMeasure | None, first: int, last: int) -> BaseMeasure | None:
+    """Return the measure of items first..last-1; None if all labellings count alike."""
+    return None if base is None else base.part(first, last)
+
+
 @dataclass(frozen=True, eq=False)
 class BaseMeasure:
     """Say which labels items may have, and how much each counts, before any potential.

@@ -19,7 +19,7 @@ from kernelfields.data.reading import SEQUENCES, ItemNames, locate
 from kernelfields.data.segments import SegmentedChains
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.choice import FamilySpec, family_of
-from kernelfields.inference.family import EDGE
+from kernelfields.inference.potentials import EDGE
 from kernelfields.inference.segments.family import check_possible
 from kernelfields.numerics.wording import counted
 

@@ -26,7 +26,8 @@ from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.chain.lists import worth_lists
-from kernelfields.inference.family import EDGE, Grouped, LabelFamily, Placed, all_tied
+from kernelfields.inference.family import LabelFamily, all_tied
+from kernelfields.inference.potentials import EDGE, Grouped, Placed
 from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.lazy import load_registering
 from kernelfields.numerics.memory import check_labels_fit

@@ -14,11 +14,12 @@ from scipy.sparse.csgraph import connected_components
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference.choice import FamilySpec, builds
-from kernelfields.inference.family import EDGE, LabelFamily, Placed, all_tied
+from kernelfields.inference.family import LabelFamily, all_tied
 from kernelfields.inference.graph_plans import Method, named_plan, plan_inference
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.junction.family import TooWide
 from kernelfields.inference.junction.plan import plan_junction, usual_table_memory
+from kernelfields.inference.potentials import EDGE, Placed
 from kernelfields.inference.table import TableFamily
 
 # Labels up to which a table of all labellings beats any junction tree.

@@ -24,10 +24,11 @@ from kernelfields.inference.approximate.base import OPTIONS, MeanField
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.approximate.mean_field import MeanFieldFamily
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import Placed, all_tied
+from kernelfields.inference.family import all_tied
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.junction.family import JunctionFamily, TooWide
 from kernelfields.inference.packing import check_structure
+from kernelfields.inference.potentials import Placed
 from kernelfields.inference.tree.family import NotAForest, TreeFamily
 from kernelfields.numerics.parameters import check_declared
 

@@ -22,23 +22,16 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import (
-    EDGE,
-    Group,
-    LabelFamily,
-    Member,
-    Observed,
-    Placed,
-    Potentials,
-    RankedLabellings,
-)
+from kernelfields.inference.base_measure import BaseMeasure, part_of
+from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
 from kernelfields.inference.packing import check_values, grouped
+from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Potentials
 from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.threads import Workers
 
@@ -144,6 +137,9 @@ class GraphFamily(LabelFamily):
     by ``check_structure``. Groups are called "0", "1", .. until :meth:`named` gives them names.
     """
 
+    #: The numbers of the labellings that potentials have, for groups that do not have all of them.
+    listed: Mapping[int, np.ndarray] = MappingProxyType({})
+
     def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int):
         self.members = tuple(members)
         self.names = tuple(map(str, range(len(self.members))))
@@ -156,10 +152,11 @@ class GraphFamily(LabelFamily):
         self.groups = (
             self.groups[0],
             *(
-                Group(name, row, len(members), self.factor_items(group), name in tied)
+                Group(name, row, len(members), self.factor_items(group), name in tied, listed=self.listed.get(group))
                 for group, (name, row, members) in enumerate(factors)
             ),
         )
+        self.arrangement = Arrangement(self.offsets, self.groups)
 
     def named(self, names: Sequence[str], tied: Collection[str] = (), base: BaseMeasure | None = None) -> Self:
         """Return the same plan with names of its groups, those that are tied, and a base measure.
@@ -203,7 +200,7 @@ class GraphFamily(LabelFamily):
             If there is no group of that name.
         """
         if name not in self.names:
-            self.group(name)
+            self.arrangement.group(name)
         return self.names.index(name)
 
     def clique_members(self, group: str) -> np.ndarray:
@@ -220,29 +217,6 @@ class GraphFamily(LabelFamily):
             Numbers of nodes.
         """
         return self.members[self.index(group)]
-
-    def correlated_cliques(self, term: Placed, n_cliques: int) -> float:
-        """Count the cliques of a set for the curvature of weights that all of them share.
-
-        Cliques with the same node at the same place vary together: n of them count n^2 times. If inference is exact,
-        this is left out.
-
-        Parameters
-        ----------
-        term : Placed
-            The clique set, and where its cliques are.
-        n_cliques : int
-            The number of cliques.
-
-        Returns
-        -------
-        float
-            The number that counts.
-        """
-        if self.exact or term.group is None:
-            return super().correlated_cliques(term, n_cliques)
-        members = self.clique_members(term.group)
-        return float(np.mean([np.square(np.bincount(nodes), dtype=np.float64).sum() for nodes in members.T]))
 
     def step_pairs(self) -> np.ndarray:
         """Return the two ends of every edge: nodes that follow each other are joined by these alone.
@@ -351,7 +325,7 @@ class GraphFamily(LabelFamily):
             members.append(nodes[(graphs >= first) & (graphs < last)] - begin)
         family = self._planned_again(self.offsets[first : last + 1] - begin, members)
         tied = [group.name for group in self.groups if group.tied and group.name is not None]
-        return family.named(self.names, tied, self._base_of(first, last))
+        return family.named(self.names, tied, part_of(self.base, first, last))
 
     def repeated(self, items: np.ndarray, potentials: Potentials) -> tuple[GraphFamily, Potentials]:
         """Return the family of some graphs, each as often as it is named, and its potentials.

@@ -17,8 +17,9 @@ import scipy.sparse
 from kernelfields.data.chains import Chains
 from kernelfields.data.reading import Matrix
 from kernelfields.inference.choice import FamilySpec, builds
-from kernelfields.inference.family import LabelFamily, Placed
+from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.graph_plans import junction_of_chains
+from kernelfields.inference.potentials import Placed
 from kernelfields.numerics.parameters import check_window
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import LabelFamily, Member, Potentials, RankedLabellings
+from kernelfields.inference.base_measure import BaseMeasure, part_of
+from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
 from kernelfields.inference.packing import first_largest, raise_if_infeasible
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 
 
@@ -129,4 +130,4 @@ class SingleFamily(LabelFamily):
         LabelFamily
             The family of the part.
         """
-        return SingleFamily(last - first, self.n_labels, self._base_of(first, last))
+        return SingleFamily(last - first, self.n_labels, part_of(self.base, first, last))

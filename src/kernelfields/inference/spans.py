@@ -35,8 +35,9 @@ from kernelfields.data.spans import SpanRules
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.choice import refuse_approximate
-from kernelfields.inference.family import EDGE, LabelFamily, Member
+from kernelfields.inference.family import LabelFamily, Member
 from kernelfields.inference.graphs import GraphFamily
+from kernelfields.inference.potentials import EDGE
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
 
 # Marginals of neighbours, and potentials of items that are inferred given different labels, that are held at once.
@@ -119,7 +120,7 @@ def _blocks(answers: Answers) -> Iterator[_Chains]:
         part, member = family, answers.member if end - begin == family.n_items else None
         if member is None:
             part = family.part(begin, end)
-            member = part.at(family.cut(answers.potentials, begin, end), workers=answers.workers)
+            member = part.at(family.arrangement.cut(answers.potentials, begin, end), workers=answers.workers)
         own = offsets[begin : end + 1] - offsets[begin]
         is_begin, is_last = np.zeros((2, int(own[-1])), dtype=bool)
         is_begin[own[:-1]] = is_last[own[1:] - 1] = True

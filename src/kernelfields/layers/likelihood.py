@@ -23,7 +23,8 @@ from torch.autograd.function import once_differentiable
 
 from kernelfields.engines.torch.chains import TorchPotentials
 from kernelfields.engines.torch.family import TorchFamily
-from kernelfields.inference.family import LabelFamily, Member, Potentials
+from kernelfields.inference.family import LabelFamily, Member
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 
 

@@ -23,7 +23,8 @@ from kernelfields.engines.engine import Engine, PackedData
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily, ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, only_ngrams, reaches_far, refuse_approximate
-from kernelfields.inference.family import EDGE, LabelFamily, Potentials
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
@@ -72,7 +73,7 @@ class Field:
                 features = terms[0].features(data)
                 parts = [term.scores_of(features, term.known) for term in terms]
             for term, scores in zip(terms, parts, strict=True):
-                family.add_scores(potentials, term.placement(data), scores)
+                family.arrangement.add_scores(potentials, term.placement(data), scores)
         return potentials
 
     def _by_subspace(self) -> list[list[Term]]:
@@ -191,7 +192,7 @@ class Field:
         evaluation = likelihood.evaluate(potentials)
         value, parts = evaluation.value, {}
         for term, placement in zip(self.terms, placements, strict=True):
-            rows = family.clique_residuals(evaluation.residual, placement)
+            rows = family.arrangement.residuals(evaluation.residual, placement)
             residuals, variance = term.in_coordinates(rows), term.prior_variance
             if term.has_pivots and scope == "rkhs":
                 norm, gradient = _rkhs_norm_and_gradient(term, data, residuals, place or Engine())

@@ -92,7 +92,7 @@ def predicted_marginals(datafit: Datafit, coefficients: Sequence[np.ndarray]) ->
     parts = [design.compress(full) for design, full in zip(datafit.designs, coefficients, strict=True)]
     family, workers = datafit.likelihood.family, datafit.likelihood.workers
     member = family.at(datafit.potentials(parts), workers=workers)
-    return datafit.group.joined(family.read_back(member.marginals()))
+    return datafit.group.joined(family.arrangement.read_back(member.marginals()))
 
 
 def warn_of_fit(fitted: FittedField, tol: float) -> None:

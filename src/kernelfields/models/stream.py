@@ -36,7 +36,7 @@ from kernelfields.data.ragged import plain_strings
 from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import Matrix
 from kernelfields.inference.chain.streaming import ChainStream
-from kernelfields.inference.family import Potentials
+from kernelfields.inference.potentials import Potentials
 from kernelfields.models.field import Field
 from kernelfields.numerics.containers import n_rows_of, shape_of
 from kernelfields.numerics.parameters import check_count, check_window, is_real, is_whole

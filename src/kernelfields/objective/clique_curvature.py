@@ -17,7 +17,8 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse
 
-from kernelfields.inference.family import Array
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.potentials import Array, Placed
 from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.group import ALONE
 from kernelfields.numerics.sparse_rows import entry_rows, is_sparse
@@ -28,6 +29,18 @@ from kernelfields.objective.designs.tables import weighted_product
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
 
 _BLOCK_BYTES = 64 * 2**20
+
+
+def correlated_cliques(family: LabelFamily, term: Placed, n_cliques: int) -> float:
+    """Return how many cliques of a set count for the curvature of weights that all of them share.
+
+    Cliques with the same node at the same place vary together: n of them count n^2 times. If inference is exact, this
+    is left out.
+    """
+    if family.exact or term.group is None:
+        return float(n_cliques)
+    members = family.clique_members(term.group)
+    return float(np.mean([np.square(np.bincount(nodes), dtype=np.float64).sum() for nodes in members.T]))
 
 
 class Curvature:
@@ -46,7 +59,7 @@ class Curvature:
         """Return the curvature of a term whose cliques weigh one, the weights of its cliques, and their number."""
         design = self.designs[index]
         weights = self.likelihood.clique_weights(design)
-        count = self.likelihood.family.correlated_cliques(design, len(weights))
+        count = correlated_cliques(self.likelihood.family, design, len(weights))
         own = design.start_curvature(count) if len(weights) else 0.0
         return [own, float(weights.sum()), len(weights)]
 
@@ -73,7 +86,11 @@ class Curvature:
 
     def _block(self, design: LocalDesign, marginals: Array, weights: Array) -> np.ndarray:
         """Return the same for the marginals (n, L^k) and the weights (n,) of the cliques of a term."""
-        support, features, read_back = design.term.support, design.features, self.likelihood.family.read_back
+        support, features, read_back = (
+            design.term.support,
+            design.features,
+            self.likelihood.family.arrangement.read_back,
+        )
         if support.listing is not None:
             return np.diag(weights @ marginals) - (marginals * weights[:, None]).T @ marginals
         if is_sparse(features):

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelfields.inference import chain
-from kernelfields.inference.family import EDGE, Potentials
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.sparse_rows import is_sparse
 from kernelfields.numerics.threads import blas_threads, even_runs
 from kernelfields.objective.clique_curvature import within_clique_curvature

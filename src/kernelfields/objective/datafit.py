@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from kernelfields.inference.family import Potentials
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.group import ALONE, Group
 from kernelfields.objective.clique_curvature import Curvature
 from kernelfields.objective.coordinates import DenseSet
@@ -96,7 +96,7 @@ class Datafit:
             scored = shared_scores(designs, parts, self.likelihood.workers)
             for design, scores in zip(designs, scored, strict=True):
                 self.passes += 0.5 * design.stored_values / self._stored_values
-                family.add_scores(total, design, scores)
+                family.arrangement.add_scores(total, design, scores)
         return total
 
     def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
@@ -105,7 +105,7 @@ class Datafit:
         for run in runs_of_one_table(_chosen(self.designs, only)):
             designs = [design for _, design in run]
             self.passes += 0.5 * sum(design.stored_values for design in designs) / self._stored_values
-            residuals = [family.clique_residuals(residual, design) for design in designs]
+            residuals = [family.arrangement.residuals(residual, design) for design in designs]
             gradients += shared_pull_back(designs, residuals, self.likelihood.workers)
         return gradients
 

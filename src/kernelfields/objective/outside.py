@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kernelfields.inference.family import Array, Potentials
+from kernelfields.inference.potentials import Array, Potentials
 from kernelfields.objective.designs.design import LocalDesign, kernel_quadratic_form
 from kernelfields.objective.likelihoods.likelihood import Objective
 
@@ -27,12 +27,12 @@ class OutsideSpan:
 
     def residuals(self, residual: Potentials, index: int) -> np.ndarray:
         """Return the residuals of a term's cliques in label coordinates, (n, q), in the order of the data."""
-        return self.family.read_back(self._residuals(residual, index))
+        return self.family.arrangement.read_back(self._residuals(residual, index))
 
     def _residuals(self, residual: Potentials, index: int) -> Array:
         """Return the same where the features are."""
         design = self.designs[index]
-        return design.in_coordinates(self.family.clique_residuals(residual, design))
+        return design.in_coordinates(self.family.arrangement.residuals(residual, design))
 
     def bound(self, residual: Potentials, index: int) -> float:
         """Return a bound on the squared norm of a term's gradient outside the span of its pivots; free."""
@@ -44,14 +44,14 @@ class OutsideSpan:
         if origin is None:
             return 0.0
         rows = self._residuals(residual, index)
-        return origin.outside_bound(np.sqrt(self.family.read_back((rows * rows).sum(axis=1))))
+        return origin.outside_bound(np.sqrt(self.family.arrangement.read_back((rows * rows).sum(axis=1))))
 
     def exact(self, residual: Potentials, index: int) -> float:
         """Return the squared norm of a term's gradient outside the span, exactly: O(n^2) kernel values."""
         design = self.designs[index]
         if design.origin is None:
             return 0.0
-        inside = design.pull_back(self.family.clique_residuals(residual, design))
+        inside = design.pull_back(self.family.arrangement.residuals(residual, design))
         whole = kernel_quadratic_form(design.origin.kernel, design.origin.inputs, self.residuals(residual, index))
         return max(whole - float(np.vdot(inside, inside)), 0.0)
 
@@ -71,5 +71,5 @@ class OutsideSpan:
         dual = design.term.span.dual_coefficients(coefficients)
         assert design.origin is not None
         return design.origin.rounding(
-            design.features, coefficients, dual, lambda rows: self.family.read_back(residuals[rows])
+            design.features, coefficients, dual, lambda rows: self.family.arrangement.read_back(residuals[rows])
         )

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kernelfields.inference.family import Potentials
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.vectors import dot
 from kernelfields.objective.blocks import Blocks
 from kernelfields.objective.datafit import Datafit

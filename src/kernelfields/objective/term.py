@@ -27,7 +27,7 @@ from kernelfields.data.graphs import Graphs
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference.chain.scored_steps import StepTable
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.family import Array, Placement
+from kernelfields.inference.potentials import Array, Placement
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers

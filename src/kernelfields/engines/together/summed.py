@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from kernelfields.inference.family import Array, Potentials
+from kernelfields.inference.potentials import Array, Potentials
 from kernelfields.numerics.group import Group
 from kernelfields.objective.clique_curvature import Curvature
 from kernelfields.objective.coordinates import sampled_rows
@@ -135,10 +135,10 @@ class SummedCurvature(Curvature):
 
     def _block(self, design: LocalDesign, marginals: Array, weights: Array) -> np.ndarray:
         family = self.likelihood.family
-        if family.group(design.group).items is not None:
+        if family.arrangement.group(design.group).items is not None:
             return self._group.total(super()._block(design, marginals, weights))
         # Cliques that belong to no item, as durations, are the same in all processes: means over all positions.
-        sums = self._group.total(family.read_back(marginals * weights[:, None]))
+        sums = self._group.total(family.arrangement.read_back(marginals * weights[:, None]))
         weights = self._group.total(weights)
         return super()._block(design, sums / weights[:, None], weights)
 

@@ -23,8 +23,9 @@ import torch
 from kernelfields.engines.torch.steps import TORCH, DeviceSteps, linked
 from kernelfields.inference.chain import step_passes
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.family import EDGE, Member, Potentials
+from kernelfields.inference.family import Member
 from kernelfields.inference.packing import InfeasibleSequence, ScaledPasses
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.sparse_rows import entries_of
 
 # A kernel holds the transfer matrices in registers.

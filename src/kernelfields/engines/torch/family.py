@@ -19,6 +19,7 @@ sequence when every labelling is forbidden.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -34,8 +35,9 @@ from kernelfields.engines.torch.steps import DeviceSteps, shift_to_zero
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.chain.step_passes import StepOrder
-from kernelfields.inference.family import EDGE, Group, LabelFamily, Member, Placed, Potentials, Statistics
+from kernelfields.inference.family import LabelFamily, Member
 from kernelfields.inference.packing import TIE, raise_if_infeasible
+from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Placed, Potentials, Statistics
 from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.threads import Workers
 
@@ -43,18 +45,24 @@ from kernelfields.numerics.threads import Workers
 _TABLE_VALUES = 2**25
 
 
-class TorchFamily(LabelFamily):
-    """What families on a device share: potentials, statistics and the base measure as float64 tensors.
+class TorchArrangement(Arrangement):
+    """Say where the cliques of sets stand in the potentials of a family, whose arrays are float64 tensors of a device.
 
-    It comes before the family of the host that says which labellings there are.
+    Parameters
+    ----------
+    offsets : array (S + 1,)
+        The position at which each item begins, and N.
+    groups : sequence of Group
+        The groups of cliques, that of single labels first.
+    device : torch.device
+        The device.
     """
 
-    device: torch.device
-
-    @property
-    def host(self) -> LabelFamily:
-        """The same family on the host."""
-        raise NotImplementedError(f"{type(self).__name__} must define host")
+    def __init__(self, offsets: np.ndarray, groups: Sequence[Group], device: torch.device):
+        super().__init__(offsets, groups)
+        self.device = device
+        #: Indices on the device; the arrays are kept beside them, so that no other array can have their id.
+        self._indices: dict[int, tuple[np.ndarray, torch.Tensor]] = {}
 
     def tensor(self, array: np.ndarray, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         """Return an array as a tensor on the device."""
@@ -78,15 +86,6 @@ class TorchFamily(LabelFamily):
         """Return a tensor of the family, or an array, as an array."""
         return on_host(array)
 
-    def clique_residuals(self, residual: Potentials, term: Placed) -> Any:
-        """Return a gradient at the cliques of a set, (n, L^k), on the device; summed, and on the host, if tied."""
-        rows = super().clique_residuals(residual, term)
-        return on_host(rows) if term.tied_everywhere else rows
-
-    def log_labellings(self) -> np.ndarray:
-        """Return the logarithm of the number of labellings of each item, weighted by p0, (S,)."""
-        return self.host.log_labellings()
-
     def zeros(self) -> TorchPotentials:
         """Return potentials of zero."""
         node, *tables = (
@@ -97,22 +96,36 @@ class TorchFamily(LabelFamily):
 
     def add_scores(self, potentials: Potentials, term: Placed, scores: Any) -> None:
         """Add the scores of a set's cliques, (n, L^k), or one row for all of them; arrays travel to the device."""
-        group, columns = self.group(term.group), self._columns(term)
-        table = potentials[term.group].view(-1, group.size)
+        group = self.group(term.group)
+        columns, table = self._columns(group, term), potentials[term.group].view(-1, group.size)
         scores = torch.as_tensor(scores, device=self.device).flatten(1)
         rows = None if group.tied else self._rows(group, term)
         # What is tied is added everywhere: nothing reads the steps into the start of a sequence.
-        if rows is None or (term.tied_everywhere and self._holds_all_cliques(term.group, rows)):
+        if rows is None or (term.tied_everywhere and self._holds_all_cliques(group, rows)):
             table[:, columns] += scores
         elif isinstance(columns, slice):
             table.index_add_(0, rows, scores.expand(len(rows), group.size).to(table.dtype))
         else:
             table[rows[:, None], self.tensor(columns, torch.int64)] += scores
 
-    @cached_property
-    def _indices(self) -> dict[int, tuple[np.ndarray, torch.Tensor]]:
-        """Indices on the device; the arrays are kept beside them, so that no other array can have their id."""
-        return {}
+    def residuals(self, residual: Potentials, term: Placed) -> Any:
+        """Return a gradient at the cliques of a set, (n, L^k), on the device; summed, and on the host, if tied."""
+        rows = super().residuals(residual, term)
+        return on_host(rows) if term.tied_everywhere else rows
+
+    def weights(self, weights: np.ndarray, term: Placed) -> Any:
+        """Return the weight of every clique of a set, (n,), on the device."""
+        return self.tensor(super().weights(weights, term))
+
+    def count(self, observed: Mapping[str | None, Observed], weights: np.ndarray | None = None) -> Statistics:
+        """Count observed cliques, weighted by items (S,), None for ones, on the device."""
+        entries = super().count(observed, weights).entries
+        return Statistics(
+            {
+                name: (self.tensor(places, torch.int64), own if isinstance(own, float) else self.tensor(own))
+                for name, (places, own) in entries.items()
+            }
+        )
 
     def _rows(self, group: Group, term: Placed) -> Any:
         """Return the rows of a group that are the cliques of a set as an index on the device, copied there once."""
@@ -123,19 +136,28 @@ class TorchFamily(LabelFamily):
             self._indices[id(rows)] = rows, self.tensor(rows, torch.int64)
         return self._indices[id(rows)][1]
 
-    def clique_weights(self, weights: np.ndarray, term: Placed) -> Any:
-        """Return the weight of every clique of a set, (n,), on the device."""
-        return self.tensor(self.host.clique_weights(weights, term))
 
-    def statistics(self, labels: np.ndarray, weights: np.ndarray | None = None) -> Statistics:
-        """Return Phi of labels (N,), weighted by items (S,) and summed, on the device."""
-        entries = super().statistics(labels, weights).entries
-        return Statistics(
-            {
-                name: (self.tensor(places, torch.int64), own if isinstance(own, float) else self.tensor(own))
-                for name, (places, own) in entries.items()
-            }
-        )
+class TorchFamily(LabelFamily):
+    """What families on a device share: potentials, statistics and the base measure as float64 tensors.
+
+    It comes before the family of the host that says which labellings there are.
+    """
+
+    arrangement: TorchArrangement
+
+    @property
+    def host(self) -> LabelFamily:
+        """The same family on the host."""
+        raise NotImplementedError(f"{type(self).__name__} must define host")
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the arrays."""
+        return self.arrangement.device
+
+    def log_labellings(self) -> np.ndarray:
+        """Return the logarithm of the number of labellings of each item, weighted by p0, (S,)."""
+        return self.host.log_labellings()
 
     def with_base(self, potentials: Potentials) -> Potentials:
         """Return potentials plus the logarithm of the base measure."""
@@ -149,12 +171,12 @@ class TorchFamily(LabelFamily):
     def _log_base(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """Log-weights of the labels of every position, (N, L), and of steps, (L, L), on the device."""
         assert self.base is not None
-        position, step = self.base.position, self.base.step
-        return None if position is None else self.tensor(position), None if step is None else self.tensor(step)
+        placed = self.arrangement.placed_array
+        return placed(self.base.position), placed(self.base.step)
 
     def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable labelling (N,) and its score for each item, (S,), found on the host."""
-        return self.host.best(self.host_potentials(potentials), workers)
+        return self.host.best(self.arrangement.host_potentials(potentials), workers)
 
     def given(self, log_weights: np.ndarray) -> Any:
         """Return the family with p0 multiplied by weights of labels (N, L); all labels are kept."""
@@ -173,7 +195,7 @@ class HostedFamily(TorchFamily):
         """Return the family of the host on a device."""
         family = cls.__new__(cls)
         family.__dict__.update(host.__dict__)
-        family.device = torch.empty(0, device=device).device
+        family.arrangement = TorchArrangement(host.offsets, host.groups, torch.empty(0, device=device).device)
         return family
 
     @property
@@ -181,6 +203,7 @@ class HostedFamily(TorchFamily):
         """The same family on the host."""
         family = self.host_kind.__new__(self.host_kind)
         family.__dict__.update(self.__dict__)
+        family.arrangement = Arrangement(self.offsets, self.groups)
         return family
 
 
@@ -204,7 +227,7 @@ class TorchChainFamily(TorchFamily, ChainFamily):
     ):
         super().__init__(offsets, n_labels, tied=tied, base=base)
         self.steps = DeviceSteps(StepOrder(offsets), device) if steps is None else steps
-        self.device = self.steps.device
+        self.arrangement = TorchArrangement(self.offsets, self.groups, self.steps.device)
         self.compiled = compiled
 
     @property
@@ -317,7 +340,7 @@ class AnsweredChains(TorchChainFamily, DeviceFamily):
 
     def with_base(self, potentials: Potentials) -> Potentials:
         """Return potentials plus the logarithm of the base measure, on the host."""
-        return ChainFamily.with_base(self, self.host_potentials(potentials))
+        return ChainFamily.with_base(self, self.arrangement.host_potentials(potentials))
 
     def at(
         self, potentials: Potentials, weights: Any = None, workers: Workers | None = None, *, keep: bool = True
@@ -328,7 +351,7 @@ class AnsweredChains(TorchChainFamily, DeviceFamily):
 
     def label_scores(self, potentials: Potentials, labels: np.ndarray) -> np.ndarray:
         """Return the score of a labelling of each sequence, (S,), on the host."""
-        return super().label_scores(self.host_potentials(potentials), labels)
+        return super().label_scores(self.arrangement.host_potentials(potentials), labels)
 
     def scores(self, expansion: Expansion, inputs: Matrix) -> torch.Tensor:
         """Return k(x, B) alpha for each row of inputs, (n, q), on the device."""

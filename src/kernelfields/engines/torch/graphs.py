@@ -28,8 +28,9 @@ from kernelfields.engines.torch.chains import TorchPotentials
 from kernelfields.engines.torch.family import HostedFamily
 from kernelfields.engines.torch.rows import block_bytes
 from kernelfields.engines.torch.steps import finite_or_zero
-from kernelfields.inference.family import LabelFamily, Member, Potentials
+from kernelfields.inference.family import LabelFamily, Member
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
+from kernelfields.inference.potentials import Potentials
 from kernelfields.inference.single import SingleFamily, infeasible_item
 from kernelfields.inference.table import LabelTableRows, TableFamily
 from kernelfields.inference.tree.family import TreeFamily
@@ -70,9 +71,9 @@ class OneGraphMember(Member):
         potentials = self.potentials
         if group is None and self.weights is None:
             return self._gradient.node
-        if group is not None and self.family.group(group).tied:
+        if group is not None and self.family.arrangement.group(group).tied:
             tied = potentials.tables[group]
-            own = tied.expand(self.family.group(group).n_rows, *tied.shape[1:])
+            own = tied.expand(self.family.arrangement.group(group).n_rows, *tied.shape[1:])
             potentials = TorchPotentials(potentials.node, {**potentials.tables, group: own})
         return self.family.derivative(potentials, None)[group]
 
@@ -231,10 +232,10 @@ class TorchTableFamily(OneGraphFamily, TableFamily):
     def _places(self) -> list[list[torch.Tensor]]:
         """For each factor of each group the labelling that it has in every labelling of all nodes, (L^K,)."""
         labels = self.rows.labellings(np.arange(self.n_labels**self.n_columns))
-        shape = (self.n_labels,)
+        shape, tensor = (self.n_labels,), self.arrangement.tensor
         return [
             [
-                self.tensor(np.ravel_multi_index(tuple(labels[:, list(nodes)].T), shape * len(nodes)), torch.int64)
+                tensor(np.ravel_multi_index(tuple(labels[:, list(nodes)].T), shape * len(nodes)), torch.int64)
                 for nodes in local
             ]
             for local in self.graph.local

@@ -33,8 +33,9 @@ from kernelfields.engines.torch.steps import finite_or_zero
 from kernelfields.engines.torch.tables import csr_tensor
 from kernelfields.inference.approximate.base import diagnose
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
-from kernelfields.inference.family import Member, Potentials
+from kernelfields.inference.family import Member
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 
 # Rounds between two looks at the changes, each of which waits for the device, and for one sweep of the host.
@@ -142,7 +143,7 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
     @cached_property
     def _ends(self) -> list[torch.Tensor]:
         """First and second nodes of the pairs of every group, (2, M)."""
-        return [self.tensor(nodes.T, torch.int64) for nodes in self.members]
+        return [self.arrangement.tensor(nodes.T, torch.int64) for nodes in self.members]
 
     @cached_property
     def _receivers(self) -> np.ndarray:
@@ -160,12 +161,12 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
     @cached_property
     def degrees(self) -> torch.Tensor:
         """How many pairs meet at every node, (N,)."""
-        return self.tensor(np.bincount(self._receivers, minlength=self.n_positions))
+        return self.arrangement.tensor(np.bincount(self._receivers, minlength=self.n_positions))
 
     @cached_property
     def graph_of_node(self) -> torch.Tensor:
         """The graph of every node, (N,)."""
-        return self.tensor(self.position_items, torch.int64)
+        return self.arrangement.tensor(self.position_items, torch.int64)
 
     @cached_property
     def graphs_of_nodes(self) -> torch.Tensor:

@@ -53,7 +53,7 @@ from kernelfields.engines.view import LocalView
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
-from kernelfields.inference.family import EDGE, Potentials
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.group import Group
 from kernelfields.numerics.threads import Workers

@@ -31,7 +31,7 @@ from kernelfields.estimators.inspecting.explanations import (
     pivots_note,
 )
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.family import EDGE
+from kernelfields.inference.potentials import EDGE
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.registry import parameter_defaults
 from kernelfields.numerics.wording import counted

@@ -32,9 +32,10 @@ from sklearn.base import BaseEstimator
 from kernelfields.inference import approximate
 from kernelfields.inference.approximate.gibbs import CHAINS, FIRST_TRIAL, gibbs_draws
 from kernelfields.inference.approximate.perfect import perfect_draws
-from kernelfields.inference.family import Potentials, RankedLabellings, warn_of_inference
+from kernelfields.inference.family import RankedLabellings, warn_of_inference
 from kernelfields.inference.graphs import Diagnostics, GraphFamily, GraphPotentials
 from kernelfields.inference.packing import end_to_end, grouped
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.parameters import check_count, check_penalty, declares_parameters, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers

@@ -13,8 +13,8 @@ import numpy as np
 from kernelfields.inference import chain
 from kernelfields.inference.chain import plain, step_passes
 from kernelfields.inference.chain.step_passes import StepOrder
-from kernelfields.inference.family import Potentials
 from kernelfields.inference.packing import ScaledPasses
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 
 

@@ -17,6 +17,7 @@ Fails: ValueError naming the sequence when every labelling is forbidden.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -27,14 +28,15 @@ from numpy.typing import ArrayLike
 from scipy.special import entr
 
 from kernelfields.data.allowed import AllowedLabels
-from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.base_measure import BaseMeasure, part_of
 from kernelfields.inference.chain.dense import Layout
 from kernelfields.inference.chain.lists import ListedSums, best_in_lists, infer_lists, likeliest, worth_lists
 from kernelfields.inference.chain.recursions import chosen, suitable
 from kernelfields.inference.chain.scored_steps import StepTable
-from kernelfields.inference.family import EDGE, Group, LabelFamily, Member, Observed, Potentials, RankedLabellings
+from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
 from kernelfields.inference.graphs import GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, exponentials
+from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Potentials
 from kernelfields.numerics.threads import Workers
 
 if TYPE_CHECKING:
@@ -214,7 +216,7 @@ class BlockwiseMember(Member):
             for index in range(first, last):
                 begin, end, part = blocks[index]
                 own_weights = None if weights is None else weights[begin:end]
-                member = part.at(family.cut(potentials, begin, end), own_weights)
+                member = part.at(family.arrangement.cut(potentials, begin, end), own_weights)
                 rows, mean = slice(family.offsets[begin], family.offsets[end]), member.mean()
                 self.log_partition[begin:end], node[rows] = member.log_partition, mean.node
                 edge[slice(index, index + 1) if tied else rows] = mean.edge
@@ -300,8 +302,9 @@ class ChainFamily(LabelFamily):
         forms: Sequence[str] | None = None,
     ):
         super().__init__(offsets, n_labels, (), base)
-        edge = Group(EDGE, (n_labels, n_labels), self.n_positions, self.position_items, tied)
+        edge = Group(EDGE, (n_labels, n_labels), self.n_positions, self.position_items, tied, steps=True)
         self.groups = (*self.groups, edge)
+        self.arrangement = Arrangement(self.offsets, self.groups)
         self.tied = tied
         self._at_once = at_once
         #: The forms of recursions by which these chains are inferred, the best one first.
@@ -324,21 +327,6 @@ class ChainFamily(LabelFamily):
         """
         return self.step_pairs()
 
-    def clique_places(self, group: str) -> np.ndarray | None:
-        """Return the rows of a group that are cliques.
-
-        Parameters
-        ----------
-        group : str
-            The name of the group.
-
-        Returns
-        -------
-        array or None
-            Numbers of rows; None if all are.
-        """
-        return self._following if group == EDGE else None
-
     def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
         """Find the cliques of labelled data in each group.
 
@@ -352,7 +340,7 @@ class ChainFamily(LabelFamily):
         dict
             For the name of each group an Observed: rows, labellings, items.
         """
-        steps = self._following
+        steps = self.arrangement.following
         numbers = labels[steps - 1] * self.n_labels + labels[steps]
         return {**super().observed(labels), EDGE: Observed(steps, numbers, self.position_items[steps])}
 
@@ -452,10 +440,11 @@ class ChainFamily(LabelFamily):
             The family.
         """
         base = (self.base or BaseMeasure(self.offsets, self.n_labels)).times(log_weights)
-        if base.lists is not None and worth_lists(base.lists) and np.diff(base.lists.begin).all():
-            return ListFamily(self.offsets, self.n_labels, base.lists, tied=self.tied, base=base)
-        family = self._with_measure(base)
-        family._known_blocks = None
+        lists = base.lists
+        if lists is not None and worth_lists(lists) and np.diff(lists.begin).all():
+            return ListFamily(self.offsets, self.n_labels, lists, tied=self.tied, base=base)
+        family = copy.copy(self)
+        family.base, family._known_blocks = base, None
         return family
 
     def part(self, first: int, last: int) -> ChainFamily:
@@ -474,7 +463,7 @@ class ChainFamily(LabelFamily):
             The family of the part.
         """
         offsets = self.offsets[first : last + 1] - self.offsets[first]
-        base = self._base_of(first, last)
+        base = part_of(self.base, first, last)
         return ChainFamily(
             offsets, self.n_labels, tied=self.tied, base=base, at_once=int(offsets[-1]), forms=self.forms
         )
@@ -559,6 +548,27 @@ class ListMember(Member):
         return self._dense.entropy()
 
 
+class ListArrangement(Arrangement):
+    """Potentials of single labels laid out by lists of allowed labels, (A,) in the place of (N, L)."""
+
+    def __init__(self, offsets: np.ndarray, groups: Sequence[Group], packed: AllowedLabels):
+        super().__init__(offsets, groups)
+        self._packed = packed
+
+    def zeros(self) -> Potentials:
+        """Return potentials of zero."""
+        edge = self.group(EDGE)
+        return Potentials(
+            np.zeros(len(self._packed.labels)), {EDGE: np.zeros((1 if edge.tied else edge.n_rows, *edge.row))}
+        )
+
+    def cut(self, potentials: Potentials, first: int, last: int) -> Potentials:
+        """Return the potentials of items first..last-1, as views if rows are in the order of the items."""
+        cut = super().cut(potentials, first, last)
+        cut.node = potentials.node[slice(*self._packed.begin[self.offsets[[first, last]]].tolist())]
+        return cut
+
+
 class ListFamily(ChainFamily):
     """Infer labellings of chains that lists allow, exactly.
 
@@ -601,20 +611,9 @@ class ListFamily(ChainFamily):
         super().__init__(offsets, n_labels, tied=tied, base=base)
         self.lists = lists
         self.packed = packed
+        if packed is not None:
+            self.arrangement = ListArrangement(self.offsets, self.groups, packed)
         self._known_steps: tuple[np.ndarray, StepTable] | None = None
-
-    def zeros(self) -> Potentials:
-        """Return potentials of zero.
-
-        Returns
-        -------
-        Potentials
-            The potentials.
-        """
-        if self.packed is None:
-            return super().zeros()
-        n_edges = 1 if self.tied else self.n_positions
-        return Potentials(np.zeros(len(self.packed.labels)), {EDGE: np.zeros((n_edges, self.n_labels, self.n_labels))})
 
     @cached_property
     def _kept(self) -> np.ndarray | None:
@@ -788,7 +787,7 @@ class ListFamily(ChainFamily):
         array (S,)
             The scores; minus infinity if a labelling is forbidden.
         """
-        places, steps = self.lists.places(labels), self._following
+        places, steps = self.lists.places(labels), self.arrangement.following
         scores = np.where(places >= 0, self._entries(potentials)[places], -np.inf)
         edge = self._step_table(potentials).edge
         scores[steps] += edge[steps if len(edge) > 1 else 0, labels[steps - 1], labels[steps]]
@@ -827,31 +826,10 @@ class ListFamily(ChainFamily):
             The family of the part.
         """
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
-        base, offsets, lists = self._base_of(first, last), self.offsets[first : last + 1] - rows.start, self.lists[rows]
+        offsets, lists = self.offsets[first : last + 1] - rows.start, self.lists[rows]
+        base = part_of(self.base, first, last)
         packed = None if self.packed is None else lists if self._kept is None else self.packed[rows]
         return ListFamily(offsets, self.n_labels, lists, tied=self.tied, base=base, packed=packed)
-
-    def cut(self, potentials: Potentials, first: int, last: int) -> Potentials:
-        """Return the potentials of items first..last-1, as views if rows are in the order of the items.
-
-        Parameters
-        ----------
-        potentials : Potentials
-            The potentials, base measure not included.
-        first : int
-            The first item.
-        last : int
-            The item after the last.
-
-        Returns
-        -------
-        Potentials
-            The potentials of the part.
-        """
-        cut = super().cut(potentials, first, last)
-        if self.packed is not None:
-            cut.node = potentials.node[slice(*self.packed.begin[self.offsets[[first, last]]].tolist())]
-        return cut
 
 
 def positions_at_once(n_positions: int, n_labels: int, n_threads: int) -> int:

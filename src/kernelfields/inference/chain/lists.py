@@ -18,7 +18,6 @@ import numpy as np
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.inference import chain
 from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, compiled_lists
-from kernelfields.inference.family import Potentials
 from kernelfields.inference.packing import (
     InfeasibleGraph,
     InfeasibleSequence,
@@ -26,6 +25,7 @@ from kernelfields.inference.packing import (
     positive_exp,
     raise_if_infeasible,
 )
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 
 # Lists are used where neighbours may have at most this share of all pairs of labels; benchmarks/many_labels.py of

@@ -31,11 +31,12 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.inference import junction
-from kernelfields.inference.family import LabelFamily, Potentials, RankedLabellings
+from kernelfields.inference.family import LabelFamily, RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.elimination import TooWide
 from kernelfields.inference.junction.plan import Layout, plan_junction
 from kernelfields.inference.packing import InfeasibleGraph, end_to_end, exponentials, raise_if_infeasible
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 
 __all__ = ["JunctionFamily", "JunctionMember", "TooWide"]

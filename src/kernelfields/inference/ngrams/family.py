@@ -22,11 +22,12 @@ import scipy.sparse
 from kernelfields.data.graphs import group_name
 from kernelfields.inference import ngrams
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import EDGE, Observed, Placed, Potentials, RankedLabellings
+from kernelfields.inference.family import RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.ngrams.automaton import NgramAutomaton, places_in
 from kernelfields.inference.ngrams.logarithms import SequenceBeliefs, infer_in_logarithms, log_futures
 from kernelfields.inference.packing import InfeasibleSequence, exponentials, raise_if_infeasible
+from kernelfields.inference.potentials import Observed, Potentials
 from kernelfields.numerics.threads import Workers
 
 # Sequences side by side, and the bytes of panels that a thread may keep: fewer lanes, then fewer positions.
@@ -93,6 +94,7 @@ class NgramFamily(GraphFamily):
         self.automaton = automaton or NgramAutomaton(n_labels, ngrams)
         self._ngrams = list(ngrams)
         self._sizes = [len(some) for _, some in self.automaton.ngrams]
+        self.listed = {group: some for group, (_, some) in enumerate(self.automaton.ngrams, start=1)}
         super().__init__(offsets, [_members(offsets, length) for length in lengths], n_labels)
         self.names = tuple(group_name(range(length - 1, -1, -1)) for length in lengths)
         self._set_groups(self.names if tied else self.names[1:])
@@ -117,12 +119,6 @@ class NgramFamily(GraphFamily):
             lanes=self._lanes,
             panel_bytes=self._panel_bytes,
         )
-
-    def _columns(self, term: Placed) -> slice | np.ndarray:
-        if term.group in (None, EDGE) or term.outcomes is None:
-            return super()._columns(term)
-        some = self.automaton.ngrams[self.index(term.group) - 1][1]
-        return slice(None) if len(some) == len(term.outcomes) else np.searchsorted(some, term.outcomes)
 
     def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
         """Find the labels, the edges, and the n-grams that have a weight.

@@ -22,19 +22,10 @@ import numpy as np
 
 from kernelfields.data.segments import DURATION, Segmentation, SegmentedChains, begins_of, bounds_of
 from kernelfields.inference import segments
-from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference.base_measure import BaseMeasure, part_of
 from kernelfields.inference.choice import FamilySpec, builds
-from kernelfields.inference.family import (
-    EDGE,
-    Group,
-    LabelFamily,
-    Member,
-    Observed,
-    Placed,
-    Potentials,
-    RankedLabellings,
-    all_tied,
-)
+from kernelfields.inference.family import LabelFamily, Member, RankedLabellings, all_tied
+from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Placed, Potentials
 from kernelfields.numerics.threads import Workers
 
 
@@ -286,9 +277,10 @@ class SegmentFamily(LabelFamily):
         rows = self.n_positions, self.position_items
         self.groups = (
             *self.groups,
-            Group(EDGE, (n_labels, n_labels), *rows, tied),
+            Group(EDGE, (n_labels, n_labels), *rows, tied, steps=True),
             Group(DURATION, (n_labels,), max_duration, None),
         )
+        self.arrangement = Arrangement(self.offsets, self.groups)
 
     def arrays(self, potentials: Potentials) -> SegmentArrays:
         """Return potentials as contiguous arrays of doubles.
@@ -361,21 +353,6 @@ class SegmentFamily(LabelFamily):
         """
         within = np.empty(self.n_items)
         return self.run_passes(arrays, workers, segments.passes_compiled.backward, within), within
-
-    def clique_places(self, group: str) -> np.ndarray | None:
-        """Return the rows of a group that are cliques.
-
-        Parameters
-        ----------
-        group : str
-            The name of the group.
-
-        Returns
-        -------
-        array or None
-            Numbers of rows; None if all are.
-        """
-        return self._following if group == EDGE else None
 
     def _segments(self, labels: np.ndarray | Segmentation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return labels of positions, first rows of segments and the rows after their last ones."""
@@ -582,7 +559,7 @@ class SegmentFamily(LabelFamily):
         LabelFamily
             The family of the part.
         """
-        offsets, base = self.offsets[first : last + 1] - self.offsets[first], self._base_of(first, last)
+        offsets, base = self.offsets[first : last + 1] - self.offsets[first], part_of(self.base, first, last)
         return SegmentFamily(offsets, self.n_labels, self.max_duration, tied=self.tied, base=base)
 
 

@@ -37,7 +37,7 @@ from scipy.sparse import csr_array
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.inference.family import Array
+from kernelfields.inference.potentials import Array
 from kernelfields.kernels.arrays import namespace
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.inference.family import Potentials
+from kernelfields.inference.potentials import Potentials
 from kernelfields.objective.datafit import Datafit, facts_of
 from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
 from kernelfields.objective.likelihoods.fused import FusedPasses, fused_passes_of
@@ -107,11 +107,11 @@ class Completion:
 
     def label_rows(self, targets: Potentials) -> np.ndarray:
         """Return the statistics of single labels at all positions, (N, L)."""
-        return self.datafit.group.joined(self.datafit.likelihood.family.read_back(targets.node))
+        return self.datafit.group.joined(self.datafit.likelihood.family.arrangement.read_back(targets.node))
 
     def labels(self, potentials: Potentials) -> tuple[np.ndarray, np.ndarray]:
         """Return the probabilities of labels given what is known, (N, L), and the most probable labelling, (N,)."""
         family, workers = self._likelihood.known_family, self._likelihood.workers
-        marginals = family.read_back(family.at(potentials, workers=workers).marginals())
+        marginals = family.arrangement.read_back(family.at(potentials, workers=workers).marginals())
         join = self.datafit.group.joined
         return join(marginals), join(family.best(potentials, workers)[0])

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kernelfields.inference.family import Potentials
+from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.group import ALONE, Group
 from kernelfields.objective.likelihoods.likelihood import (
     Evaluation,
@@ -130,7 +130,7 @@ class ExpectationLikelihood(Objective):
 
     def masses(self, labels: Evaluation) -> list[np.ndarray]:
         """Return what the groups of each expectation weigh at some point in all data, and all positions."""
-        marginals = self.family.read_back(labels.member.marginals())
+        marginals = self.family.arrangement.read_back(labels.member.marginals())
         return self._group.total([each.masses(marginals, self._row_weights) for each in self._expectations])
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
@@ -147,7 +147,7 @@ class ExpectationLikelihood(Objective):
             value += expectation.divergence(mass) * float(self._row_weights[rows].sum() / mass[-1])
             expectation.add_slope(slopes, mass)
         direction = self.family.zeros()
-        direction.node += self.family.placed_array(slopes)
+        direction.node += self.family.arrangement.placed_array(slopes)
         return value, labels.member.covariance_product(direction)
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:

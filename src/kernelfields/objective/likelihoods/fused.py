@@ -23,7 +23,7 @@ import numpy as np
 
 from kernelfields.data.chains import Chains
 from kernelfields.inference.chain.family import ChainFamily, ListFamily, blocks_of_sequences
-from kernelfields.inference.family import EDGE, Potentials
+from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import LocalDesign

@@ -32,7 +32,8 @@ from kernelfields.data.given_labels import KnownLabels, PartialRows, TargetRows
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.partial_labels import SoftRows
 from kernelfields.inference.choice import FamilySpec, family_of
-from kernelfields.inference.family import EDGE, LabelFamily, Member, Placed, Potentials
+from kernelfields.inference.family import LabelFamily, Member
+from kernelfields.inference.potentials import EDGE, Placed, Potentials
 from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.memory import available_memory
 from kernelfields.numerics.threads import Workers
@@ -83,7 +84,7 @@ class Objective:
         #: What inference reported of its last answer: sentences such as that it did not converge.
         self.warnings: list[str] = []
         # None stands for weights that are all one, the usual case, where no product is needed.
-        self._item_weights = family.placed_array(None if np.all(weights == 1.0) else weights)
+        self._item_weights = family.arrangement.placed_array(None if np.all(weights == 1.0) else weights)
 
     @property
     def n_labels(self) -> int:
@@ -107,11 +108,11 @@ class Objective:
 
     def clique_marginals(self, evaluation: Evaluation, term: Placed) -> np.ndarray:
         """Return the probabilities of the labellings of a set's cliques, (n, labellings); nothing known of labels."""
-        return self.family.clique_rows(evaluation.member.marginals(term.group), term)
+        return self.family.arrangement.rows(evaluation.member.marginals(term.group), term)
 
     def clique_weights(self, term: Placed) -> np.ndarray:
         """Return the weight of every clique of a set, (n,)."""
-        return self.family.clique_weights(self.weights, term)
+        return self.family.arrangement.weights(self.weights, term)
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
         """Return value, residual and distribution at the given potentials."""
@@ -234,7 +235,7 @@ class PartialLikelihood(Objective):
 
     def completed(self, potentials: Potentials, weights: np.ndarray | None = None) -> Potentials:
         """Return the weighted expectations of statistics given what is known; ``weights`` (S,) in place of its own."""
-        chosen = self._item_weights if weights is None else self.family.placed_array(weights)
+        chosen = self._item_weights if weights is None else self.family.arrangement.placed_array(weights)
         return self.known_family.at(potentials, chosen, self.workers, keep=False).mean()
 
     def frozen(self, potentials: Potentials) -> Likelihood:
@@ -303,11 +304,11 @@ def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Po
     weigh = weights[family.position_items]
     node = soft.node * weigh[:, None]
     if len(family.groups) == 1:
-        return family.placed(Potentials(node))
+        return family.arrangement.placed(Potentials(node))
     if family.method == "chain":
         edge = soft.pairs(family.offsets) * weigh[:, None, None]
-        edge = edge.sum(axis=0, keepdims=True) if family.group(EDGE).tied else edge
-        return family.placed(Potentials(node, {EDGE: edge}))
+        edge = edge.sum(axis=0, keepdims=True) if family.arrangement.group(EDGE).tied else edge
+        return family.arrangement.placed(Potentials(node, {EDGE: edge}))
     repeats = family.base is None or family.base.step_penalties is None
     if family.method == "segments" and (repeats or soft.edge is not None):
         raise ValueError(
@@ -324,11 +325,11 @@ def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Po
         shares = np.divide(pairs, single, out=np.ones_like(pairs), where=single > 0)
         with np.errstate(divide="ignore"):
             potentials.tables[EDGE] = np.log(shares)
-    member = family.given(logs).at(potentials, family.placed_array(weights))
-    if (lost := np.flatnonzero(np.abs(family.read_back(member.log_partition)) > _LOST)).size:
+    member = family.given(logs).at(potentials, family.arrangement.placed_array(weights))
+    if (lost := np.flatnonzero(np.abs(family.arrangement.read_back(member.log_partition)) > _LOST)).size:
         raise ValueError(f"sequence or graph {lost[0]}: targets give mass to labellings that are forbidden")
     mean = member.mean()
-    if soft.edge is not None and family.group(EDGE).tied:
+    if soft.edge is not None and family.arrangement.group(EDGE).tied:
         mean.tables[EDGE] = mean.tables[EDGE].sum(axis=0, keepdims=True)
     return mean
 

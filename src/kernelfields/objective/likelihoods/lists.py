@@ -17,7 +17,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.inference.chain.family import ListFamily
 from kernelfields.inference.chain.lists import ListedSums, infer_lists
 from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, worth_listing
-from kernelfields.inference.family import EDGE, Statistics
+from kernelfields.inference.potentials import EDGE, Statistics
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
 from kernelfields.objective.designs.pairs import PairLists, PairTable

@@ -22,7 +22,7 @@ import numpy as np
 
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
-from kernelfields.inference.family import Potentials
+from kernelfields.inference.potentials import Potentials
 from kernelfields.models.field import Field
 from kernelfields.numerics.threads import Workers
 from kernelfields.posterior.laplace.samples import LaplaceSamples, potential_deviations

@@ -21,7 +21,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from kernelfields.engines.engine import Sample
-from kernelfields.inference.family import LabelFamily, Potentials
+from kernelfields.inference.family import LabelFamily
+from kernelfields.inference.potentials import Potentials
 from kernelfields.models.field import Field
 from kernelfields.models.stored_values import record
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
@@ -254,7 +255,7 @@ def potential_deviations(
             if free is not None:
                 noise = random.standard_normal((len(free), moved.shape[2])) / np.sqrt(samples.n_samples)
                 scores = scores + term.in_labels(free[:, None] * noise)
-            family.add_scores(potentials, place, scores)
+            family.arrangement.add_scores(potentials, place, scores)
         if not potentials.finite:
             raise ValueError("drawn scores of the inputs are not finite: they are larger than numbers can be")
         yield potentials
