@@ -70,7 +70,7 @@ def exact_row(name: str, offsets, members, n_labels: int, tied: bool, method: st
         "planning": planning,
         "gradient": fastest(lambda: plan.at(potentials, workers=WORKERS).mean()),
         "hessian_product": fastest(lambda: member.covariance_product(direction)),
-        "decoding": fastest(lambda: plan.best(potentials, WORKERS)),
+        "decoding": fastest(lambda: plan.labellings(potentials, WORKERS).best()),
     }
 
 
@@ -134,7 +134,7 @@ def segment_row(n_sequences: int, length: int, longest: int, n_labels: int) -> d
         "method": f"up to {longest}",
         "gradient": gradient,
         "hessian_product": fastest(lambda: member.covariance_product(here), 3),
-        "decoding": fastest(lambda: family.best(here, WORKERS), 3),
+        "decoding": fastest(lambda: family.labellings(here, WORKERS).best(), 3),
         "chain_gradient": peer,
         "times_slower": gradient / peer,
     }

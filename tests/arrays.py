@@ -53,7 +53,7 @@ def sample_chains(node, edge, offsets, n_samples=1, random_state=None, workers=N
     """Labellings (n_samples, N) drawn for packed chains."""
     node, edge, offsets = check_potentials(node, edge, offsets)
     family = ChainFamily(offsets, node.shape[1], tied=len(edge) == 1)
-    return family.sample(Potentials(node, {EDGE: edge}), n_samples, random_state, workers)
+    return family.labellings(Potentials(node, {EDGE: edge}), workers).sample(n_samples, random_state)
 
 
 class InferredGraphs(Inferred):
@@ -101,23 +101,23 @@ def infer_graphs(plan, node, factors, *, weights=None, workers=None):
 
 def decode_graphs(plan, node, factors, workers=None):
     """The best labelling (N,) and its scores (S,)."""
-    return plan.best(graph_potentials(plan, node, factors), workers)
+    return plan.labellings(graph_potentials(plan, node, factors), workers).best()
 
 
 def sample_graphs(plan, node, factors, n_samples, random=None):
     """Labellings drawn from the family, (n_samples, N)."""
-    return plan.sample(graph_potentials(plan, node, factors), n_samples, random)
+    return plan.labellings(graph_potentials(plan, node, factors)).sample(n_samples, random)
 
 
 def n_best_chains(node, edge, offsets, k, workers=None):
     """The k best labellings of each sequence, and their scores."""
     family = ChainFamily(offsets, node.shape[1], tied=len(edge) == 1)
-    return family.n_best(Potentials(node, {EDGE: edge}), k, workers)
+    return family.labellings(Potentials(node, {EDGE: edge}), workers).n_best(k)
 
 
 def n_best_graphs(plan, node, factors, k):
     """The k best labellings of each graph, and their scores."""
-    return plan.n_best(graph_potentials(plan, node, factors), k)
+    return plan.labellings(graph_potentials(plan, node, factors)).n_best(k)
 
 
 def segment_potentials(node, edge, duration):

@@ -36,6 +36,7 @@ from kernelfields.inference import (
     family_of,
     plan_inference,
 )
+from kernelfields.inference.chain.list_family import listed_chains
 from kernelfields.inference.chain.recursions import SHORT
 from kernelfields.inference.ring import Rings
 from tests.oracles.families import Cliques, Enumeration, SegmentEnumeration
@@ -514,7 +515,7 @@ def instance_family(*, tied, names=tuple(PAIRS), method="auto", chosen="table"):
 def narrowed_chains(items):
     """What a family of chains returns when it is given few labels."""
     plain = replace(items, log_weights=None)
-    family = ChainFamily(items.offsets, items.n_labels, base=plain.base).given(items.log_weights)
+    family = ChainFamily(items.offsets, items.n_labels, base=plain.base, narrow=listed_chains).given(items.log_weights)
     assert isinstance(family, ListFamily)
     return family
 

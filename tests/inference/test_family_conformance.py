@@ -141,8 +141,8 @@ def test_entropies(case, setting):
 def assert_ranked(solved, potentials, k):
     """The best k have the best scores, are all different, and have the scores that they are said to have."""
     expected = solved.enumerated(potentials=potentials)
-    labels, scores = solved.family.best(solved.put(potentials))
-    ranked, ranked_scores = solved.family.n_best(solved.put(potentials), k)
+    labels, scores = solved.family.labellings(solved.put(potentials)).best()
+    ranked, ranked_scores = solved.family.labellings(solved.put(potentials)).n_best(k)
     for item, (begin, end) in enumerate(pairwise(solved.items.offsets.tolist())):
         best, known = expected.ranked(item, k), expected.labellings(item)
         assert scores[item] == pytest.approx(best[0], rel=1e-12, abs=1e-10)
@@ -169,8 +169,8 @@ def test_ties_are_all_there(case, setting):
     spread = solved.random_potentials()
     ties = spread.of(np.round(np.abs(array)) for array in spread.arrays)
     assert_ranked(solved, ties, 9)
-    first = solved.family.n_best(solved.put(ties), 9)[0]
-    again = solved.family.n_best(solved.put(ties), 9)[0]
+    first = solved.family.labellings(solved.put(ties)).n_best(9)[0]
+    again = solved.family.labellings(solved.put(ties)).n_best(9)[0]
     for ours, theirs in zip(first, again, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -200,7 +200,7 @@ def test_best_segmentations_are_all_different(case, setting):
 def test_samples(case, setting):
     """Frequencies of labellings have the probabilities of the enumeration, by chi-square; forbidden ones are none."""
     solved, n_samples = problem(case, setting), 1500
-    drawn = solved.family.sample(solved.put(solved.potentials), n_samples, np.random.default_rng(3))
+    drawn = solved.family.labellings(solved.put(solved.potentials)).sample(n_samples, np.random.default_rng(3))
     assert drawn.shape == (n_samples, solved.family.n_positions)
     expected = solved.enumerated()
     for item, (begin, end) in enumerate(pairwise(solved.items.offsets.tolist())):
@@ -303,16 +303,16 @@ def test_given_once_and_twice(case, setting):
             np.testing.assert_allclose(member.entropy(), expected.entropy(), rtol=1e-9, atol=solved.near)
         if "best" not in solved.case.lacks:
             best = [expected.ranked(item, 3) for item in range(family.n_items)]
-            _, scores = family.n_best(narrowed.put(solved.potentials), 3)
+            _, scores = family.labellings(narrowed.put(solved.potentials)).n_best(3)
             for ours, theirs in zip(scores, best, strict=True):
                 np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-10)
-            labels, top = family.best(narrowed.put(solved.potentials))
+            labels, top = family.labellings(narrowed.put(solved.potentials)).best()
             np.testing.assert_allclose(top, [each[0] for each in best], rtol=1e-12, atol=1e-10)
             np.testing.assert_allclose(top, [max(each) for each in expected.scores], rtol=1e-12, atol=1e-10)
             if not isinstance(family, SegmentFamily):
                 found = family.label_scores(narrowed.put(solved.potentials), labels)
                 np.testing.assert_allclose(found, top, rtol=1e-12, atol=1e-10)
-            assert family.sample(narrowed.put(solved.potentials), 2, 0).shape == (2, family.n_positions)
+            assert family.labellings(narrowed.put(solved.potentials)).sample(2, 0).shape == (2, family.n_positions)
 
 
 @for_all("part")
@@ -320,7 +320,7 @@ def test_parts(case, setting):
     """The family of some items, at their part of the potentials, is that of these items."""
     solved = problem(case, setting)
     whole, potentials, n_items = solved.at(weights=solved.weights), solved.put(solved.potentials), solved.family.n_items
-    labels, scores = solved.family.best(potentials)
+    labels, scores = solved.family.labellings(potentials).best()
     for first, last in ((0, 1), (1, 2), (1, n_items), (0, n_items)):
         part, own = solved.family.part(first, last), solved.family.arrangement.cut(potentials, first, last)
         rows = slice(solved.items.offsets[first], solved.items.offsets[last])
@@ -330,7 +330,7 @@ def test_parts(case, setting):
         member = part.at(own, solved.weights[first:last])
         np.testing.assert_allclose(member.log_partition, whole.log_partition[first:last], rtol=1e-13, atol=1e-12)
         np.testing.assert_allclose(member.marginals(), whole.marginals()[rows], atol=1e-12)
-        best, own_scores = part.best(own)
+        best, own_scores = part.labellings(own).best()
         np.testing.assert_array_equal(best, labels[rows])
         np.testing.assert_allclose(own_scores, scores[first:last], rtol=1e-13, atol=1e-12)
         np.testing.assert_array_equal(part.impossible(), solved.family.impossible()[first:last])
@@ -357,7 +357,11 @@ def test_items_without_a_labelling_are_found_and_named(case, setting):
     np.testing.assert_array_equal(barred.impossible(), np.arange(barred.n_items) == 2)
     asked = [lambda own: barred.at(own).log_partition]
     if "best" not in solved.case.lacks:
-        asked += [barred.best, lambda own: barred.n_best(own, 2), lambda own: barred.sample(own, 2, 0)]
+        asked += [
+            lambda own: barred.labellings(own).best(),
+            lambda own: barred.labellings(own).n_best(2),
+            lambda own: barred.labellings(own).sample(2, 0),
+        ]
     for ask in asked:
         with pytest.raises(ValueError, match=r"(sequence|graph|instance) 2\b"):
             ask(solved.case.layout.put(barred, solved.potentials))
@@ -500,7 +504,7 @@ def test_approximations_keep_their_promises(name, spread, known):
     assert not member.marginals()[np.isneginf(log_weights)].any()
     if case.exact:
         np.testing.assert_allclose(member.log_partition, expected.log_partition, rtol=1e-9)
-    labels, scores = family.best(potentials)
+    labels, scores = family.labellings(potentials).best()
     for item, (begin, end) in enumerate(pairwise(items.offsets.tolist())):
         own = expected.labellings(item)[tuple(labels[begin:end].tolist())][1]
         assert scores[item] == pytest.approx(own, rel=1e-12, abs=1e-10)
@@ -508,7 +512,7 @@ def test_approximations_keep_their_promises(name, spread, known):
     with pytest.raises(TypeError, match="Hessian products need exact inference"):
         member.covariance_product(potentials)
     with pytest.raises(ValueError, match="the n best labellings need exact inference"):
-        family.n_best(potentials, 2)
+        family.labellings(potentials).n_best(2)
 
 
 @pytest.mark.parametrize("name", APPROXIMATIONS)

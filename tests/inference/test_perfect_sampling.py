@@ -16,9 +16,8 @@ from tests.oracles.graphs import GraphEnumeration
 
 
 def draws(plan, node, tables, n_samples, random=0, workers=None, **options):
-    return plan.sample(
-        graph_potentials(plan, node, tables), n_samples, random, workers, **{"method": "perfect"} | options
-    )
+    labellings = plan.labellings(graph_potentials(plan, node, tables), workers)
+    return labellings.sample(n_samples, random, **{"method": "perfect"} | options)
 
 
 def ising(coupling):

@@ -84,7 +84,7 @@ def scored(labels, node, edge):
 
 
 def best_of_family(forms):
-    return lambda node, edge: ChainFamily(OFFSETS, L, forms=forms).best(Potentials(node, {EDGE: edge}))
+    return lambda node, edge: ChainFamily(OFFSETS, L, forms=forms).labellings(Potentials(node, {EDGE: edge})).best()
 
 
 def best_of_lists(node, edge):

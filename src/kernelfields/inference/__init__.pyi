@@ -5,12 +5,13 @@ from kernelfields.inference.approximate.base import (
     TreeReweighted as TreeReweighted,
 )
 from kernelfields.inference.base_measure import BaseMeasure as BaseMeasure
-from kernelfields.inference.chain.family import ChainFamily as ChainFamily, ListFamily as ListFamily
+from kernelfields.inference.chain.family import ChainFamily as ChainFamily
+from kernelfields.inference.chain.list_family import ListFamily as ListFamily
 from kernelfields.inference.choice import (
     FamilySpec as FamilySpec,
     family_of as family_of,
 )
-from kernelfields.inference.family import LabelFamily as LabelFamily, Member as Member
+from kernelfields.inference.family import Labellings as Labellings, LabelFamily as LabelFamily, Member as Member
 from kernelfields.inference.potentials import EDGE as EDGE, Placement as Placement, Potentials as Potentials
 from kernelfields.inference.graph_plans import plan_inference as plan_inference
 from kernelfields.inference.ngrams.family import NgramFamily as NgramFamily

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.inference.family import LabelFamily, Member, RankedLabellings, warn_of_inference
+from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings, warn_of_inference
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 
@@ -141,6 +141,11 @@ class Answers:
         return member
 
     @property
+    def labellings(self) -> Labellings:
+        """The best labellings, and draws."""
+        return self.family.labellings(self.potentials, self.workers)
+
+    @property
     def log_partition(self) -> np.ndarray:
         """Log Z of each item, (S,)."""
         return self.member.log_partition
@@ -222,7 +227,7 @@ class Answers:
         >>> answers.best_labels().tolist()
         [0, 1, 1, 0]
         """
-        return self.family.best(self.potentials, self.workers)[0]
+        return self.labellings.best()[0]
 
     def n_best(self, k: int) -> RankedLabellings:
         """Return the k best labellings of each item.
@@ -247,7 +252,7 @@ class Answers:
         >>> labellings[0].tolist()
         [[0, 1], [1, 1]]
         """
-        return self.family.n_best(self.potentials, k, self.workers)
+        return self.labellings.n_best(k)
 
     def sample(self, n_samples: int, random: np.random.Generator, method: str = "auto") -> np.ndarray:
         """Draw labellings.
@@ -276,7 +281,7 @@ class Answers:
         >>> answers.sample(5, np.random.default_rng(0)).shape
         (5, 4)
         """
-        return self.family.sample(self.potentials, n_samples, random, self.workers, method=method)
+        return self.labellings.sample(n_samples, random, method=method)
 
     def entropies(self) -> np.ndarray:
         """Compute the entropy of each item.

@@ -24,7 +24,8 @@ import numpy as np
 from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.chain.family import ChainFamily, ListFamily
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.chain.list_family import ListFamily, listed_chains
 from kernelfields.inference.chain.lists import worth_lists
 from kernelfields.inference.family import LabelFamily, all_tied
 from kernelfields.inference.potentials import EDGE, Grouped, Placed
@@ -213,7 +214,7 @@ def _chain_family(
     if base is not None and base.lists is not None and worth_lists(base.lists):
         packed = base.lists if lists and tied else None
         return ListFamily(chains.offsets, n_labels, base.lists, tied=tied, base=base, packed=packed)
-    return ChainFamily(chains.offsets, n_labels, tied=tied, base=base)
+    return ChainFamily(chains.offsets, n_labels, tied=tied, base=base, narrow=listed_chains)
 
 
 def only_ngrams(placed: Sequence[Grouped]) -> bool:

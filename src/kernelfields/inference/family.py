@@ -226,11 +226,138 @@ class Member(ABC):
         return rows * self.weights[items].reshape((-1,) + (1,) * (rows.ndim - 1))
 
 
+class Labellings(ABC):
+    """Find the best labellings at some potentials, and draw labellings.
+
+    :meth:`LabelFamily.labellings` returns one.
+
+    Parameters
+    ----------
+    family : LabelFamily
+        The family.
+    potentials : Potentials
+        The potentials, base measure not included.
+    workers : Workers, optional
+        The threads; by default one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelfields.inference import ChainFamily, Potentials
+    >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+    >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+    >>> labellings, found = family.labellings(scores).n_best(2)
+    >>> labellings[0].tolist(), found[0].tolist()
+    ([[0, 0], [0, 1]], [2.0, 1.0])
+    """
+
+    #: The smallest number of samples that may be drawn.
+    fewest_samples = 1
+
+    def __init__(self, family: LabelFamily, potentials: Potentials, workers: Workers | None = None):
+        self.family = family
+        self.without_base = potentials
+        self.workers = workers or Workers(1)
+
+    @cached_property
+    def potentials(self) -> Potentials:
+        """The potentials, base measure included."""
+        return self.family.with_base(self.without_base)
+
+    @abstractmethod
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Find the most probable labelling of each item.
+
+        Returns
+        -------
+        pair of arrays (N,) and (S,)
+            The labels and their scores; approximate if the family is not exact.
+
+        Raises
+        ------
+        ValueError
+            If all labellings of an item are forbidden; the message names it.
+        """
+
+    def n_best(self, k: int) -> RankedLabellings:
+        """Find the k best labellings of each item.
+
+        Parameters
+        ----------
+        k : int
+            The number of labellings.
+
+        Returns
+        -------
+        pair of lists
+            Labellings (k, n) and scores (k,) of each item, the best first; fewer if there are no more.
+
+        Raises
+        ------
+        ValueError
+            If all labellings of an item are forbidden; the message names it.
+        """
+        check_count(k, "k")
+        return self._n_best(k)
+
+    def sample(
+        self, n_samples: int, random: int | np.random.Generator | None = None, *, method: str = "auto"
+    ) -> np.ndarray:
+        """Draw labellings.
+
+        Draws are independent, from the distribution itself, if inference is exact.
+
+        Parameters
+        ----------
+        n_samples : int
+            The number of draws.
+        random : int or Generator, optional
+            The seed.
+        method : {"auto", "perfect"}, default "auto"
+            How approximate families draw: by Gibbs sampling, or exactly, by coupling from the past.
+
+        Returns
+        -------
+        array (n_samples, N)
+            Numbers of labels.
+
+        Raises
+        ------
+        ValueError
+            If all labellings of an item are forbidden; the message names it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields.inference import ChainFamily, Potentials
+        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
+        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
+        >>> family.labellings(scores).sample(5, random=0).shape
+        (5, 2)
+        """
+        check_choice(method, "method", ("auto", "perfect"))
+        check_count(n_samples, "n_samples", least=self.fewest_samples)
+        generator = np.random.default_rng(random)
+        return self._perfect(n_samples, generator) if method == "perfect" else self._sample(n_samples, generator)
+
+    @abstractmethod
+    def _n_best(self, k: int) -> RankedLabellings:
+        """Return the k best labellings and their scores."""
+
+    @abstractmethod
+    def _sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        """Draw labellings."""
+
+    def _perfect(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        """Draw independent labellings from the distribution itself."""
+        return self._sample(n_samples, random)
+
+
 class LabelFamily(ABC):
     """Describe the labellings of packed items: the exponential family of their distributions.
 
-    A family names its groups of cliques, and writes ``_infer``, ``_best``, ``_sample``, ``_n_best`` and ``part``; these
-    get potentials that include the base measure.
+    A family names its groups of cliques, and writes ``_infer``, which gets potentials that include the base measure,
+    and ``part``; its ``labellings_type`` finds the best labellings and draws.
 
     Parameters
     ----------
@@ -278,8 +405,8 @@ class LabelFamily(ABC):
     bound: str | None = "exact"
     #: One sentence: what was chosen and what it costs.
     description = ""
-    #: The smallest number of samples that may be drawn.
-    fewest_samples = 1
+    #: What finds and draws labellings.
+    labellings_type: type[Labellings]
     #: Whether labels meet no others.
     single_labels = False
     base: BaseMeasure | None = None
@@ -552,8 +679,8 @@ class LabelFamily(ABC):
             given = self.given(np.where(lost, 0.0, log_weights))
         return np.where(impossible, -np.inf, given.at(potentials, workers=workers, keep=False).log_partition)
 
-    def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Find the most probable labelling of each item.
+    def labellings(self, potentials: Potentials, workers: Workers | None = None) -> Labellings:
+        """Return the best labellings at potentials, and draws of labellings.
 
         Parameters
         ----------
@@ -564,13 +691,8 @@ class LabelFamily(ABC):
 
         Returns
         -------
-        pair of arrays (N,) and (S,)
-            The labels and their scores; approximate if the family is not exact.
-
-        Raises
-        ------
-        ValueError
-            If all labellings of an item are forbidden; the message names it.
+        Labellings
+            An object that finds and draws them.
 
         Examples
         --------
@@ -578,113 +700,14 @@ class LabelFamily(ABC):
         >>> from kernelfields.inference import ChainFamily, Potentials
         >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
         >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-        >>> family.best(scores)
+        >>> family.labellings(scores).best()
         (array([0, 0]), array([2.]))
         """
-        return self._best(self.with_base(potentials), workers or Workers(1))
-
-    def n_best(self, potentials: Potentials, k: int, workers: Workers | None = None) -> RankedLabellings:
-        """Find the k best labellings of each item.
-
-        Parameters
-        ----------
-        potentials : Potentials
-            The potentials, base measure not included.
-        k : int
-            The number of labellings.
-        workers : Workers, optional
-            The threads; by default one.
-
-        Returns
-        -------
-        pair of lists
-            Labellings (k, n) and scores (k,) of each item, the best first; fewer if there are no more.
-
-        Raises
-        ------
-        ValueError
-            If all labellings of an item are forbidden; the message names it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields.inference import ChainFamily, Potentials
-        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
-        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-        >>> labellings, found = family.n_best(scores, 2)
-        >>> labellings[0].tolist(), found[0].tolist()
-        ([[0, 0], [0, 1]], [2.0, 1.0])
-        """
-        check_count(k, "k")
-        return self._n_best(self.with_base(potentials), k, workers or Workers(1))
-
-    def sample(
-        self,
-        potentials: Potentials,
-        n_samples: int,
-        random: int | np.random.Generator | None = None,
-        workers: Workers | None = None,
-        *,
-        method: str = "auto",
-    ) -> np.ndarray:
-        """Draw labellings.
-
-        Draws are independent, from the distribution itself, if inference is exact.
-
-        Parameters
-        ----------
-        potentials : Potentials
-            The potentials, base measure not included.
-        n_samples : int
-            The number of draws.
-        random : int or Generator, optional
-            The seed.
-        workers : Workers, optional
-            The threads; by default one.
-        method : {"auto", "perfect"}, default "auto"
-            How approximate families draw: by Gibbs sampling, or exactly, by coupling from the past.
-
-        Returns
-        -------
-        array (n_samples, N)
-            Numbers of labels.
-
-        Raises
-        ------
-        ValueError
-            If all labellings of an item are forbidden; the message names it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields.inference import ChainFamily, Potentials
-        >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
-        >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-        >>> family.sample(scores, 5, random=0).shape
-        (5, 2)
-        """
-        check_choice(method, "method", ("auto", "perfect"))
-        check_count(n_samples, "n_samples", least=self.fewest_samples)
-        generator = np.random.default_rng(random)
-        return self._sample(self.with_base(potentials), n_samples, generator, workers or Workers(1))
+        return self.labellings_type(self, potentials, workers)
 
     @abstractmethod
     def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> Member:
         """Return the distribution at potentials that include the base measure."""
-
-    @abstractmethod
-    def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        """Return the best labelling and its scores."""
-
-    @abstractmethod
-    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
-        """Return the k best labellings and their scores."""
-
-    @abstractmethod
-    def _sample(
-        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
-    ) -> np.ndarray:
-        """Draw labellings."""
 
     # ---- other families
 
@@ -708,7 +731,7 @@ class LabelFamily(ABC):
         >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
         >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
         >>> first_is_1 = np.array([[-np.inf, 0.0], [0.0, 0.0]])
-        >>> family.given(first_is_1).best(scores)[0].tolist()
+        >>> family.given(first_is_1).labellings(scores).best()[0].tolist()
         [1, 1]
         """
         base = self.base or BaseMeasure(self.offsets, self.n_labels)

@@ -23,13 +23,14 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from kernelfields.inference.base_measure import BaseMeasure, part_of
-from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
+from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
 from kernelfields.inference.packing import check_values, grouped
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Potentials
 from kernelfields.numerics.sparse_rows import entries_of
@@ -129,6 +130,28 @@ class GraphMember(Member):
         return rows.sum(axis=0, keepdims=True) if self.tied[group] else rows
 
 
+class GraphLabellings(Labellings):
+    """The best labellings of graphs, and draws, by the method of their family."""
+
+    family: GraphFamily
+
+    @cached_property
+    def checked(self) -> GraphPotentials:
+        """The potentials, checked."""
+        return self.family.check_potentials(self.potentials)
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable labelling (N,), and its score for each graph, (S,)."""
+        # Equal scores have a fixed winner. A score of -inf says that an approximate method found no allowed labelling.
+        return self.family._decode(self.checked, self.workers)
+
+    def _n_best(self, k: int) -> RankedLabellings:
+        return self.family._ranked(self.checked, k, self.workers)
+
+    def _sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        return self.family._draw(self.checked, n_samples, random, self.workers)
+
+
 class GraphFamily(LabelFamily):
     """Labellings of packed graphs and a method that infers them, prepared for any number of potentials.
 
@@ -137,6 +160,7 @@ class GraphFamily(LabelFamily):
     by ``check_structure``. Groups are called "0", "1", .. until :meth:`named` gives them names.
     """
 
+    labellings_type: type[Labellings] = GraphLabellings
     #: The numbers of the labellings that potentials have, for groups that do not have all of them.
     listed: Mapping[int, np.ndarray] = MappingProxyType({})
 
@@ -268,18 +292,6 @@ class GraphFamily(LabelFamily):
 
     def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> GraphMember:
         return self._member(self.check_potentials(potentials, weights), workers)
-
-    def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        # Equal scores have a fixed winner. A score of -inf says that an approximate method found no allowed labelling.
-        return self._decode(self.check_potentials(potentials), workers)
-
-    def _sample(
-        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
-    ) -> np.ndarray:
-        return self._draw(self.check_potentials(potentials), n_samples, random, workers)
-
-    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
-        return self._ranked(self.check_potentials(potentials), k, workers)
 
     @abstractmethod
     def _member(self, checked: GraphPotentials, workers: Workers) -> GraphMember:

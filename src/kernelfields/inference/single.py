@@ -8,10 +8,12 @@ of eq. 30 is the whole Hessian of a set. Fails: ValueError naming the item whose
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from kernelfields.inference.base_measure import BaseMeasure, part_of
-from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
+from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
 from kernelfields.inference.packing import first_largest, raise_if_infeasible
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
@@ -66,6 +68,30 @@ class SingleMember(Member):
         return Potentials(self._weighted(self._marginals * moved, self.family.position_items))
 
 
+class SingleLabellings(Labellings):
+    """The best labels, and draws, of items that have one each."""
+
+    @cached_property
+    def _node(self) -> np.ndarray:
+        _refuse_infeasible(self.family, self.potentials.node)
+        return self.potentials.node
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable label of each item, (n,), and its score, (n,)."""
+        labels = first_largest(self._node)
+        return labels, self._node[np.arange(len(labels)), labels]
+
+    def _n_best(self, k: int) -> RankedLabellings:
+        ranked = [best_labels_first(row, k) for row in self._node]
+        return [labels for labels, _ in ranked], [scores for _, scores in ranked]
+
+    def _sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        ends = np.cumsum(softmax(self._node)[1], axis=1)
+        # Scaled by the last sum, a draw never lands behind it, nor on a label of probability zero.
+        shares = random.random((n_samples, len(ends))) * ends[:, -1]
+        return (shares[:, :, None] >= ends).sum(axis=2)
+
+
 class SingleFamily(LabelFamily):
     """Infer labels that meet no others, one for each item: multinomial logistic regression.
 
@@ -89,31 +115,13 @@ class SingleFamily(LabelFamily):
     method = "single"
     description = "labels that meet no others: exact"
     single_labels = True
+    labellings_type: type[Labellings] = SingleLabellings
 
     def __init__(self, n_items: int, n_labels: int, base: BaseMeasure | None = None):
         super().__init__(np.arange(n_items + 1), n_labels, (), base)
 
     def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> SingleMember:
         return SingleMember(self, potentials, weights)
-
-    def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        _refuse_infeasible(self, potentials.node)
-        labels = first_largest(potentials.node)
-        return labels, potentials.node[np.arange(self.n_items), labels]
-
-    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
-        _refuse_infeasible(self, potentials.node)
-        ranked = [best_labels_first(row, k) for row in potentials.node]
-        return [labels for labels, _ in ranked], [scores for _, scores in ranked]
-
-    def _sample(
-        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
-    ) -> np.ndarray:
-        _refuse_infeasible(self, potentials.node)
-        ends = np.cumsum(softmax(potentials.node)[1], axis=1)
-        # Scaled by the last sum, a draw never lands behind it, nor on a label of probability zero.
-        shares = random.random((n_samples, self.n_items)) * ends[:, -1]
-        return (shares[:, :, None] >= ends).sum(axis=2)
 
     def part(self, first: int, last: int) -> SingleFamily:
         """Return the family of items first..last-1.

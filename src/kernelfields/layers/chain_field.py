@@ -426,7 +426,7 @@ class _Chains:
             found, values = best_labels(node, edge, self.family.steps)
             raise_if_infeasible(values.cpu().numpy())
             return found
-        return torch.as_tensor(self.family.best(potentials, workers())[0])
+        return torch.as_tensor(self.family.labellings(potentials, workers()).best()[0])
 
     def _potentials(self, labels: Any) -> Any:
         node = self.node if labels is None else self._restricted(self._sets(self._known(labels)))

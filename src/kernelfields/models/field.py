@@ -21,7 +21,8 @@ from kernelfields.data.graphs import Graphs
 from kernelfields.data.segments import DURATION
 from kernelfields.engines.engine import Engine, PackedData
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.chain.family import ChainFamily, ListFamily
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.chain.list_family import ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, only_ngrams, reaches_far, refuse_approximate
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import EDGE, Potentials

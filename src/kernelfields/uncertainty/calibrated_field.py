@@ -143,7 +143,7 @@ class Judged:
 
 def _whole_labellings(answers: Answers, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the probability of the best labelling of each item, and whether it is right."""
-    best, scores = answers.family.best(answers.potentials, answers.workers)
+    best, scores = answers.labellings.best()
     right = np.minimum.reduceat(best == labels, answers.family.offsets[:-1])
     return np.exp(np.minimum(scores - answers.log_partition, 0.0)), right.astype(bool)
 

@@ -10,7 +10,8 @@ import numpy as np
 from kernelfields.basis.subspace import Expansion
 from kernelfields.data.reading import Matrix
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
-from kernelfields.inference.chain.family import ChainFamily, ListFamily
+from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.chain.list_family import ListFamily
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel

@@ -33,9 +33,9 @@ from kernelfields.engines.torch.chains import TorchChainMember, TorchPotentials,
 from kernelfields.engines.torch.rows import device_expansion
 from kernelfields.engines.torch.steps import DeviceSteps, shift_to_zero
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.chain.family import ChainFamily
+from kernelfields.inference.chain.family import ChainFamily, ChainLabellings
 from kernelfields.inference.chain.step_passes import StepOrder
-from kernelfields.inference.family import LabelFamily, Member
+from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
 from kernelfields.inference.packing import TIE, raise_if_infeasible
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Placed, Potentials, Statistics
 from kernelfields.kernels.arrays import on_host
@@ -174,10 +174,6 @@ class TorchFamily(LabelFamily):
         placed = self.arrangement.placed_array
         return placed(self.base.position), placed(self.base.step)
 
-    def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable labelling (N,) and its score for each item, (S,), found on the host."""
-        return self.host.best(self.arrangement.host_potentials(potentials), workers)
-
     def given(self, log_weights: np.ndarray) -> Any:
         """Return the family with p0 multiplied by weights of labels (N, L); all labels are kept."""
         family = LabelFamily.given(self, log_weights)
@@ -185,10 +181,30 @@ class TorchFamily(LabelFamily):
         return family
 
 
+class HostedLabellings(Labellings):
+    """The best labellings at potentials of a device, and draws, by the same family on the host."""
+
+    family: HostedFamily
+
+    def _on_host(self) -> Labellings:
+        return self.family.host.labellings(self.family.arrangement.host_potentials(self.without_base), self.workers)
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable labelling (N,) and its score for each item, (S,)."""
+        return self._on_host().best()
+
+    def _n_best(self, k: int) -> RankedLabellings:
+        return self._on_host().n_best(k)
+
+    def _sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        return self._on_host().sample(n_samples, random)
+
+
 class HostedFamily(TorchFamily):
     """A family of the host, of class ``host_kind``, put on a device as it is by ``of``."""
 
     host_kind: ClassVar[type[LabelFamily]]
+    labellings_type: type[Labellings] = HostedLabellings
 
     @classmethod
     def of(cls, host: LabelFamily, device: torch.device) -> Self:
@@ -207,12 +223,27 @@ class HostedFamily(TorchFamily):
         return family
 
 
+class TorchChainLabellings(ChainLabellings):
+    """The best labellings of chains on a device, found there; draws are made on the host."""
+
+    family: TorchChainFamily
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable labelling (N,) and its score for each sequence, (S,), on the host."""
+        node, edge = TorchFamily.with_base(self.family, self.without_base).arrays
+        labels, by_sequence = map(on_host, best_labels(node, edge, self.family.steps))
+        raise_if_infeasible(by_sequence)
+        return labels, by_sequence
+
+
 class TorchChainFamily(TorchFamily, ChainFamily):
     """Labellings of chains, inferred on a device.
 
     ``steps`` is the step-major order of these chains on the device where it is known already; ``compiled`` is that of
     :class:`TorchChainMember`.
     """
+
+    labellings_type: type[Labellings] = TorchChainLabellings
 
     def __init__(
         self,
@@ -240,13 +271,6 @@ class TorchChainFamily(TorchFamily, ChainFamily):
     ) -> Member:
         """Return the distribution at potentials on the device; ``weights`` as ``placed_array`` gives them."""
         return TorchChainMember(self, self.with_base(potentials), self.steps, weights, self.compiled)
-
-    def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the most probable labelling (N,) and its score for each sequence, (S,), on the host."""
-        node, edge = TorchFamily.with_base(self, potentials).arrays
-        labels, by_sequence = map(on_host, best_labels(node, edge, self.steps))
-        raise_if_infeasible(by_sequence)
-        return labels, by_sequence
 
 
 def best_labels(

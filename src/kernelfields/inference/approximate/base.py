@@ -32,10 +32,9 @@ from sklearn.base import BaseEstimator
 from kernelfields.inference import approximate
 from kernelfields.inference.approximate.gibbs import CHAINS, FIRST_TRIAL, gibbs_draws
 from kernelfields.inference.approximate.perfect import perfect_draws
-from kernelfields.inference.family import RankedLabellings, warn_of_inference
-from kernelfields.inference.graphs import Diagnostics, GraphFamily, GraphPotentials
+from kernelfields.inference.family import Labellings, RankedLabellings, warn_of_inference
+from kernelfields.inference.graphs import Diagnostics, GraphFamily, GraphLabellings, GraphPotentials
 from kernelfields.inference.packing import end_to_end, grouped
-from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.parameters import check_count, check_penalty, declares_parameters, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
@@ -206,12 +205,26 @@ OPTIONS: dict[str, type[BaseEstimator]] = {
 }
 
 
+class ApproximateLabellings(GraphLabellings):
+    """Labellings that are locally best, and draws by Gibbs sampling, or exact ones with ``method="perfect"``.
+
+    A warning says where chains of Gibbs sampling have not mixed; perfect sampling raises ValueError where it cannot do
+    without error.
+    """
+
+    fewest_samples = 0
+
+    def _perfect(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        graphs = self.family.offsets, self.family.members
+        return perfect_draws(*graphs, self.checked, n_samples, random, self.workers)[0]
+
+
 class ApproximateFamily(GraphFamily):
     """What all approximations share: labellings that are locally best, and samples by Gibbs sampling."""
 
     exact = False
     bound: str | None = None
-    fewest_samples = 0
+    labellings_type: type[Labellings] = ApproximateLabellings
     options: BaseEstimator
 
     def __init__(
@@ -276,26 +289,6 @@ class ApproximateFamily(GraphFamily):
             f"the n best labellings need exact inference, and these graphs are inferred by {self.method!r}, which "
             f"is approximate ({self.description}): use sample to draw labellings"
         )
-
-    def sample(
-        self,
-        potentials: Potentials,
-        n_samples: int,
-        random: int | np.random.Generator | None = None,
-        workers: Workers | None = None,
-        *,
-        method: str = "auto",
-    ) -> np.ndarray:
-        """Draw labellings, (n_samples, N): by Gibbs sampling, or independent exact ones with ``method="perfect"``.
-
-        A warning says where chains of Gibbs sampling have not mixed; perfect sampling raises ValueError where it
-        cannot do without error.
-        """
-        if method != "perfect":
-            return super().sample(potentials, n_samples, random, workers, method=method)
-        check_count(n_samples, "n_samples", least=self.fewest_samples)
-        checked, generator = self.check_potentials(self.with_base(potentials)), np.random.default_rng(random)
-        return perfect_draws(self.offsets, self.members, checked, n_samples, generator, workers or Workers(1))[0]
 
     def _draw(
         self, checked: GraphPotentials, n_samples: int, random: np.random.Generator, workers: Workers

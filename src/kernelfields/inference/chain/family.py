@@ -9,16 +9,13 @@ Log partition, mean and covariance products each cost a forward-backward pass, O
 
 A member keeps three arrays as large as the potentials, and most points that a fit visits need none of them: where
 nothing is to be kept, more than a few thousand positions are inferred in blocks of whole sequences.
-
-Where lists of allowed labels leave few labels, inference skips the others (lists.py). Covariance products, draws,
-entropies, n best labellings and tables of pairs then come from the dense passes with minus infinity elsewhere.
 Fails: ValueError naming the sequence when every labelling is forbidden.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -27,13 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr
 
-from kernelfields.data.allowed import AllowedLabels
 from kernelfields.inference.base_measure import BaseMeasure, part_of
 from kernelfields.inference.chain.dense import Layout
-from kernelfields.inference.chain.lists import ListedSums, best_in_lists, infer_lists, likeliest, worth_lists
 from kernelfields.inference.chain.recursions import chosen, suitable
-from kernelfields.inference.chain.scored_steps import StepTable
-from kernelfields.inference.family import LabelFamily, Member, RankedLabellings
+from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
 from kernelfields.inference.graphs import GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, exponentials
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Potentials
@@ -254,6 +248,33 @@ class BlockwiseMember(Member):
         return self._whole.entropy()
 
 
+class ChainLabellings(Labellings):
+    """The best labellings of chains, and draws."""
+
+    family: ChainFamily
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable labelling (N,), and its score for each sequence, (S,)."""
+        return chosen("max", self.family.forms)(self.family.layout, self.potentials, self.workers)
+
+    def _n_best(self, k: int) -> RankedLabellings:
+        from kernelfields.inference.junction.family import JunctionFamily
+
+        family, potentials = self.family, self.potentials
+        if not family.n_items:
+            return [], []
+        steps, edge = family.step_pairs(), potentials.edge
+        junction = JunctionFamily(family.offsets, [steps], family.n_labels, memory=np.inf)
+        own = Potentials(potentials.node, {"0": edge if len(edge) == 1 else edge[steps[:, 1]]})
+        try:
+            return junction.labellings(own, self.workers).n_best(k)
+        except InfeasibleGraph as error:
+            raise InfeasibleSequence(error.graph) from None
+
+    def _sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        return ChainMember(self.family, self.potentials, None, self.workers).sample(n_samples, random)
+
+
 class ChainFamily(LabelFamily):
     """Infer labellings of chains whose neighbours meet, exactly.
 
@@ -273,6 +294,9 @@ class ChainFamily(LabelFamily):
         The positions that are inferred at once if nothing is kept; by default enough to be fast.
     forms : sequence of str, optional
         The forms of the recursions; by default those that suit the chains.
+    narrow : callable, optional
+        It is called with a family and a base measure that :meth:`given` makes, and returns a family that infers these
+        labellings with less work, or None; by default all labels are inferred.
 
     References
     ----------
@@ -290,6 +314,7 @@ class ChainFamily(LabelFamily):
     """
 
     method = "chain"
+    labellings_type: type[Labellings] = ChainLabellings
 
     def __init__(
         self,
@@ -300,6 +325,7 @@ class ChainFamily(LabelFamily):
         base: BaseMeasure | None = None,
         at_once: int | None = None,
         forms: Sequence[str] | None = None,
+        narrow: Callable[[ChainFamily, BaseMeasure], ChainFamily | None] | None = None,
     ):
         super().__init__(offsets, n_labels, (), base)
         edge = Group(EDGE, (n_labels, n_labels), self.n_positions, self.position_items, tied, steps=True)
@@ -307,6 +333,7 @@ class ChainFamily(LabelFamily):
         self.arrangement = Arrangement(self.offsets, self.groups)
         self.tied = tied
         self._at_once = at_once
+        self._narrow = narrow
         #: The forms of recursions by which these chains are inferred, the best one first.
         self.forms = suitable(self.offsets, n_labels) if forms is None else tuple(forms)
         self.layout = Layout(self.offsets)
@@ -405,27 +432,6 @@ class ChainFamily(LabelFamily):
     def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> Member:
         return ChainMember(self, potentials, weights, workers)
 
-    def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        return chosen("max", self.forms)(self.layout, potentials, workers)
-
-    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
-        from kernelfields.inference.junction.family import JunctionFamily
-
-        if not self.n_items:
-            return [], []
-        steps, edge = self.step_pairs(), potentials.edge
-        junction = JunctionFamily(self.offsets, [steps], self.n_labels, memory=np.inf)
-        own = Potentials(potentials.node, {"0": edge if len(edge) == 1 else edge[steps[:, 1]]})
-        try:
-            return junction.n_best(own, k, workers)
-        except InfeasibleGraph as error:
-            raise InfeasibleSequence(error.graph) from None
-
-    def _sample(
-        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
-    ) -> np.ndarray:
-        return ChainMember(self, potentials, None, workers).sample(n_samples, random)
-
     def given(self, log_weights: np.ndarray) -> ChainFamily:
         """Return the family with the base measure multiplied by weights of single labels.
 
@@ -440,9 +446,8 @@ class ChainFamily(LabelFamily):
             The family.
         """
         base = (self.base or BaseMeasure(self.offsets, self.n_labels)).times(log_weights)
-        lists = base.lists
-        if lists is not None and worth_lists(lists) and np.diff(lists.begin).all():
-            return ListFamily(self.offsets, self.n_labels, lists, tied=self.tied, base=base)
+        if self._narrow is not None and (narrower := self._narrow(self, base)) is not None:
+            return narrower
         family = copy.copy(self)
         family.base, family._known_blocks = base, None
         return family
@@ -464,372 +469,10 @@ class ChainFamily(LabelFamily):
         """
         offsets = self.offsets[first : last + 1] - self.offsets[first]
         base = part_of(self.base, first, last)
+        at_once, forms, narrow = int(offsets[-1]), self.forms, self._narrow
         return ChainFamily(
-            offsets, self.n_labels, tied=self.tied, base=base, at_once=int(offsets[-1]), forms=self.forms
+            offsets, self.n_labels, tied=self.tied, base=base, at_once=at_once, forms=forms, narrow=narrow
         )
-
-
-class ListMember(Member):
-    """Marginals of chains with lists of allowed labels."""
-
-    family: ListFamily
-
-    def __init__(
-        self,
-        family: ListFamily,
-        scores: np.ndarray,
-        steps: StepTable,
-        weights: np.ndarray | None,
-        workers: Workers,
-        count_steps: bool,
-    ):
-        self.family, self.weights = family, weights
-        self._scores, self._steps, self._workers = scores, steps, workers
-        # Where expected steps are wanted, the table of all is as good as the list of those that have a score.
-        self._sums = self._inferred(count_steps)
-        self.log_partition, self.entries = self._sums.log_partition, self._sums.entries
-
-    def _inferred(self, count_steps: bool) -> ListedSums:
-        steps, family = self._steps, self.family
-        edge, listed = (steps.edge, None) if count_steps else (steps.values, steps.listed)
-        return infer_lists(
-            self._scores,
-            edge,
-            family.offsets,
-            family.lists,
-            listed=listed,
-            weights=self.weights,
-            workers=self._workers,
-            steps=count_steps,
-        )
-
-    @cached_property
-    def potentials(self) -> Potentials:  # type: ignore[override]
-        """Potentials of all labels, minus infinity for those that are not allowed."""
-        return Potentials(self.family.lists.spread(self._scores, -np.inf), {EDGE: self._steps.edge})
-
-    @cached_property
-    def _dense(self) -> Member:
-        """The same by passes over all labels, for what lists do not keep."""
-        family = self.family
-        whole = ChainFamily(family.offsets, family.n_labels, tied=len(self._steps.edge) == 1)
-        return whole.at(self.potentials, self.weights, self._workers)
-
-    def marginals(self, group: str | None = None) -> np.ndarray:
-        """Return p(y_t), (N, L), or the joint marginals of neighbours, (N, L, L)."""
-        return self._dense.marginals(EDGE) if group == EDGE else self._node_marginals
-
-    @cached_property
-    def _node_marginals(self) -> np.ndarray:
-        return self.family.lists.spread(self.entries)
-
-    def likeliest(self) -> np.ndarray:
-        """Return the label of largest marginal at each position, (N,)."""
-        return likeliest(self.entries, self.family.lists)
-
-    def mean(self) -> Potentials:
-        """Return the weighted marginals, in the layout of the potentials."""
-        sums, lists = self._sums if self._sums.steps is not None else self._inferred(True), self.family.lists
-        entries = sums.entries
-        if self.weights is not None:
-            entries = entries * self.weights[self.family.position_items[lists.rows]]
-        assert sums.steps is not None
-        return Potentials(self.family.laid_out(entries), {EDGE: sums.steps.copy()})
-
-    def covariance_product(self, direction: Potentials) -> Potentials:
-        """Return the Hessian of the weighted log partition times the direction, shaped like it."""
-        family = self.family
-        dense = Potentials(family.lists.spread(family.entries_of(direction.node)), direction.tables)
-        response = self._dense.covariance_product(dense)
-        return Potentials(family.laid_out(family.lists.taken(response.node)), response.tables)
-
-    def entropy(self) -> np.ndarray:
-        """Return the entropy of each sequence, (S,)."""
-        return self._dense.entropy()
-
-
-class ListArrangement(Arrangement):
-    """Potentials of single labels laid out by lists of allowed labels, (A,) in the place of (N, L)."""
-
-    def __init__(self, offsets: np.ndarray, groups: Sequence[Group], packed: AllowedLabels):
-        super().__init__(offsets, groups)
-        self._packed = packed
-
-    def zeros(self) -> Potentials:
-        """Return potentials of zero."""
-        edge = self.group(EDGE)
-        return Potentials(
-            np.zeros(len(self._packed.labels)), {EDGE: np.zeros((1 if edge.tied else edge.n_rows, *edge.row))}
-        )
-
-    def cut(self, potentials: Potentials, first: int, last: int) -> Potentials:
-        """Return the potentials of items first..last-1, as views if rows are in the order of the items."""
-        cut = super().cut(potentials, first, last)
-        cut.node = potentials.node[slice(*self._packed.begin[self.offsets[[first, last]]].tolist())]
-        return cut
-
-
-class ListFamily(ChainFamily):
-    """Infer labellings of chains that lists allow, exactly.
-
-    Parameters
-    ----------
-    offsets : array (S + 1,)
-        The position at which each chain begins, and N.
-    n_labels : int
-        The number of labels.
-    lists : AllowedLabels
-        The labels that each position may have.
-    tied : bool, default True
-        Whether one table of transitions serves all positions.
-    base : BaseMeasure, optional
-        The labels that are allowed, and how much they count.
-    packed : AllowedLabels, optional
-        The lists, at least as long, by which node potentials are laid out; by default they are those of all labels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelfields.data.allowed import AllowedLabels
-    >>> from kernelfields.inference import ListFamily
-    >>> lists = AllowedLabels(np.array([0, 1, 3]), np.array([1, 0, 1]), 2)  # label 1, then both
-    >>> family = ListFamily(np.array([0, 2]), 2, lists)
-    >>> family.best(family.zeros())[0].tolist()
-    [1, 0]
-    """
-
-    def __init__(
-        self,
-        offsets: np.ndarray,
-        n_labels: int,
-        lists: AllowedLabels,
-        *,
-        tied: bool = True,
-        base: BaseMeasure | None = None,
-        packed: AllowedLabels | None = None,
-    ):
-        super().__init__(offsets, n_labels, tied=tied, base=base)
-        self.lists = lists
-        self.packed = packed
-        if packed is not None:
-            self.arrangement = ListArrangement(self.offsets, self.groups, packed)
-        self._known_steps: tuple[np.ndarray, StepTable] | None = None
-
-    @cached_property
-    def _kept(self) -> np.ndarray | None:
-        """A mask of the packed entries that the lists hold; None where these are all of them."""
-        if self.packed is None or self.packed is self.lists:
-            return None
-        return np.isin(self.packed.cells, self.lists.cells, assume_unique=True)
-
-    def entries_of(self, node: np.ndarray) -> np.ndarray:
-        """Return the entries of the lists among node potentials.
-
-        Parameters
-        ----------
-        node : array
-            The node potentials.
-
-        Returns
-        -------
-        array (A,)
-            The entries.
-        """
-        if self.packed is None:
-            return self.lists.taken(node)
-        return node if self._kept is None else node[self._kept]
-
-    def laid_out(self, entries: np.ndarray) -> np.ndarray:
-        """Lay numbers of entries out as node potentials, zero for other labels.
-
-        Parameters
-        ----------
-        entries : array (A,)
-            The numbers.
-
-        Returns
-        -------
-        array
-            The node potentials.
-        """
-        if self.packed is None:
-            return self.lists.spread(entries)
-        if self._kept is None:
-            return np.array(entries)
-        node = np.zeros(len(self._kept))
-        node[self._kept] = entries
-        return node
-
-    def _entries(self, potentials: Potentials) -> np.ndarray:
-        """Return the scores of allowed labels, base measure included, (A,)."""
-        scores = self.entries_of(potentials.node)
-        weights = None if self.base is None else self.base.entries(self.lists)
-        return scores if weights is None else scores + weights
-
-    def _step_table(self, potentials: Potentials) -> StepTable:
-        """Return the scores of steps, base measure included; that of the last potentials is kept."""
-        edge = potentials.edge
-        if self._known_steps is None or self._known_steps[0] is not edge:
-            step = None if self.base is None else self.base.step
-            self._known_steps = edge, StepTable(edge if step is None else edge + step)
-        return self._known_steps[1]
-
-    def use_steps(self, edge: np.ndarray, table: StepTable) -> None:
-        """Take a table of steps that was made for these edges before.
-
-        Parameters
-        ----------
-        edge : array (1 or N, L, L)
-            The potentials of steps.
-        table : StepTable
-            The table, base measure included.
-        """
-        self._known_steps = edge, table
-
-    def with_base(self, potentials: Potentials) -> Potentials:
-        """Return potentials plus the logarithm of the base measure.
-
-        Parameters
-        ----------
-        potentials : Potentials
-            The potentials, base measure not included.
-
-        Returns
-        -------
-        Potentials
-            The sum.
-        """
-        node = self.lists.spread(self._entries(potentials), -np.inf)
-        return Potentials(node, {EDGE: self._step_table(potentials).edge})
-
-    def at(
-        self,
-        potentials: Potentials,
-        weights: np.ndarray | None = None,
-        workers: Workers | None = None,
-        *,
-        keep: bool = True,
-    ) -> ListMember:
-        """Return the distribution at potentials.
-
-        Parameters
-        ----------
-        potentials : Potentials
-            The potentials, base measure not included.
-        weights : array (S,), optional
-            The weights of items in its mean and covariances; ones by default.
-        workers : Workers, optional
-            The threads; by default one.
-        keep : bool, default True
-            Whether to keep what questions beyond log partition and mean need; otherwise they infer again.
-
-        Returns
-        -------
-        Member
-            The distribution.
-
-        Raises
-        ------
-        ValueError
-            If all labellings of an item are forbidden; the message names it.
-        """
-        self._refuse_empty_lists()
-        entries, steps = self._entries(potentials), self._step_table(potentials)
-        return ListMember(self, entries, steps, weights, workers or Workers(1), not keep)
-
-    def best(self, potentials: Potentials, workers: Workers | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Find the most probable labelling of each item.
-
-        Parameters
-        ----------
-        potentials : Potentials
-            The potentials, base measure not included.
-        workers : Workers, optional
-            The threads; by default one.
-
-        Returns
-        -------
-        pair of arrays (N,) and (S,)
-            The labels and their scores; approximate if the family is not exact.
-
-        Raises
-        ------
-        ValueError
-            If all labellings of an item are forbidden; the message names it.
-        """
-        self._refuse_empty_lists()
-        edge = self._step_table(potentials).edge
-        return best_in_lists(self._entries(potentials), edge, self.offsets, self.lists, workers)
-
-    @cached_property
-    def _first_without_labels(self) -> int | None:
-        """The first sequence that has a position without labels."""
-        empty = np.flatnonzero(np.diff(self.lists.begin) == 0)
-        return int(self.position_items[empty[0]]) if empty.size else None
-
-    def _refuse_empty_lists(self) -> None:
-        """Raise ValueError naming the first sequence that has a position without labels."""
-        if self._first_without_labels is not None:
-            raise InfeasibleSequence(self._first_without_labels)
-
-    def label_scores(self, potentials: Potentials, labels: np.ndarray) -> np.ndarray:
-        """Compute the score of a labelling of each item, base measure included.
-
-        Parameters
-        ----------
-        potentials : Potentials
-            The potentials, base measure not included.
-        labels : array (N,)
-            Numbers of labels.
-
-        Returns
-        -------
-        array (S,)
-            The scores; minus infinity if a labelling is forbidden.
-        """
-        places, steps = self.lists.places(labels), self.arrangement.following
-        scores = np.where(places >= 0, self._entries(potentials)[places], -np.inf)
-        edge = self._step_table(potentials).edge
-        scores[steps] += edge[steps if len(edge) > 1 else 0, labels[steps - 1], labels[steps]]
-        return np.add.reduceat(scores, self.offsets[:-1])
-
-    def given(self, log_weights: np.ndarray) -> ListFamily:
-        """Return the family with the base measure multiplied by weights of single labels.
-
-        Parameters
-        ----------
-        log_weights : array (N, L)
-            The logarithms of the weights of labels; minus infinity forbids.
-
-        Returns
-        -------
-        LabelFamily
-            The family.
-        """
-        base = (self.base or BaseMeasure(self.offsets, self.n_labels, allowed=self.lists)).times(log_weights)
-        assert base.lists is not None
-        return ListFamily(self.offsets, self.n_labels, base.lists, tied=self.tied, base=base, packed=self.packed)
-
-    def part(self, first: int, last: int) -> ListFamily:
-        """Return the family of items first..last-1.
-
-        Parameters
-        ----------
-        first : int
-            The first item.
-        last : int
-            The item after the last.
-
-        Returns
-        -------
-        LabelFamily
-            The family of the part.
-        """
-        rows = slice(int(self.offsets[first]), int(self.offsets[last]))
-        offsets, lists = self.offsets[first : last + 1] - rows.start, self.lists[rows]
-        base = part_of(self.base, first, last)
-        packed = None if self.packed is None else lists if self._kept is None else self.packed[rows]
-        return ListFamily(offsets, self.n_labels, lists, tied=self.tied, base=base, packed=packed)
 
 
 def positions_at_once(n_positions: int, n_labels: int, n_threads: int) -> int:

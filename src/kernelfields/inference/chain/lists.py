@@ -2,7 +2,7 @@
 
 What depends on single labels is kept for the entries of the lists, (A,), and nothing is as large as positions times
 labels. Of a large table of steps, passes read those with a score alone, see scored_steps.py. ``ListFamily`` of
-family.py is built on these passes; the dense passes with minus infinity elsewhere are their plain twin. Cost:
+list_family.py is built on these passes; the dense passes with minus infinity elsewhere are their plain twin. Cost:
 sum_t |A_{t-1}| |A_t| instead of N L^2.
 """
 

@@ -72,7 +72,7 @@ class NgramFamily(GraphFamily):
     >>> family = NgramFamily(np.array([0, 3]), 2, [(3, None)])
     >>> scores = family.zeros()
     >>> scores["order2"][0, 1, 0, 1] = 1.0  # the labels 1, 0, 1 in a row
-    >>> family.best(scores)[0].tolist()
+    >>> family.labellings(scores).best()[0].tolist()
     [1, 0, 1]
     """
 

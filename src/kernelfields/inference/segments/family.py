@@ -24,7 +24,7 @@ from kernelfields.data.segments import DURATION, Segmentation, SegmentedChains, 
 from kernelfields.inference import segments
 from kernelfields.inference.base_measure import BaseMeasure, part_of
 from kernelfields.inference.choice import FamilySpec, builds
-from kernelfields.inference.family import LabelFamily, Member, RankedLabellings, all_tied
+from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings, all_tied
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Placed, Potentials
 from kernelfields.numerics.threads import Workers
 
@@ -230,6 +230,28 @@ def check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) ->
         )
 
 
+class SegmentLabellings(Labellings):
+    """The labels of the best segmentations, and of drawn ones."""
+
+    family: SegmentFamily
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the labels of the most probable segmentation, (N,), and its score for each sequence, (S,)."""
+        labels, _, scores = self.family._best_segments(self.potentials, self.workers)
+        return labels, scores
+
+    def _n_best(self, k: int) -> RankedLabellings:
+        labels, _, scores = self.family._k_best_segments(self.potentials, k, self.workers)
+        counts, bounds = np.isfinite(scores).sum(axis=1).tolist(), self.family.offsets.tolist()
+        return [labels[:count, bounds[i] : bounds[i + 1]] for i, count in enumerate(counts)], [
+            scores[i, :count] for i, count in enumerate(counts)
+        ]
+
+    def _sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
+        member = SegmentMember(self.family, self.potentials, None, self.workers)
+        return np.stack([member.sample(random)[0] for _ in range(n_samples)])
+
+
 class SegmentFamily(LabelFamily):
     """Infer segmentations of chains, exactly.
 
@@ -262,6 +284,7 @@ class SegmentFamily(LabelFamily):
     """
 
     method = "segments"
+    labellings_type: type[Labellings] = SegmentLabellings
 
     def __init__(
         self,
@@ -464,10 +487,6 @@ class SegmentFamily(LabelFamily):
         """
         return self._best_segments(self.with_base(potentials), workers)[:2]
 
-    def _best(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        labels, _, scores = self._best_segments(potentials, workers)
-        return labels, scores
-
     def _best_segments(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return labels (N,), a mask of where segments begin (N,), and scores (S,) of the best segmentations."""
         scores = np.empty(self.n_items)
@@ -518,13 +537,6 @@ class SegmentFamily(LabelFamily):
         """
         return self._k_best_segments(self.with_base(potentials), k, workers)
 
-    def _n_best(self, potentials: Potentials, k: int, workers: Workers) -> RankedLabellings:
-        labels, _, scores = self._k_best_segments(potentials, k, workers)
-        counts, bounds = np.isfinite(scores).sum(axis=1).tolist(), self.offsets.tolist()
-        return [labels[:count, bounds[i] : bounds[i + 1]] for i, count in enumerate(counts)], [
-            scores[i, :count] for i, count in enumerate(counts)
-        ]
-
     def _k_best_segments(
         self, potentials: Potentials, k: int, workers: Workers
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -537,12 +549,6 @@ class SegmentFamily(LabelFamily):
         # No segment of the sequence before runs into one that has less than k.
         begins[:, self.offsets[:-1]] = True
         return labels, begins, scores + prepared.shifts[:, None]
-
-    def _sample(
-        self, potentials: Potentials, n_samples: int, random: np.random.Generator, workers: Workers
-    ) -> np.ndarray:
-        member = self._infer(potentials, None, workers)
-        return np.stack([member.sample(random)[0] for _ in range(n_samples)])
 
     def part(self, first: int, last: int) -> SegmentFamily:
         """Return the family of items first..last-1.

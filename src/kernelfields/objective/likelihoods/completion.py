@@ -114,4 +114,4 @@ class Completion:
         family, workers = self._likelihood.known_family, self._likelihood.workers
         marginals = family.arrangement.read_back(family.at(potentials, workers=workers).marginals())
         join = self.datafit.group.joined
-        return join(marginals), join(family.best(potentials, workers)[0])
+        return join(marginals), join(family.labellings(potentials, workers).best()[0])

@@ -22,7 +22,8 @@ from typing import TypeAlias
 import numpy as np
 
 from kernelfields.data.chains import Chains
-from kernelfields.inference.chain.family import ChainFamily, ListFamily, blocks_of_sequences
+from kernelfields.inference.chain.family import ChainFamily, blocks_of_sequences
+from kernelfields.inference.chain.list_family import ListFamily
 from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.datafit import Datafit

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelfields.data.chains import Chains
-from kernelfields.inference.chain.family import ListFamily
+from kernelfields.inference.chain.list_family import ListFamily
 from kernelfields.inference.chain.lists import ListedSums, infer_lists
 from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, worth_listing
 from kernelfields.inference.potentials import EDGE, Statistics
