@@ -9,6 +9,7 @@ from kernelfields.inference import EDGE, Potentials, plan_inference
 from kernelfields.models import starts
 from kernelfields.numerics import Workers
 from kernelfields.objective import PartialLikelihood
+from kernelfields.objective.clique_curvature import correlated_cliques
 
 
 def labelled_grid(seed=0, rows=12, columns=10, known=0.5):
@@ -69,8 +70,8 @@ def test_cliques_with_a_common_node_count_together():
 
     for members, expected in ((star, (25 + 5) / 2), (path, 5)):
         plan = plan_inference([0, 6], [members], 2, "trw").named([EDGE], [EDGE])
-        assert plan.correlated_cliques(Edges, 5) == expected
-        assert plan_inference([0, 6], [members], 2).named([EDGE], [EDGE]).correlated_cliques(Edges, 5) == 5
+        assert correlated_cliques(plan, Edges, 5) == expected
+        assert correlated_cliques(plan_inference([0, 6], [members], 2).named([EDGE], [EDGE]), Edges, 5) == 5
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -160,7 +160,7 @@ class Device(Host):
         return family.arrangement.placed(potentials)
 
     def take(self, family, potentials):
-        return family.host_potentials(potentials)
+        return family.arrangement.host_potentials(potentials)
 
     def by_item(self, family, values):
         return values.numpy()

@@ -6,6 +6,7 @@ import pytest
 from kernelfields.data import Chains, resolve_constraints
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.inference import EDGE, Answers, ChainFamily, FamilySpec, ListFamily, Potentials, family_of
+from kernelfields.inference.chain.list_family import listed_chains
 from kernelfields.inference.chain.lists import best_in_lists, infer_lists, worth_lists
 from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
 from kernelfields.numerics import Workers
@@ -150,7 +151,7 @@ def test_labels_of_few_digits_are_inferred_in_logarithms(nats):
 def test_evidence_that_leaves_few_labels_is_walked():
     _, _, node, edge = some_case(7)
     log_weights = np.where(np.arange(node.shape[1]) == 1, 0.0, -np.inf) * np.ones((N, 1))
-    chains, family = Chains(np.empty((N, 0)), OFFSETS), ChainFamily(OFFSETS, node.shape[1])
+    chains, family = Chains(np.empty((N, 0)), OFFSETS), ChainFamily(OFFSETS, node.shape[1], narrow=listed_chains)
     answers = Answers(chains, family, Potentials(node, {EDGE: edge}), Workers(1)).given(log_weights)
     assert isinstance(answers.family, ListFamily)
     np.testing.assert_array_equal(answers.best_labels(), np.ones(N))

@@ -99,7 +99,7 @@ def test_scores_stay_on_the_device_while_labels_are_decoded(monkeypatch):
     X, y = sequences(0)
     model = ChainCRF("rbf", rank=8, random_state=0, engine=Torch("cpu")).fit(X, y)
     monkeypatch.setattr(
-        family.AnsweredChains, "host_potentials", lambda self, potentials: pytest.fail("scores were read back")
+        family.TorchArrangement, "host_potentials", lambda self, potentials: pytest.fail("scores were read back")
     )
     for how in ("viterbi", "posterior"):
         assert len(model.predict(X, decode=how)) == len(X)
