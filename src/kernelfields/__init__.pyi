@@ -2,12 +2,11 @@ from kernelfields.annotators.annotated_crf import AnnotatedCRF as AnnotatedCRF
 from kernelfields.data.cliques import (
     EdgeCliques as EdgeCliques,
     EndCliques as EndCliques,
-    GraphFactors as GraphFactors,
-    LabelNgrams as LabelNgrams,
     NodeCliques as NodeCliques,
-    SkipCliques as SkipCliques,
     StartCliques as StartCliques,
 )
+from kernelfields.data.far_cliques import LabelNgrams as LabelNgrams, SkipCliques as SkipCliques
+from kernelfields.data.graph_cliques import GraphFactors as GraphFactors
 from kernelfields.data.constraints import Constraints as Constraints
 from kernelfields.data.label_dictionary import LabelDictionary as LabelDictionary
 from kernelfields.data.partial_labels import SoftTargets as SoftTargets

@@ -3,8 +3,8 @@ import pytest
 import scipy.sparse as sp
 
 from kernelfields.data import Graphs
+from kernelfields.data.graph_reader import GraphReader
 from kernelfields.data.graph_reading import stack_members
-from kernelfields.data.readers import GraphReader
 
 NODES = np.ones((4, 2))
 GOOD = (NODES, np.array([[0, 1], [1, 2]]))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernelfields.data import GraphNodes, Graphs
-from kernelfields.data.readers import GraphReader
+from kernelfields.data.graph_reader import GraphReader
 
 X = np.arange(6.0).reshape(3, 2)
 EDGES = [[0, 1], [1, 2]]

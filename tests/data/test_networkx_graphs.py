@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from kernelfields.data import Graphs
-from kernelfields.data.readers import GraphReader
+from kernelfields.data.graph_reader import GraphReader
 
 
 class Drawn:

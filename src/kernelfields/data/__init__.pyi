@@ -3,14 +3,15 @@ from kernelfields.data.cliques import (
     CliqueSet as CliqueSet,
     EdgeCliques as EdgeCliques,
     EndCliques as EndCliques,
-    GraphFactors as GraphFactors,
-    GraphNodes as GraphNodes,
-    LabelNgrams as LabelNgrams,
     NodeCliques as NodeCliques,
-    OrderCliques as OrderCliques,
-    SkipCliques as SkipCliques,
     StartCliques as StartCliques,
 )
+from kernelfields.data.far_cliques import (
+    LabelNgrams as LabelNgrams,
+    OrderCliques as OrderCliques,
+    SkipCliques as SkipCliques,
+)
+from kernelfields.data.graph_cliques import GraphFactors as GraphFactors, GraphNodes as GraphNodes
 from kernelfields.data.constraints import Constraints as Constraints, resolve_constraints as resolve_constraints
 from kernelfields.data.graphs import Graphs as Graphs, grid_edges as grid_edges
 from kernelfields.data.label_dictionary import LabelDictionary as LabelDictionary

@@ -253,6 +253,16 @@ class Packed:
         """
         return replace(self, inputs=rows[None])
 
+    def without_factors(self) -> Self:
+        """Return the same items without what labels meet in beside their order.
+
+        Returns
+        -------
+        Chains or Graphs
+            The items.
+        """
+        return self
+
     def split(self, array: Matrix) -> list:
         """Cut an array with N rows into one view for each sequence or graph.
 

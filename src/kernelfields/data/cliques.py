@@ -1,21 +1,12 @@
-"""Clique sets of chains and graphs: labels that meet, the inputs that they see, one potential for all of a kind.
+"""Clique sets: labels that meet, the inputs that they see, one potential for all of a kind.
 
     NodeCliques    (x_t, y_t)             u_t(y)    = f(x_t, y)
     EdgeCliques    (y_{t-1}, y_t)         w(a, b)   = f(a, b)       without an input kernel
                    (x_t, y_{t-1}, y_t)    w_t(a, b) = f(x_t, a, b)  with one
     StartCliques   (y_1)  or (x_1, y_1)   added to the first position of each sequence
     EndCliques     (y_T)  or (x_T, y_T)   added to the last
-    SkipCliques    (y_{t-k}, y_t)         labels k steps apart, with or without x_t
-    OrderCliques   (y_{t-2}, y_{t-1}, y_t)  three labels in a row (or more), with or without x_t
-    LabelNgrams    n-grams of three and more labels, those seen in training or with inputs; an OrderCliques set each
 
-Cliques of graphs:
-
-    GraphNodes      (x_v, y_v)             u_v(y)       = f(x_v, y)           at all nodes, or those of a type
-    GraphFactors    (y_v, y_w, ..)         w(a, b, ..)  = f(a, b, ..)         without an input kernel
-                    (x_e, y_v, y_w, ..)    w_e(a, b, ..) = f(x_e, a, b, ..)   with one, on features of the factor
-
-With ``symmetric``, f(a, b) = f(b, a): the edge has no direction.
+Labels that are further apart are those of far_cliques.py, cliques of graphs those of graph_cliques.py.
 
 Every set has its own kernel and prior variance: f lies in the RKHS of k_x(x, x') k_y(y, y') with a Gaussian
 prior of covariance prior_variance * k. Sets whose features are explicit may have coefficients for the pairs seen
@@ -23,24 +14,22 @@ in training only (support="observed", or a number: the least total weight of a p
 kernels may name a prior variance for each of its parts. These classes only describe; spaces and features are built
 from them when a model is fitted.
 
-Sets of chains see a window of inputs, see numerics/windows.py. Fails: ValueError for a window, a lag or an order
-that is none.
+Sets of chains see a window of inputs, see numerics/windows.py. Fails: ValueError for a window that is none.
 """
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.data.chains import Packed
-from kernelfields.data.graphs import Factors, Graphs, group_name
 from kernelfields.data.reading import Matrix
 from kernelfields.data.ties import Permutations
 from kernelfields.numerics.docstrings import complete_docstring
-from kernelfields.numerics.parameters import check_count, check_window
+from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.registry import SETTINGS
 
 #: The most basis functions of a kernel, where neither the user nor the data say otherwise.
@@ -125,6 +114,10 @@ class CliqueSet(BaseEstimator):
     one_table: ClassVar[bool] = False
     #: Name of the factors of a graph that the set scores; None for single labels.
     group: ClassVar[str | None] = None
+    #: Whether cliques are segments, whose labels stand alone.
+    of_segments: ClassVar[bool] = False
+    #: Whether what cliques see are features of the factors of graphs.
+    of_factors: ClassVar[bool] = False
     #: Whether cliques see rows of the data, rather than one table whatever the data are.
     sees_data: ClassVar[bool] = True
 
@@ -529,446 +522,3 @@ class EndCliques(CliqueSet):
             The rows of these positions.
         """
         return np.asarray(data.ends)
-
-
-class _LongCliques(CliqueSet):
-    """Labels of a chain that meet across more than one step; inference is a junction tree's."""
-
-    @property
-    def group(self) -> str:  # type: ignore[override]
-        """Name of the factors: one for each lag of pairs, one for each length of longer runs."""
-        return group_name(self.steps_back)
-
-    def positions(self, data: Packed) -> np.ndarray | None:
-        """Return the positions with enough others before them in their sequence.
-
-        Parameters
-        ----------
-        data : Packed
-            The data.
-
-        Returns
-        -------
-        ndarray (n,)
-            The rows of these positions.
-        """
-        return data.following(self.reach)
-
-
-@SETTINGS.register("skip cliques")
-@complete_docstring
-@dataclass(eq=False, repr=False, kw_only=True)
-class SkipCliques(_LongCliques):
-    """Two labels ``lag`` steps apart, with the inputs at the second one if a kernel is given.
-
-    Parameters
-    ----------
-    lag : int, default 2
-        The number of steps between the labels.
-
-    See Also
-    --------
-    LabelNgrams : Runs of labels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
-    >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
-    >>> from kernelfields import ChainCRF, EdgeCliques, NodeCliques, SkipCliques
-    >>> cliques = [NodeCliques("rbf"), EdgeCliques(), SkipCliques(lag=2)]
-    >>> list(ChainCRF(cliques=cliques, random_state=0).fit(X, y).coef_)
-    ['node', 'edge', 'lag2']
-    """
-
-    lag: int = 2
-
-    labels_per_clique = 2
-
-    def check_reach(self) -> None:
-        """Raise an error unless ``lag`` is a whole number of steps.
-
-        Raises
-        ------
-        ValueError
-            If it is none.
-        """
-        check_count(self.lag, "lag", least=1)
-
-    @property
-    def steps_back(self) -> tuple[int, ...]:
-        """The first label stands ``lag`` steps before the second."""
-        return (self.lag, 0)
-
-
-@SETTINGS.register("order cliques")
-@complete_docstring
-@dataclass(eq=False, repr=False, kw_only=True)
-class OrderCliques(_LongCliques):
-    """One length of LabelNgrams: ``order + 1`` labels in a row, with the inputs at the last one if a kernel is given.
-
-    Parameters
-    ----------
-    order : int, default 2
-        The number of labels before the last.
-
-    See Also
-    --------
-    LabelNgrams : Runs of all lengths.
-
-    Examples
-    --------
-    >>> from kernelfields import ChainCRF, EdgeCliques, NodeCliques
-    >>> from kernelfields.data import OrderCliques
-    >>> X = [[{"day": 1.0}] * 6] * 2
-    >>> y = [["a", "a", "b", "a", "a", "b"], ["a", "b", "a", "a", "b", "a"]]
-    >>> cliques = [NodeCliques("linear"), EdgeCliques(), OrderCliques(order=2)]
-    >>> list(ChainCRF(cliques=cliques, random_state=0).fit(X, y).coef_)
-    ['node', 'edge', 'order2']
-    """
-
-    order: int = 2
-
-    def check_reach(self) -> None:
-        """Raise an error unless ``order`` is a whole number of steps, more than one.
-
-        Raises
-        ------
-        ValueError
-            If it is none.
-        """
-        check_count(self.order, "order", least=2)
-
-    @property
-    def labels_per_clique(self) -> int:  # type: ignore[override]
-        """The label itself and ``order`` before it."""
-        return self.order + 1
-
-    @property
-    def lists_labellings(self) -> bool:
-        """Whether weights are listed for the n-grams seen in training: where no inputs are seen."""
-        return self.kernel is None and self.observed_only
-
-    def observed(self, data: Packed, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
-        """Return the labellings that are observed, and their cliques, as other sets do.
-
-        Parameters
-        ----------
-        data : Packed
-            The data.
-        n_labels : int
-            The number of labels.
-
-        Returns
-        -------
-        cliques : ndarray or None
-            The number of the clique of each labelling.
-        labellings : ndarray
-            The numbers of the labellings.
-
-        Raises
-        ------
-        ValueError
-            If there are too many labellings to be numbered.
-        """
-        if n_labels**self.labels_per_clique > 2**62:
-            raise ValueError(
-                f"n-grams of {self.labels_per_clique} labels among {n_labels} are too many to be numbered: "
-                "lower the order"
-            )
-        return super().observed(data, n_labels)
-
-
-@SETTINGS.register("n-gram cliques", renamed={"order": "n"})
-@complete_docstring
-@dataclass(eq=False, repr=False, kw_only=True)
-class LabelNgrams(_LongCliques):
-    """N-grams of labels: every run of three to ``n`` labels; those of two are the EdgeCliques.
-
-    With a kernel, runs of exactly ``n`` labels are scored by the inputs at the last one. Without one, ``support`` is
-    usually "observed": the n-grams that occur in training have weights. ``prior_variance`` is one number, or one for
-    each length from three on. A name stands before the lengths in those of the sets.
-
-    Parameters
-    ----------
-    n : int, default 3
-        The labels of the longest runs.
-
-    See Also
-    --------
-    SkipCliques : Pairs of labels that stand farther apart.
-
-    Examples
-    --------
-    >>> from kernelfields import ChainCRF, EdgeCliques, LabelNgrams, NodeCliques
-    >>> X = [[{"day": 1.0}] * 6] * 2
-    >>> y = [["a", "a", "b", "a", "a", "b"], ["a", "b", "a", "a", "b", "a"]]
-    >>> cliques = [NodeCliques("linear"), EdgeCliques(), LabelNgrams(n=4)]
-    >>> list(ChainCRF(cliques=cliques, random_state=0).fit(X, y).coef_)
-    ['node', 'edge', '3-grams', '4-grams']
-    """
-
-    n: int = 3
-
-    def check_reach(self) -> None:
-        """Raise an error unless ``n`` is a whole number of labels, three or more.
-
-        Raises
-        ------
-        ValueError
-            If it is none.
-        """
-        check_count(self.n, "n of LabelNgrams, the labels in a row,", least=3)
-
-    @property
-    def labels_per_clique(self) -> int:  # type: ignore[override]
-        """Labels of the longest n-grams."""
-        return self.n
-
-    def parts(self) -> list[CliqueSet]:
-        """Return a set for each length.
-
-        Returns
-        -------
-        list of OrderCliques
-            The sets, the shortest first.
-
-        Raises
-        ------
-        ValueError
-            If the prior variances are not one number, or one for each length.
-        """
-        self.check_reach()
-        lengths = range(3 if self.kernel is None else self.n, self.n + 1)
-        variances = self.prior_variance
-        if not isinstance(variances, list | tuple):
-            variances = [variances] * len(lengths)
-        if len(variances) != len(lengths):
-            raise ValueError(
-                f"prior_variance of LabelNgrams(n={self.n}) holds {len(variances)} numbers for n-grams of "
-                f"{len(lengths)} lengths: give one number, or one for each length from {lengths[0]} to {self.n}"
-            )
-        own = ("n", "prior_variance", "name", "support")
-        shared = {name: value for name, value in self.get_params(deep=False).items() if name not in own}
-        shared["support"] = "observed" if self.support is None and self.kernel is None else self.support
-        before = "" if self.name is None else f"{self.name} "
-        return [
-            OrderCliques(order=length - 1, prior_variance=variance, name=f"{before}{length}-grams", **shared)
-            for length, variance in zip(lengths, variances, strict=True)
-        ]
-
-
-class _Windowless(CliqueSet):
-    """Cliques of graphs, which have no window: features of neighbours belong to those of the node or factor."""
-
-    def check_reach(self) -> None:
-        """Raise an error for a window.
-
-        Raises
-        ------
-        ValueError
-            If there is one.
-        """
-        if self.neighbours != (0, 0):
-            raise ValueError(
-                f"{type(self).__name__} has window={self.window!r}, and windows are for sequences: put the "
-                "features of neighbours into those of the node or edge"
-            )
-
-
-@SETTINGS.register("graph nodes")
-@complete_docstring
-@dataclass(eq=False, repr=False)
-class GraphNodes(_Windowless):
-    """One label and the features of its node, at all nodes or at those of one type.
-
-    Parameters
-    ----------
-    kernel : str, Kernel, callable or scikit-learn kernel, default "rbf"
-        The kernel on the features of nodes.
-    node_type : str or None, default None
-        The type of the nodes; None for all.
-
-    See Also
-    --------
-    GraphFactors : Labels that meet.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelfields import GraphCRF, GraphFactors
-    >>> from kernelfields.data import GraphNodes
-    >>> X = [(np.array([[1.0], [0.9], [0.0]]), [[0, 1], [1, 2]]), (np.array([[0.1], [1.1]]), [[0, 1]])]
-    >>> y = [np.array(["land", "land", "sea"]), np.array(["sea", "land"])]
-    >>> crf = GraphCRF(cliques=[GraphNodes("rbf"), GraphFactors()], random_state=0).fit(X, y)
-    >>> list(crf.coef_)
-    ['node', 'edge']
-    """
-
-    kernel: Any = "rbf"
-    node_type: str | None = field(default=None, kw_only=True)
-
-    default_name = "node"
-
-    def positions(self, graphs: Graphs) -> np.ndarray | None:  # type: ignore[override]
-        """Return the nodes of the type.
-
-        Parameters
-        ----------
-        graphs : Graphs
-            The graphs.
-
-        Returns
-        -------
-        ndarray (n,) or None
-            The rows of the nodes; None for all.
-
-        Raises
-        ------
-        ValueError
-            If the nodes of the graphs have no types.
-        """
-        if self.node_type is None:
-            return None
-        if graphs.node_types is None:
-            raise ValueError(
-                f"GraphNodes scores nodes of the type {self.node_type!r}, and the graphs have no types of nodes: "
-                "pass dicts with 'x', 'edges' and 'node_types', or set the attribute 'type' of networkx nodes"
-            )
-        return graphs.node_types.nodes_of(self.node_type)
-
-
-@SETTINGS.register("graph factors")
-@complete_docstring
-@dataclass(eq=False, repr=False, kw_only=True)
-class GraphFactors(_Windowless, CliquesEverywhere):
-    """The labels of a type of factors, edges or larger, with the features of the factor if a kernel is given.
-
-    Parameters
-    ----------
-    group : str, default "edge"
-        The type of the factors.
-    order : int, default 2
-        The number of nodes that a factor joins.
-    symmetric : bool, default False
-        Whether an edge has no direction: f(a, b) = f(b, a).
-
-    See Also
-    --------
-    GraphNodes : Single labels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelfields import GraphCRF, GraphFactors
-    >>> X = [(np.array([[1.0], [0.9], [0.0]]), [[0, 1], [1, 2]]), (np.array([[0.1], [1.1]]), [[0, 1]])]
-    >>> y = [np.array(["land", "land", "sea"]), np.array(["sea", "land"])]
-    >>> crf = GraphCRF("rbf", edges=GraphFactors(symmetric=True), prior_variance=10.0, random_state=0).fit(X, y)
-    >>> bool(np.allclose(crf.edge_scores_["edge"], crf.edge_scores_["edge"].T))
-    True
-    """
-
-    group: str = "edge"  # type: ignore[misc]  # a parameter here
-    order: int = 2
-    symmetric: bool = False  # type: ignore[misc]
-
-    @property
-    def labels_per_clique(self) -> int:  # type: ignore[override]
-        """How many nodes a factor has."""
-        return self.order
-
-    def tied_columns(self, inputs: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Return where the columns of the features of factors go.
-
-        Parameters
-        ----------
-        inputs : array (m, d)
-            Where the columns of nodes go.
-        edges : array (m, e)
-            Where the columns of factors go.
-
-        Returns
-        -------
-        ndarray (m, e)
-            Where they go.
-        """
-        return edges
-
-    def factors(self, graphs: Graphs) -> Factors:
-        """Return the factors of the group.
-
-        Parameters
-        ----------
-        graphs : Graphs
-            The graphs.
-
-        Returns
-        -------
-        Factors
-            The factors.
-        """
-        return graphs.group(self.group or "edge")
-
-    def view(self, graphs: Graphs) -> Matrix:  # type: ignore[override]
-        """Return the features that the cliques see.
-
-        Parameters
-        ----------
-        graphs : Graphs
-            The graphs.
-
-        Returns
-        -------
-        array (M, d)
-            A row for each factor.
-
-        Raises
-        ------
-        ValueError
-            If the factors have no features.
-        """
-        inputs = self.factors(graphs).inputs
-        if inputs is None:
-            raise ValueError(
-                f"a kernel on factors named {self.group!r} needs features of them, and the graphs have none: pass "
-                "(node_features, edges, edge_features), or leave out the kernel for one table of scores"
-            )
-        return inputs
-
-    def members(self, graphs: Graphs) -> np.ndarray:  # type: ignore[override]
-        """Return the nodes of each factor.
-
-        Parameters
-        ----------
-        graphs : Graphs
-            The graphs.
-
-        Returns
-        -------
-        ndarray (M, k)
-            The rows of the nodes.
-        """
-        return self.factors(graphs).members
-
-    def weights(self, graphs: Graphs) -> np.ndarray | None:  # type: ignore[override]
-        """Return the weight of the graph of every factor.
-
-        Parameters
-        ----------
-        graphs : Graphs
-            The graphs.
-
-        Returns
-        -------
-        ndarray (M,) or None
-            The weights; None if all are one.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields.data import GraphFactors, Graphs
-        >>> graphs = Graphs.from_graphs([(np.zeros((3, 1)), [[0, 1], [1, 2]]), (np.ones((2, 1)), [[0, 1]])])
-        >>> GraphFactors().weights(graphs) is None
-        True
-        """
-        return None if np.all(graphs.weights == 1.0) else graphs.factor_weights(self.group or "edge")

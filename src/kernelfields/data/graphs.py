@@ -173,6 +173,16 @@ class Graphs(Packed):
         """Number of graphs S."""
         return len(self.offsets) - 1
 
+    def without_factors(self) -> Self:
+        """Return the same nodes without factors.
+
+        Returns
+        -------
+        Graphs
+            The graphs.
+        """
+        return replace(self, factors=())
+
     def group(self, name: str) -> Factors:
         """Return the factors of a name.
 

@@ -2,8 +2,8 @@
 
     InputReader    lists of arrays (T, d), dense or CSR, of feature dicts or of feature strings    -> Chains
     TextReader     lists of lists of strings, for transformers that make numbers of them            -> rows
-    GraphReader    graphs with features of nodes and of each type of factors                       -> Graphs
-    TableReader    one table (n, d), dense or CSR, and what scikit-learn notes of it                -> rows
+    GraphReader    graphs with features of nodes and factors, graph_reader.py                      -> Graphs
+    TableReader    one table (n, d), dense or CSR, table_reader.py                                 -> rows
 
 Items are read by ``learn_items`` and ``read_items``, labels and weights by ``learn`` and ``read``, alike for all;
 ``describe`` and ``rebuild`` are for model files.
@@ -19,16 +19,11 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from kernelfields.data.chains import Chains, Packed
-from kernelfields.data.chunks import is_collection, is_feature_position
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.column_names import check_columns, column_names, shared_columns
+from kernelfields.data.column_names import check_columns, shared_columns
 from kernelfields.data.dicts import FeatureDictEncoder
-from kernelfields.data.graph_reading import GRAPHS, given_tables
-from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.label_dictionary import (
     FittedDictionary,
     LabelDictionary,
@@ -40,7 +35,6 @@ from kernelfields.data.reading import (
     SEQUENCES,
     ItemNames,
     Matrix,
-    check_finite,
     check_sample_weight,
     encode_labels,
     has_no_rows,
@@ -56,9 +50,8 @@ from kernelfields.data.reading import (
 from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
 from kernelfields.data.time_stamps import warn_of_time_stamps
 from kernelfields.inputs.scale import FEW_COLUMNS, ScaleRule
-from kernelfields.inputs.step import Layout
 from kernelfields.inputs.steps import ColumnSteps, OwnColumns
-from kernelfields.numerics.containers import n_dimensions, refuse_containers, refuse_tensor
+from kernelfields.numerics.containers import refuse_containers
 from kernelfields.numerics.group import ALONE, Group
 from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.user_warnings import warn_user
@@ -67,9 +60,7 @@ from kernelfields.numerics.user_warnings import warn_user
 _WIDE, _MOSTLY_ZERO = 100, 0.1
 # Sparse inputs of more values than this stay as they are.
 _MOST_VALUES = 2**27
-# What scikit-learn's validate_data takes for a call without y; None is an error where y is needed.
-_NO_TARGETS = "no_validation"
-Data = TypeVar("Data", bound=Packed | Factors)
+Data = TypeVar("Data", bound=Packed)
 
 
 class Transformer(Protocol):
@@ -136,6 +127,8 @@ class InputReader:
 
     #: What items are packed as, and what messages call them.
     packs: ClassVar[type[Any]] = Chains
+    #: Whether inputs are the rows of one table.
+    is_table: ClassVar[bool] = False
     nouns: ClassVar[ItemNames] = SEQUENCES
 
     @classmethod
@@ -482,167 +475,3 @@ def same_kind(inputs: Matrix, sparse: bool) -> Matrix:
     if isinstance(inputs, np.ndarray):
         return scipy.sparse.csr_array(inputs) if sparse else inputs
     return inputs if sparse else inputs.toarray()
-
-
-@dataclass(eq=False)
-class FactorReader(InputReader):
-    """Kind of the inputs of one type of factors, each of which joins ``n_nodes`` nodes; a width of 0 for no inputs."""
-
-    n_nodes: int = 2
-
-    @classmethod
-    def of(cls, factors: Factors, tables: list | None) -> FactorReader:
-        """Learn the kind of the factors of a fit; ``tables`` are their inputs as they were passed."""
-        reader = cls(columns=shared_columns(tables or (), "graph"), n_nodes=factors.labels_per_clique)
-        if factors.inputs is not None:
-            reader._learn_kind(factors.inputs)
-        return reader
-
-    def read_factors(self, factors: Factors) -> Factors:
-        """Return factors with inputs of the kind of the fit; ValueError if they have other features."""
-        came, expected = 0 if factors.inputs is None else factors.inputs.shape[1], self.n_features
-        if came != expected and factors.n_factors > 0:
-            given, fitted = (f"{width or 'no'} features" for width in (came, expected))
-            raise ValueError(
-                f"factors named {factors.name!r} have {given}, but this model was fitted with {fitted}; pass the "
-                "same features in the same order"
-            )
-        if expected == 0:
-            return replace(factors, inputs=None)
-        # Without a factor there is no row that could be wrong.
-        inputs = factors.inputs if came == expected else np.zeros((0, expected))
-        return replace(factors, inputs=same_kind(inputs, self.sparse))
-
-
-@dataclass(eq=False)
-class GraphReader(InputReader):
-    """Width and kind of the inputs of nodes, and of each type of factors, learnt by ``learn``.
-
-    ``factors`` are readers by name of the type. ``node_types`` are the names of the types of nodes, None where nodes
-    had none.
-    """
-
-    factors: dict[str, FactorReader] = field(default_factory=dict)
-    node_types: tuple[str, ...] | None = None
-
-    packs, nouns = Graphs, GRAPHS
-
-    def columns_of(self, group: str | None) -> list[str] | None:
-        """Return the names of the columns of nodes, under None, or of a type of factors."""
-        return self.columns if group is None else self.factors[group].columns
-
-    def tied_columns(self, group: str | None = None) -> TiedColumns:
-        """Return the columns that ties move: those of nodes, or of a type of factors."""
-        return super().tied_columns() if group is None else self.factors[group].tied_columns()
-
-    def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:
-        """Learn the kind of inputs, and the types of nodes and factors; return graphs without labels."""
-        graphs, tables = Graphs.from_graphs(X), given_tables(X)
-        self.columns = shared_columns(tables.get(None, ()), "graph")
-        self._learn_kind(graphs.inputs)
-        self.node_types = None if graphs.node_types is None else graphs.node_types.names
-        self.factors = {kind.name: FactorReader.of(kind, tables.get(kind.name)) for kind in graphs.factors}
-        return graphs
-
-    def read_items(self, X: object) -> Graphs:
-        """Return new graphs without labels, dense or sparse as in the fit, but not on its scale."""
-        types = {name: reader.n_nodes for name, reader in self.factors.items()}
-        graphs = Graphs.from_graphs(X, types, self.node_types)
-        if (graphs.node_types is None) != (self.node_types is None):
-            came, before = ("no types", "them") if graphs.node_types is None else ("types", "none")
-            raise ValueError(f"the nodes of X have {came}, but this model was fitted to graphs with {before}")
-        for kind, tables in given_tables(X).items():
-            check_columns(tables, self.columns_of(kind), "graph")
-        self._check_width(graphs.inputs)
-        inputs = same_kind(graphs.inputs, self.sparse)
-        factors = tuple(self.factors[kind.name].read_factors(kind) for kind in graphs.factors)
-        return replace(graphs, inputs=inputs, factors=factors)
-
-    def width(self, clique: CliqueSet) -> int | None:
-        """Return how many columns the cliques of a set see; None for factors without features."""
-        if clique.group is None:
-            return self.n_columns
-        return self.factors[clique.group].n_features or None
-
-    def describe(self) -> dict[str, object]:
-        """Return plain values and arrays for a model file."""
-        factors = {
-            name: {"n_nodes": kind.n_nodes, **kind.describe(), **self.steps.describe(name)}
-            for name, kind in self.factors.items()
-        }
-        node_types = None if self.node_types is None else list(self.node_types)
-        return {**super().describe(), "factors": factors, "node_types": node_types}
-
-    @classmethod
-    def rebuild(cls, described: Mapping) -> Self:
-        """Return the reader that was described."""
-        reader, node_types = super().rebuild(described), described["node_types"]
-        reader.node_types = None if node_types is None else tuple(map(str, node_types))
-        for name, factors in described["factors"].items():
-            kind = FactorReader.rebuild({**factors, "scaling": None})
-            reader.factors[str(name)] = replace(kind, n_nodes=int(factors["n_nodes"]))
-        reader.steps = ColumnSteps.rebuild({None: described, **described["factors"]})
-        return reader
-
-
-@dataclass(eq=False)
-class TableReader(InputReader):
-    """Whether the rows of a table were sparse; scikit-learn notes number and names of features on the estimator."""
-
-    @staticmethod
-    def is_empty(X: object) -> bool:
-        """Never: scikit-learn's estimators refuse tables without rows."""
-        return False
-
-    def learn_rows(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
-        """Return X (n, d) and y (n,), if it is given, checked by scikit-learn; learn the kind of X.
-
-        ``estimator`` gets the attributes ``n_features_in_`` and, for data frames, ``feature_names_in_``.
-        """
-        inputs, targets = _validated(estimator, X, y, reset=True)
-        self.columns = column_names(X)
-        self._learn_kind(inputs)
-        return inputs, targets
-
-    def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:
-        """Learn the kind of X; return its rows as graphs of one node each."""
-        inputs, _ = self.learn_rows(BaseEstimator(), X)
-        return Graphs(inputs, np.arange(inputs.shape[0] + 1))
-
-    def read_rows(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
-        """Return new X (n, d) of the kind and scale of the fit, and y (n,), if it is given, checked."""
-        inputs, targets = _validated(estimator, self.made(X), y, reset=False)
-        inputs = same_kind(inputs, self.sparse)
-        return self.steps(inputs, Layout(np.arange(inputs.shape[0] + 1))), targets
-
-    def width(self, clique: CliqueSet) -> int:
-        """Return how many columns the cliques of a set see: windows are for sequences, and would show here."""
-        return self.n_features * (sum(clique.neighbours) + 1)
-
-
-def refuse_named_features(X: object) -> None:
-    """Raise where the rows of a table are strings or named features."""
-    rows = X if is_listing(X) and n_dimensions(X) == 1 else ()
-    first = next((row for row in rows if not is_collection(row) or len(row)), None)
-    if isinstance(first, str | bytes) or is_feature_position(first):
-        raise ValueError(
-            f"X must be a table (n, d) of numbers, and its first row is {first!r:.60}: "
-            "sklearn.feature_extraction.DictVectorizer makes numbers of feature dicts, CountVectorizer of texts"
-        )
-
-
-def _validated(estimator: BaseEstimator, X: object, y: object, *, reset: bool) -> tuple[Matrix, np.ndarray]:
-    """Check X and y by scikit-learn; X comes back contiguous, or as canonical CSR, and y empty if there is none."""
-    refuse_tensor(X, "X")
-    refuse_named_features(X)
-    dtypes = [np.float64, np.float32]
-    checked = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=dtypes, ensure_all_finite=False)
-    inputs, targets = checked if isinstance(checked, tuple) else (checked, np.empty(0))
-    check_finite(inputs, lambda number: "X")
-    if scipy.sparse.issparse(inputs):
-        inputs = scipy.sparse.csr_array(inputs)
-        if not inputs.has_canonical_format:
-            inputs = inputs.copy()
-            inputs.sum_duplicates()
-        return inputs, targets
-    return np.ascontiguousarray(inputs), targets

@@ -98,6 +98,7 @@ class DurationCliques(CliquesEverywhere):
     """
 
     group = DURATION
+    of_segments = True
     sees_data = False
 
     kernel: Any = "rbf"

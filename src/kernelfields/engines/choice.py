@@ -190,7 +190,7 @@ def answers_collections(method: Method) -> Method:
             raise ValueError(
                 "known labels cannot be dealt out to a Dask collection: ask for a partition of it at a time"
             )
-        from kernelfields.data.readers import TableReader
+        from kernelfields.data.table_reader import TableReader
 
         table = issubclass(getattr(self, "_reads", object), TableReader)
         return map_partitions(partial(getattr(self._travelling(), method.__name__), **chosen), X, table)

@@ -17,10 +17,9 @@ from kernelfields.basis.selection import AllPoints, Basis, Gradient
 from kernelfields.basis.subspace import PivotSubspace
 from kernelfields.data.chains import Chains, Items
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.graphs import Graphs
 from kernelfields.data.reading import Matrix
+from kernelfields.engines import together
 from kernelfields.engines.engine import Engine, PackedData, SampleSettings
-from kernelfields.engines.together.view import SharedView, agreed_subspace, shared_support
 from kernelfields.engines.view import LocalView
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily
@@ -28,14 +27,8 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.memory import available_memory
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.sparse_rows import Rows, entries_of
+from kernelfields.objective import designs as designing
 from kernelfields.objective.datafit import Datafit
-from kernelfields.objective.designs.budget import (
-    FeaturePlan,
-    parse_memory,
-    plan_features,
-    potential_bytes,
-    solver_bytes,
-)
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign, left_outside
 from kernelfields.objective.designs.pairs import EveryPair, Support, listed_support, observed_support
 from kernelfields.objective.likelihoods.likelihood import likelihood_of
@@ -98,7 +91,7 @@ class Threads(Engine):
         >>> Threads(memory="2GB").budget()
         2000000000
         """
-        return None if self.memory is None else parse_memory(self.memory)
+        return None if self.memory is None else designing.budget.parse_memory(self.memory)
 
     def check_scoring(self) -> None:
         """New data can always be scored here; the budget is for fits."""
@@ -164,7 +157,7 @@ class LocalSample:
         """Return what the cliques of a set see."""
         if not self._is_part or not clique.sees_data:
             return LocalView(self, name, clique)
-        return SharedView(self, name, clique)
+        return together.view.SharedView(self, name, clique)
 
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
@@ -201,8 +194,7 @@ class LocalSample:
         other.everywhere = None
         vars(other).pop("_planned", None)
         other.spec = replace(self.spec, masks=None)
-        if isinstance(self.data, Graphs):
-            other.data = replace(self.data, factors=())
+        other.data = self.data.without_factors()
         return other
 
     def on_host(self) -> LocalSample:
@@ -254,7 +246,7 @@ class LocalSample:
         view = view or self.view(term.name, term.clique)
         self.rows_of_all = view.n_rows
         if term.has_pivots:
-            term = replace(term, subspace=agreed_subspace(group, term.span))
+            term = replace(term, subspace=together.view.agreed_subspace(group, term.span))
         features, origin = self._features(term, view.inputs)
         if origin is not None and chosen_here and term.clique.sees_data:
             origin.residual_diagonal[view.own_rows(term.span.indices)] = 0.0
@@ -311,7 +303,9 @@ class LocalSample:
         if self._is_part:
             n_outcomes, listed = clique.n_configurations(n_labels), clique.lists_labellings
             group, features = self.settings.group, None if listed else features
-            return shared_support(group, features, labellings, n_outcomes, clique.least_weight, weights, listed=listed)
+            return together.view.shared_support(
+                group, features, labellings, n_outcomes, clique.least_weight, weights, listed=listed
+            )
         least, n_outcomes = clique.least_weight, clique.n_configurations(n_labels)
         if clique.lists_labellings:
             return listed_support(labellings, n_outcomes, least, weights)
@@ -327,14 +321,16 @@ class LocalSample:
 
     def memory_plan(
         self, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype, known: bool = False
-    ) -> FeaturePlan | None:
+    ) -> designing.budget.FeaturePlan | None:
         """Return how to keep the features of a term, in a ``known`` basis or a new one, within the budget, if any."""
         if self._budget is None:
             return None
         settings, n_labels, n_positions = self.settings, self.spec.n_labels, self.data.n_positions
         n_threads, outputs = settings.workers.n_threads, clique.n_configurations(n_labels)
-        solver = solver_bytes(rank, outputs, itemsize=precision.itemsize, n_threads=n_threads)
-        working = potential_bytes(n_positions, n_labels, tied=clique.labels_per_clique == 1, solved=settings.solved)
+        solver = designing.budget.solver_bytes(rank, outputs, itemsize=precision.itemsize, n_threads=n_threads)
+        working = designing.budget.potential_bytes(
+            n_positions, n_labels, tied=clique.labels_per_clique == 1, solved=settings.solved
+        )
         held = solver if settings.solved else 0
 
         def share(budget: int) -> int:
@@ -342,7 +338,7 @@ class LocalSample:
             left = budget // settings.n_terms - solver
             return left * n_positions // (n_positions + settings.beside) + held
 
-        return plan_features(
+        return designing.budget.plan_features(
             name,
             n_rows,
             rank,

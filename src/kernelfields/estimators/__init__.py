@@ -8,6 +8,8 @@ from kernelfields.numerics.lazy import lazy_names
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     registering=[
+        "kernelfields.data.far_cliques",
+        "kernelfields.data.graph_cliques",
         "kernelfields.engines.dask.engine",
         "kernelfields.engines.torch.engine",
         "kernelfields.models.partial",

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.ragged import LabelLists, Ragged
-from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import (
     holds_words,
     is_empty,
@@ -336,7 +335,7 @@ class AnsweringField(KeptField[Data, Reader]):
     def _one_item(self, x: object, y: object, caller: str) -> Data:
         """Return one sequence, graph or instance as data, labelled if y is given."""
 
-        if isinstance(self._reader, TableReader):
+        if self._reader.is_table:
             data = self.read_data(library.one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
             if len(data.lengths) != 1:
                 raise ValueError(
@@ -697,7 +696,7 @@ class AnsweringField(KeptField[Data, Reader]):
             check_count(number, name)
         terms = self._field().terms
         self.refuse_expectations("laplace", "fit without them for a posterior")
-        data: Data = self._read_fitted(X, y, sample_weight).weighty()  # type: ignore[assignment]  # of the same kind
+        data: Data = self._read_fitted(X, y, sample_weight).weighty()
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)
         with self._progress() as progress:

@@ -363,8 +363,7 @@ class ChainCRF(SequenceField):
     @property
     def learns_structure(self) -> bool:
         """Whether a search chooses clique sets beside those that the parameters describe."""
-
-        return isinstance(self.cliques, library.StructureSearch)
+        return self.cliques is not None and isinstance(self.cliques, library.StructureSearch)
 
     def _described_cliques(self) -> Sequence[CliqueSet]:
         """Return the clique sets that the parameters describe, or those that were given."""
@@ -398,7 +397,7 @@ class ChainCRF(SequenceField):
     def clique_sets(self, training: ChainTraining) -> NamedCliques:
         training.estimator.structure_path_ = None
         described = self._beside_categories(self._described_cliques(), training)
-        if not isinstance(self.cliques, library.StructureSearch):
+        if self.cliques is None or not isinstance(self.cliques, library.StructureSearch):
             return library.name_cliques(described)
         if not isinstance(training.data, Chains):
             raise ValueError(

@@ -23,8 +23,8 @@ from sklearn.base import DensityMixin, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.data.readers import refuse_named_features
 from kernelfields.data.reading import check_finite, random_generator
+from kernelfields.data.table_reader import refuse_named_features
 from kernelfields.estimators.inspecting.weights import changed_parameters
 from kernelfields.estimators.kept_field import BasisLike, KernelLike
 from kernelfields.estimators.questions import Seed

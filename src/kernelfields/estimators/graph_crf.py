@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques, GraphFactors, GraphNodes, NodeCliques
+from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques, NodeCliques
+from kernelfields.data.graph_cliques import GraphFactors, GraphNodes
+from kernelfields.data.graph_reader import GraphReader
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Factors, Graphs
-from kernelfields.data.readers import GraphReader
 from kernelfields.data.ties import resolve_ties
 from kernelfields.estimators.answers import DECODINGS
 from kernelfields.estimators.edges import EdgeParameters

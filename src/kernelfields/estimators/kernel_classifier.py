@@ -14,10 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 from kernelfields.data.chains import weigh_samples
-from kernelfields.data.cliques import USUAL, GraphNodes
+from kernelfields.data.cliques import USUAL
+from kernelfields.data.graph_cliques import GraphNodes
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.partial_labels import LabelWeights, tells_partly
-from kernelfields.data.readers import TableReader, read_labels
+from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import (
     SAMPLES,
     Matrix,
@@ -25,6 +26,7 @@ from kernelfields.data.reading import (
     is_sequence,
     warn_of_minus_one,
 )
+from kernelfields.data.table_reader import TableReader
 from kernelfields.data.ties import resolve_ties
 from kernelfields.data.whole_numbers import labels_as_array, places_in
 from kernelfields.engines.choice import answers_collections

@@ -15,8 +15,8 @@ from kernelfields.data.cliques import USUAL, EdgeCliques
 from kernelfields.data.given_labels import given_labels
 from kernelfields.data.indicators import INSTANCES, read_indicator
 from kernelfields.data.label_cliques import LabelCliques, LabelledInstances, LabelPairs
-from kernelfields.data.readers import TableReader
 from kernelfields.data.reading import check_sample_weight
+from kernelfields.data.table_reader import TableReader
 from kernelfields.engines.choice import answers_collections
 from kernelfields.engines.engine import Sample
 from kernelfields.estimators.edges import EdgeParameters, clique_set

@@ -80,7 +80,7 @@ def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[t
         _refuse_iterators(value, name, noun)
     if not any(map(is_collection, arguments)):
         return (arguments, settings), []
-    from kernelfields.data.readers import TableReader
+    from kernelfields.data.table_reader import TableReader
     from kernelfields.engines.dask.collections import PAIRED, partitions
 
     table = issubclass(estimator._reads, TableReader)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kernelfields.data.cliques import CliqueSet, GraphFactors
+from kernelfields.data.cliques import CliqueSet
 from kernelfields.inputs.steps import OwnColumns
 from kernelfields.kernels.kernel import Kernel
 
@@ -24,7 +24,7 @@ def _kernels(value: object, of_factors: bool) -> Iterator[tuple[Kernel, bool]]:
     if isinstance(value, Kernel):
         yield value, of_factors
     elif isinstance(value, CliqueSet):
-        yield from _kernels(value.kernel, isinstance(value, GraphFactors))
+        yield from _kernels(value.kernel, value.of_factors)
     elif isinstance(value, Mapping | list | tuple):
         for each in value.values() if isinstance(value, Mapping) else value:
             yield from _kernels(each, of_factors)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from kernelfields.models.placed import FittedField
+from kernelfields.objective import likelihoods
 from kernelfields.objective.bounds import Certificate
-from kernelfields.objective.likelihoods.completion import frozen_posterior
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.loop import Solution
 
@@ -23,7 +23,7 @@ def assess(posterior: LogPosterior, solution: Solution) -> FittedField:
     found, whole, coefficients = solution, posterior, posterior.blocks.expanded(solution.theta)
     completed = not posterior.convex
     if not posterior.convex:
-        posterior = frozen_posterior(posterior, solution.theta)
+        posterior = likelihoods.completion.frozen_posterior(posterior, solution.theta)
         value = posterior.at(solution.theta).value
         solution = replace(solution, value=value, lower_bound=value - sum(solution.gap_parts.values()))
     datafit, designs = posterior.datafit, posterior.datafit.designs

@@ -29,7 +29,7 @@ from kernelfields.basis.orbits import closed_subspace
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import Gradient, resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, Subspace
-from kernelfields.data.cliques import CliqueSet, GraphFactors
+from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.ties import Permutations, TiedColumns, column_permutations, label_permutations
 from kernelfields.engines.engine import Sample
 from kernelfields.kernels.kernel import Constant, Kernel
@@ -244,7 +244,7 @@ def tied_cliques(named: NamedCliques, ties: object, classes: np.ndarray, columns
         moved = np.zeros((len(labels), 0), dtype=np.int64)
         if clique.kernel is not None:
             edges = moved
-            if isinstance(clique, GraphFactors):
+            if clique.of_factors:
                 edges = column_permutations(ties, columns(clique.group), of_edges=True)
             moved = clique.tied_columns(inputs, edges)
         parameters = clique.get_params(deep=False)

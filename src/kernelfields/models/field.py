@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.data.chains import Chains
-from kernelfields.data.graphs import Graphs
-from kernelfields.data.segments import DURATION
 from kernelfields.engines.engine import Engine, PackedData
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
@@ -169,9 +168,10 @@ class Field:
             tied = all(term.tied_everywhere for term in terms if term.group is not None)
             values_of_instance = rank + 4 * spec.n_names + (0 if tied else 8 * len(spec.pairs))
             return np.ones(len(data.lengths), dtype=np.int64), max(1, _INSTANCE_VALUES // values_of_instance)
-        if isinstance(data, Graphs):
+        if spec.kind == "graph":
+            graphs: Any = data
             values = data.lengths * spec.n_labels
-            for factors in data.factors:
+            for factors in graphs.factors:
                 values = values + factors.counts * spec.n_labels**factors.labels_per_clique
             return values, _GRAPH_VALUES
         return data.lengths, _positions_of_chains(terms, spec.n_labels)
@@ -210,7 +210,7 @@ class Field:
 
 def _positions_of_chains(terms: Sequence[Term], n_labels: int) -> int:
     limit = max(1, min(_POSITIONS, _NODE_BYTES // (8 * n_labels)))
-    terms = [term for term in terms if term.clique.group != DURATION]
+    terms = [term for term in terms if not term.clique.of_segments]
     reach = max((term.reach for term in terms if not term.tied_everywhere), default=0)
     if reach or (reaches_far(terms) and not only_ngrams(terms)):
         # Beside n-grams, edges that see inputs are the largest tables; else those of the junction tree are.

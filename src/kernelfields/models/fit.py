@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kernelfields import models
 from kernelfields.engines.engine import Sample
 from kernelfields.inference.family import LabelFamily
 from kernelfields.models.assessment import assess
@@ -51,9 +52,7 @@ def fit_field(
     """Fit the coefficients of all terms; those of a basis that is to grow, in rounds."""
     outer, inner = ([step for step in steps if step.in_rounds is each] for each in (False, True))
     if any(design.panel is not None for design in designs):
-        from kernelfields.models.growing import GrowingBasis
-
-        outer = [*outer, GrowingBasis()]
+        outer = [*outer, models.growing.GrowingBasis()]
     fitted = compose(solve, [*outer, *inner])(Placed(designs, sample, options, start))
     # What is kept of a fit must not keep its data.
     return replace(fitted, posterior=None, residual=None)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kernelfields import models
 from kernelfields.engines.engine import Sample
 from kernelfields.models.placed import Placed
 from kernelfields.numerics.threads import blas_threads
@@ -32,13 +33,10 @@ _EVALUATIONS, _SOON = 40, 5.0
 def minimize_from_best_start(placed: Placed) -> Solution:
     """Return where the solver ends, from a start of its own unless one is given or every point is watched."""
     posterior, sample, options = placed.posterior, placed.sample, placed.options
-    if not posterior.penalty.smooth:
-        from kernelfields.models.working_set import has_working_sets, minimize_in_working_sets
-
-        if has_working_sets(posterior):
-            # Passes over all pairs have no product that is worth threads of BLAS, which wait busily for each other.
-            with blas_threads(1):
-                return minimize_in_working_sets(posterior, sample, options, placed.start)
+    if not posterior.penalty.smooth and models.working_set.has_working_sets(posterior):
+        # Passes over all pairs have no product that is worth threads of BLAS, which wait busily for each other.
+        with blas_threads(1):
+            return models.working_set.minimize_in_working_sets(posterior, sample, options, placed.start)
     if placed.start is not None:
         return options.minimize(posterior, posterior.blocks.compressed(placed.start))
     start = _STARTS.get(options.solver) if isinstance(options.solver, str) else None

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
 
+from kernelfields import models
 from kernelfields.engines.choice import engine_here
-from kernelfields.models.hints import AdvisedEstimator
+from kernelfields.models.advised import AdvisedEstimator
 from kernelfields.numerics.lazy import load_registering
 
 if TYPE_CHECKING:
@@ -53,10 +54,8 @@ class StoredEstimator(AdvisedEstimator):
         --------
         load : Read a model.
         """
-        from kernelfields.models.documents import write_document
-
         check_is_fitted(self)
-        write_document(path, self.kind, self.to_document())
+        models.documents.write_document(path, self.kind, self.to_document())
 
     def behind(self, transformer: object) -> Self:
         """Return a copy that takes what a fitted transformer takes, as the last step of a pipeline does.
@@ -180,6 +179,6 @@ def find_kind(name: str) -> type[StoredEstimator]:
 
 def load_one_of(kinds: Iterable[type[Loaded]], path: PathLike, callables: Functions | None = None) -> Loaded:
     """Return the model of a file, which is one of some classes; parameters as in :meth:`StoredEstimator.load`."""
-    from kernelfields.models.documents import read_document_of
-
-    return read_document_of(path, {kind.kind: partial(kind.placed, callables=callables) for kind in kinds})
+    return models.documents.read_document_of(
+        path, {kind.kind: partial(kind.placed, callables=callables) for kind in kinds}
+    )

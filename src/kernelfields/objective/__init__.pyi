@@ -1,3 +1,4 @@
+from kernelfields.objective import fused_trials as fused_trials, stochastic as stochastic
 from kernelfields.objective.bounds import Certificate as Certificate, LowerBound as LowerBound
 from kernelfields.objective.datafit import Datafit as Datafit
 from kernelfields.objective.likelihoods.likelihood import (

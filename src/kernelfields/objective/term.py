@@ -21,10 +21,8 @@ from typing import Protocol, Self, TypeAlias
 import numpy as np
 
 from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace, Subspace
-from kernelfields.data.chains import Chains
+from kernelfields.data.chains import Packed
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.graphs import Graphs
-from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference.chain.scored_steps import StepTable
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.potentials import Array, Placement
@@ -36,7 +34,7 @@ from kernelfields.objective.designs.pairs import Scorer as PairScorer
 from kernelfields.objective.tied_coefficients import UNTIED, QuadraticForm, Ties, Untied, ties_of
 
 #: Labelled or new data: packed sequences or graphs, or instances with several labels.
-Data: TypeAlias = Chains | Graphs | LabelledInstances
+Data: TypeAlias = Packed
 
 
 class Scorer(Protocol):

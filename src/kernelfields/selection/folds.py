@@ -29,7 +29,8 @@ from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
 
 from kernelfields.data.partial_labels import SoftTargets
-from kernelfields.data.readers import InputReader, TableReader
+from kernelfields.data.readers import InputReader
+from kernelfields.data.table_reader import TableReader
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.models.pilot_folds import spread_folds
 from kernelfields.numerics.parameters import is_whole

@@ -20,12 +20,11 @@ from collections import deque
 
 import numpy as np
 
+from kernelfields import objective
 from kernelfields.numerics.vectors import add_scaled, dot
 from kernelfields.objective.coordinates import Coordinates
 from kernelfields.objective.datafit import StepMemory
-from kernelfields.objective.fused_trials import prefer_fused_passes
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
-from kernelfields.objective.stochastic import dual_start
 from kernelfields.solvers.loop import SLOPE_REDUCTION, DirectionRule
 
 
@@ -127,7 +126,7 @@ class StochasticStart:
         array
             The coefficients.
         """
-        start = dual_start(posterior, np.random.default_rng(self.random_state), self.close)
+        start = objective.stochastic.dual_start(posterior, np.random.default_rng(self.random_state), self.close)
         return np.zeros(posterior.size) if start is None else start
 
 
@@ -186,7 +185,7 @@ class LBFGS(DirectionRule):
         posterior : LogPosterior
             The objective.
         """
-        prefer_fused_passes(posterior)
+        objective.fused_trials.prefer_fused_passes(posterior)
         self.name = type(self).name
         # Where every trial costs a pass, a second one must be worth it.
         self.slope_reduction = 0.9 if posterior.trials.fused else SLOPE_REDUCTION

@@ -1,1 +1,5 @@
 """Fits that several processes run together, each on its part of the data."""
+
+from kernelfields.numerics.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -25,8 +25,10 @@ import scipy.sparse
 from sklearn.utils import _safe_indexing, get_tags
 
 from kernelfields.data.dicts import FeatureDictEncoder
-from kernelfields.data.readers import GraphReader, InputReader, TableReader
+from kernelfields.data.graph_reader import GraphReader
+from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_weight
+from kernelfields.data.table_reader import TableReader
 from kernelfields.data.whole_numbers import joined_labels
 from kernelfields.engines.choice import Partitions
 from kernelfields.engines.engine import PackedData

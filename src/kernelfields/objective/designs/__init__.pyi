@@ -1,1 +1,1 @@
-from kernelfields.objective.designs import pairs_compiled as pairs_compiled
+from kernelfields.objective.designs import budget as budget, pairs_compiled as pairs_compiled

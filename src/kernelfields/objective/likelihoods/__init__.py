@@ -1,1 +1,5 @@
 """Negative log-likelihoods as functions of potentials: chains, graphs, single labels."""
+
+from kernelfields.numerics.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

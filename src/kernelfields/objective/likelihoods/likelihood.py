@@ -29,7 +29,6 @@ import numpy as np
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.given_labels import KnownLabels, PartialRows, TargetRows
-from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.data.partial_labels import SoftRows
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily, Member
@@ -78,7 +77,7 @@ class Objective:
         self.weights = weights
         self.workers = workers or Workers()
         #: The labelled data, where passes over their features can compute value and gradient together.
-        self.data: Packed | LabelledInstances | None = None
+        self.data: Packed | None = None
         #: The same objective with all items in it, where those of which nothing is known have been left out.
         self.whole: PartialLikelihood | None = None
         #: What inference reported of its last answer: sentences such as that it did not converge.
@@ -245,7 +244,7 @@ class PartialLikelihood(Objective):
 
 
 def labelled_objective(
-    family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None = None
+    family: LabelFamily, data: Packed, workers: Workers | None = None
 ) -> Likelihood | PartialLikelihood:
     """Return the likelihood of labelled data: of all labels, of what is known of them, or of targets."""
     if data.labels is None:
@@ -257,31 +256,27 @@ def labelled_objective(
 
 @singledispatch
 def _likelihood(
-    given: object, family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
+    given: object, family: LabelFamily, data: Packed, workers: Workers | None
 ) -> Likelihood | PartialLikelihood:
     """Return the likelihood of what is given of the labels of data."""
     raise TypeError(f"no likelihood of {type(given).__name__}")
 
 
 @_likelihood.register
-def _of_labels(
-    given: KnownLabels, family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
-) -> Likelihood:
+def _of_labels(given: KnownLabels, family: LabelFamily, data: Packed, workers: Workers | None) -> Likelihood:
     weights = data.weights
     statistics = family.statistics(data.labelling, None if np.all(weights == 1.0) else weights)
     return Likelihood(family, statistics, weights, workers)
 
 
 @_likelihood.register
-def _of_targets(
-    given: TargetRows, family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
-) -> Likelihood:
+def _of_targets(given: TargetRows, family: LabelFamily, data: Packed, workers: Workers | None) -> Likelihood:
     return Likelihood(family, soft_targets(family, given.targets, data.weights), data.weights, workers)
 
 
 @_likelihood.register
 def _of_partial_labels(
-    given: PartialRows, family: LabelFamily, data: Packed | LabelledInstances, workers: Workers | None
+    given: PartialRows, family: LabelFamily, data: Packed, workers: Workers | None
 ) -> Likelihood | PartialLikelihood:
     weights, known = data.weights, given.certain()
     partial = PartialLikelihood(family, given.weights, weights, workers)
@@ -335,7 +330,7 @@ def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Po
 
 
 def likelihood_of(
-    data: Packed | LabelledInstances,
+    data: Packed,
     placed: Sequence[Placed],
     spec: FamilySpec,
     workers: Workers | None = None,

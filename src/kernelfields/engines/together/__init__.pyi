@@ -1,0 +1,1 @@
+from kernelfields.engines.together import view as view

@@ -1,0 +1,1 @@
+from kernelfields.objective.likelihoods import completion as completion
