@@ -9,8 +9,7 @@ import pytest
 from command_files import run, write_columns_file
 
 from kernelfields import ChainCRF
-from kernelfields.estimators import base, fit_state
-from kernelfields.models import build
+from kernelfields.estimators import base, fit_state, library
 
 TIGHT = ["--tol", "1e-9", "--max-iter", "500"]
 
@@ -50,7 +49,7 @@ def test_an_interrupt_before_there_is_an_estimate_writes_nothing(folder, monkeyp
     def interrupt(*arguments, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(build, "build_designs", interrupt)
+    monkeypatch.setattr(library, "build_designs", interrupt)
     result = run("train", "train.conll", "-q", code=130)
     assert result.stderr == "interrupted; nothing was written\n"
     assert os.listdir(folder) == ["train.conll"]

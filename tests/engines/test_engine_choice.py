@@ -68,7 +68,8 @@ def test_torch_and_dask_that_are_not_installed_say_how_to_install_them(monkeypat
 def test_auto_looks_for_a_device_only_for_fields_that_it_can_fit(monkeypatch, settings, anywhere):
     asked = []
     monkeypatch.setattr(choice, "_device_pays", lambda n_values: asked.append(n_values > 0))
-    ChainCRF(kernel="linear", prior_variance=1.0, **settings)._engine(Chains(np.zeros((4, 1)), np.array([0, 4])))
+    crf = ChainCRF(kernel="linear", rank=None, prior_variance=1.0, **settings)
+    crf._engine(Chains(np.zeros((10_000, 1)), np.array([0, 10_000])))
     assert asked == [anywhere]
 
 
@@ -76,7 +77,8 @@ def test_auto_looks_for_a_device_only_for_fields_that_it_can_fit(monkeypatch, se
 def test_auto_leaves_features_that_stay_sparse_to_threads(monkeypatch, kernel, anywhere):
     asked = []
     monkeypatch.setattr(choice, "_device_pays", lambda n_values: asked.append(n_values > 0))
-    ChainCRF(kernel=kernel)._engine(Chains(csr_array(np.eye(4)), np.array([0, 4])))
+    chains = Chains(csr_array((10_000, 4)), np.array([0, 10_000]))
+    ChainCRF(kernel=kernel, rank=None)._engine(chains)
     assert asked == [anywhere]
 
 

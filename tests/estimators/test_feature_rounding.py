@@ -6,8 +6,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelfields import ChainCRF, EdgeCliques
 from kernelfields.engines import Torch
+from kernelfields.estimators import library
 from kernelfields.kernels import RBF
-from kernelfields.models import fit
 from kernelfields.models.fit import fit_field
 
 
@@ -29,7 +29,7 @@ def fitted(monkeypatch, **parameters):
         kept.append(fit_field(*arguments, **options))
         return kept[-1]
 
-    monkeypatch.setattr(fit, "fit_field", kept_fit)
+    monkeypatch.setattr(library, "fit_field", kept_fit)
     crf = ChainCRF(RBF(0.05), random_state=0, max_iter=1000, **parameters).fit(X, y)
     return crf, sum(kept[0].roundings)
 

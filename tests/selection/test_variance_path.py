@@ -6,9 +6,9 @@ from search_sequences import as_entities, as_feature_dicts, per_token, search_se
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques
+from kernelfields.estimators import library
 from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.kernels import RBF, Linear
-from kernelfields.models import build
 from kernelfields.selection import variance_path
 from kernelfields.selection.candidates import Candidate, list_candidates
 from kernelfields.selection.folds import Fold, Items
@@ -81,8 +81,8 @@ def test_features_are_computed_once_and_starts_save_passes(monkeypatch):
         built.extend(name for name, _ in cliques)
         return build_designs(cliques, *arguments)
 
-    build_designs = build.build_designs
-    monkeypatch.setattr(build, "build_designs", counted)
+    build_designs = library.build_designs
+    monkeypatch.setattr(library, "build_designs", counted)
     variances = np.geomspace(0.01, 100.0, 9)
     estimator = ChainCRF(RBF(0.3), rank=15, random_state=0, tol=1e-6, max_iter=500)
     warm = follow(estimator, X, y, prior_variances=variances)
