@@ -89,7 +89,8 @@ def test_what_cannot_see_windows_says_so(tmp_path):
         (
             ChainCRF(window="wide"),
             ValueError,
-            "window must be 'auto', 'statistics', an odd number or a pair, got 'wide'",
+            # Other tests may have registered steps that a window asks for.
+            "window must be 'auto', 'statistics',.* an odd number or a pair, got 'wide'",
         ),
         (RingCRF(window="statistics"), ValueError, "a ring has no end"),
         (ChainCRF(window="statistics", ties=LabelSymmetry({0: 1, 1: 0})), ValueError, "ties move columns of inputs"),

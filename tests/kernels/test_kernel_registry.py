@@ -169,4 +169,5 @@ def test_each_kind_is_registered_by_the_module_that_is_its_home():
     kinds = {name: KINDS.find(name) for name in names if KINDS.find(name) is not None}
     assert {name: kind.__module__ for name, kind in kinds.items()} == {name: KINDS.homes[name] for name in kinds}
     assert set(names) - set(kinds) == {"poly"}
-    assert KINDS.shorthands[: len(names)] == [name for name in names if name in KINDS.shorthands]
+    # Other tests may have registered kernels of their own, after which the package's keep their order.
+    assert [name for name in KINDS.shorthands if name in names] == [name for name in names if name in KINDS.shorthands]
