@@ -103,7 +103,7 @@ def put_stretches(y: list[list[str]], random: np.random.Generator) -> list[list[
 def baselines(X: list, y: list, field: ChainCRF = FIELD) -> dict[str, np.ndarray]:
     """Return minus log marginals and conditionals of given labels, out of fold."""
     items = LabelledItems(X, y)
-    folds = list(items.folds(N_FOLDS, None, field.item_names, np.random.default_rng(0)))
+    folds = list(items.folds(N_FOLDS, None, np.random.default_rng(0)))
     found: dict[str, list] = {name: [np.zeros(0)] * len(y) for name in ("marginals", "conditionals")}
     for held_out in items.held_out(field, folds):
         answers = held_out.answers

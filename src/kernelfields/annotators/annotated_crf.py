@@ -23,10 +23,10 @@ from kernelfields.annotators.reliability import AnnotatorReliability, AnnotatorT
 from kernelfields.data.given_labels import stated_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight, holds_words, is_feature_sequences
 from kernelfields.engines.choice import refuse_collections
+from kernelfields.estimators.answering.formats import ByItem
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
-from kernelfields.estimators.questions import ByItem
 from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.inference.answers import Answers
@@ -238,8 +238,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         shares = weights @ rounds.marginals / weights.sum()
         self._set_fitted(field, annotations.annotators, confusions.matrices, counts, shares)
         self.label_changes_ = np.array(rounds.changes)
-        best = rounds.best if field.decodes_labellings(None) else rounds.marginals.argmax(axis=1)
-        self.consensus_ = field.arranged([(annotations, self.classes_[best])])  # type: ignore[list-item]
+        best = rounds.best if field.decision_rule.decision(field, None).jointly else rounds.marginals.argmax(axis=1)
+        self.consensus_ = field.answer_format.arrange([(annotations, self.classes_[best])])
         if len(self.label_changes_) == self.max_steps and self.label_changes_[-1] > self.tol:
             warn_user(
                 f"{self.label_changes_[-1]:.2%} of the labels changed in the last of max_steps={self.max_steps} "
@@ -485,7 +485,10 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         [['sun', 'rain']]
         """
         said, field = self._said(y), self.estimator_
-        return field.arranged((given.data, self.classes_[field.decoded(given)]) for _, given in self._beliefs(X, said))
+        decision = field.decision_rule.decision(field, None)
+        return field.answer_format.arrange(
+            (given.data, self.classes_[decision.choose(given)]) for _, given in self._beliefs(X, said)
+        )
 
     def consensus_marginals(self, X: object, y: object) -> ByItem:
         """Return the probabilities of labels, given the inputs and what annotators said.
@@ -517,7 +520,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         True
         """
         said = self._said(y)
-        return self.estimator_.arranged((given.data, given.marginals) for _, given in self._beliefs(X, said))
+        form = self.estimator_.answer_format
+        return form.arrange((given.data, given.marginals) for _, given in self._beliefs(X, said))
 
     def log_likelihood(self, X: object, y: object, *, per_item: bool = False) -> float | np.ndarray:
         """Return the log-likelihood log p(z | x) of what annotators said.

@@ -45,7 +45,7 @@ _OF_THE_CHAIN = (
     *("predict_nbest", "sample", "entropy", "log_likelihood", "stream", "laplace", "certify"),
     *("weights", "explain", "summary", "show", "certificate_", "rkhs_certificate_", "solution_", "n_iter_"),
     *("sample_coefficients", "predict_entities", "predict_boundaries", "predict_variances"),
-    *("is_single", "place_headings"),
+    "answer_format",
 )
 _OWN = ("predict", "predict_marginals", "score")
 _OF_OTHERS = (*besides(OF_LABELS + OF_PROBABILITIES, *_OF_THE_CHAIN, *_OWN), "partial_fit")

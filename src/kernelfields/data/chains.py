@@ -450,6 +450,10 @@ class Packed:
         """
         return ""
 
+    def with_known(self, labels: np.ndarray, partial: LabelWeights | None, n_labels: int) -> Self:
+        """Return the data with labels that are known, and log-weights unless all of them are."""
+        return replace(self, labels=labels, partial=partial)
+
     @property
     def filled(self) -> Self:
         """The sequences or graphs that have rows."""

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.cliques import CliquesEverywhere
+from kernelfields.data.partial_labels import LabelWeights, as_log_weights
 from kernelfields.numerics.docstrings import complete_docstring
 from kernelfields.numerics.parameters import check_count, is_whole
 from kernelfields.numerics.registry import SETTINGS
@@ -210,6 +211,10 @@ class SegmentedChains(Chains):
         if self.labels is None:
             return None
         return Segmentation(self.labels, self.is_begin)
+
+    def with_known(self, labels: np.ndarray, partial: LabelWeights | None, n_labels: int) -> Self:
+        """Return the data with known labels of positions, however these are cut."""
+        return super().with_known(labels, as_log_weights(labels, partial, n_labels), n_labels)
 
     @property
     def is_begin(self) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Answers of a fitted field: labels, probabilities, weights and explanations, certificates, the Laplace posterior.
 
-    predict  read new data -> batches -> Field.answers -> the form of the estimator (``arranged``)
+    predict  read new data -> batches -> Field.answers -> the form of the estimator (``answer_format``)
 
 Questions that follow from the distribution of the labels alone are in questions.py, for every family alike.
 """
@@ -9,65 +9,92 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.ragged import LabelLists, Ragged
-from kernelfields.data.reading import (
-    holds_words,
-    is_empty,
-    random_generator,
-)
+from kernelfields.data.reading import is_empty, random_generator
 from kernelfields.engines.choice import answers_collections, scoring_engine
-from kernelfields.estimators import library
+from kernelfields.estimators import library, questions
+from kernelfields.estimators.answering.decisions import DecisionRule
+from kernelfields.estimators.answering.formats import AnswerFormat, ByItem
+from kernelfields.estimators.inspecting.inspection import Inspection
 from kernelfields.estimators.kept_field import KeptField
-from kernelfields.estimators.questions import ByItem, Data, Reader, Seed
+from kernelfields.estimators.questions import Data, Reader, Seed
 from kernelfields.estimators.workers import runs_on_workers
-from kernelfields.numerics.parameters import (
-    check_choice,
-    check_count,
-    settled,
-)
+from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers, blas_threads
 from kernelfields.numerics.user_warnings import warn_user
 
 if TYPE_CHECKING:
-    from kernelfields.data.partial_labels import LabelWeights
     from kernelfields.features.leakage import RepeatedLabels
     from kernelfields.inference.answers import Answers
     from kernelfields.objective.bounds import Certificate
-    from kernelfields.objective.term import Term
     from kernelfields.posterior.laplace.laplace import Evidence
-    from kernelfields.reports.graph_pictures import LabelledGraph
     from kernelfields.reports.inspection import Explanation, WeightsTable
-
-#: How labels are chosen: the best labelling as a whole, or the most probable label of each position.
-DECODINGS = ("auto", "viterbi", "posterior")
 
 
 class AnsweringField(KeptField[Data, Reader]):
     """A fitted field that answers questions about labels and about itself."""
 
+    #: How labels are chosen.
+    decision_rule: ClassVar[DecisionRule]
+    #: The form of answers, with the names of items and positions.
+    answer_format: ClassVar[AnswerFormat[Any]]
+    #: How the field is looked at.
+    inspection: ClassVar[Inspection]
+
+    # Questions that the distribution of labels answers.
+    predict_nbest = questions.predict_nbest
+    sample = questions.sample
+    entropy = questions.entropy
+    log_likelihood = questions.log_likelihood
+
     # ---- answers
 
-    def _check_known(self, data: Data, labels: np.ndarray, partial: LabelWeights | None) -> None:
-        library.check_labels(replace(data, labels=labels, partial=partial).filled, self._field().spec, self.classes_)
-
     def share_of_fit(self, X: object) -> float:
+        """Return the share of items that are recognised as those of the fit.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+
+        Returns
+        -------
+        float
+            The share; zero if it cannot be known.
+        """
         items = self._fitted_items
         return 0.0 if items is None or self._reader.is_empty(X) else items.share(self.read_data(X))
 
     def answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
+        """Yield batches of items with the distribution of their labels, which answers every question about it.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        y : labels or None, default None
+            The labels of the items.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Yields
+        ------
+        Answers
+            Marginals, best and n best labellings, draws and log-partition functions of some items, in the order of X.
+        """
         field, workers = self._field(), Workers(self.n_jobs)
         if self._reader.is_empty(X) and (y is None or is_empty(y)):
             return
         data = self.read_data(X, y)
         self._warn_of_repeated_labels(self._repeated, self._reader, data)
-        log_weights = None if known is None else self.known_log_weights(known, data)
+        form = self.answer_format
+        log_weights = None if known is None else form.known_log_weights(self, known, data, field.spec)
         place = scoring_engine(self.engine, n_values=self._n_values(data))
         begin = 0
         for batch in field.batches(data):
@@ -99,14 +126,14 @@ class AnsweringField(KeptField[Data, Reader]):
             Sequences, graphs or rows, in a form that :meth:`fit` takes.
         decode : {"auto", "viterbi", "posterior"} or None, default None
             "viterbi" takes the most probable labelling as a whole, "posterior" the most probable label of each
-            position. None means ``decode`` of the estimator.
+            position. None means ``decode`` of the estimator, or its ``decision`` for several labels.
         known : labels or None, default None
             What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
 
         Returns
         -------
         list of lists or arrays (T,)
-            The labels of each sequence or graph; for rows one array (n,).
+            The labels of each sequence or graph; for rows one array (n,), for several labels (n, K) of 0 and 1.
 
         See Also
         --------
@@ -124,38 +151,11 @@ class AnsweringField(KeptField[Data, Reader]):
         >>> crf.predict([[[21.0], [10.0]]], known=[["rain", None]])
         [['rain', 'rain']]
         """
-        self.decodes_labellings(decode)
-        labels = self.label_names()
-        found = self.arranged(
-            (answers.asked, labels[self.decoded(answers, decode)]) for answers in self.answers(X, known=known)
+        decision, labels = self.decision_rule.decision(self, decode), self.answer_format.labels(self)
+        found = self.answer_format.arrange(
+            (answers.asked, labels[decision.choose(answers)]) for answers in self.answers(X, known=known)
         )
         return LabelLists(found) if isinstance(found, Ragged) else found
-
-    def decodes_labellings(self, decode: str | None) -> bool:
-        """Whether ``decode`` means the most probable labelling as a whole.
-
-        Parameters
-        ----------
-        decode : {"auto", "viterbi", "posterior"} or None, default None
-            "viterbi" takes the most probable labelling as a whole, "posterior" the most probable label of each
-            position. None means ``decode`` of the estimator.
-
-        Returns
-        -------
-        bool
-            True for the labelling as a whole, False for the most probable label of each position.
-        """
-        check_is_fitted(self, "field_")
-        chosen = self.decode if decode is None else decode
-        check_choice(chosen, "decode", DECODINGS)
-        return settled(chosen, "viterbi" if self._decodes_jointly() else "posterior") == "viterbi"
-
-    def _decodes_jointly(self) -> bool:
-        """Whether decode="auto" means the best labelling as a whole."""
-        return False
-
-    def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
-        return answers.best_labels() if self.decodes_labellings(decode) else answers.likeliest_labels()
 
     @answers_collections
     def predict_marginals(
@@ -218,7 +218,7 @@ class AnsweringField(KeptField[Data, Reader]):
             nodes.append((answers.asked, self._doubting(answers) if uncertainty else answers.marginals))
             if cliques is not None:
                 joints += answers.clique_marginals(cliques)
-        marginals = self.arranged(nodes)
+        marginals = self.answer_format.arrange(nodes)
         return marginals if cliques is None else (marginals, Ragged(joints))
 
     def _doubting(self, answers: Answers) -> np.ndarray:
@@ -238,7 +238,8 @@ class AnsweringField(KeptField[Data, Reader]):
         Returns
         -------
         list of arrays (T, L)
-            The variances of each item, columns as in ``classes_``; for rows one array (n, L).
+            The variances of each item, columns as in ``classes_``; for rows one array (n, L); for several labels those
+            of their log odds (n, K).
 
         Raises
         ------
@@ -257,7 +258,7 @@ class AnsweringField(KeptField[Data, Reader]):
         >>> bool((near < far).all())
         True
         """
-        return self.arranged(self._variances(X))
+        return self.answer_format.arrange_variances(self._variances(X))
 
     def _variances(self, X: object) -> Iterator[tuple[Data, np.ndarray]]:
         """Yield batches with the posterior variances of the potentials of single labels."""
@@ -272,11 +273,6 @@ class AnsweringField(KeptField[Data, Reader]):
             yield batch, rows  # type: ignore[misc]  # batches of the same kind
 
     # ---- inspection
-
-    def _feature_names(self, term: Term, given: object) -> Sequence[str]:
-        """Return the names of the input columns that a term sees: those given, those of the fit, or "x0", "x1", .."""
-
-        return self._reader.steps.names(library.input_names(self._reader.names, self._reader.n_features, given))
 
     def weights(
         self,
@@ -327,38 +323,7 @@ class AnsweringField(KeptField[Data, Reader]):
         >>> [(row["feature"], round(row["weight"], 2)) for row in table.to_rows() if row["feature"]]
         [('warm', 0.52)]
         """
-
-        field = self._field()
-        classes, names_of = self.classes_.tolist(), lambda term: self._feature_names(term, feature_names)
-        return library.tabulate_weights(field.terms, field.spec, classes, names_of, top, labels, feature_re)
-
-    def _one_item(self, x: object, y: object, caller: str) -> Data:
-        """Return one sequence, graph or instance as data, labelled if y is given."""
-
-        if self._reader.is_table:
-            data = self.read_data(library.one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
-            if len(data.lengths) != 1:
-                raise ValueError(
-                    f"{caller} takes one {self.place_headings[0]}, got {len(data.lengths)}: pass one, such as X[:1]"
-                )
-            return data
-        library.check_one_sequence(x, caller)
-        data = self.read_data([x], None if y is None else [y])
-        if not data.n_positions:
-            raise ValueError(f"{caller} takes a {self.item_names.whole} with {self.item_names.part}s, got an empty one")
-        return data
-
-    def _step_words(self, term: Term, nodes: list[int], place: int, compared: library.Compared) -> str:
-        """Return how an explanation calls the other labels of a clique when the one at ``place`` is exchanged."""
-        classes, labels = compared.classes, compared.labels
-        names = [
-            f"[{classes[labels[v]]}]" if index == place else f"{classes[labels[v]]}" for index, v in enumerate(nodes)
-        ]
-        if term.reach == 1:
-            return f"transition from {names[0]}" if place == 1 else f"transition to {names[1]}"
-        if len(nodes) > 2:
-            return f"{len(nodes)}-gram {' '.join(names)}"
-        return f"{names[1 - place]} {term.reach} steps {'before' if place else 'after'}"
+        return self.inspection.weights(self, top, labels, feature_re, feature_names)
 
     def explain(
         self,
@@ -404,6 +369,11 @@ class AnsweringField(KeptField[Data, Reader]):
         Explanation
             The contributions at each position, to be printed, shown by a notebook or taken as rows by ``to_rows()``.
 
+        Raises
+        ------
+        ValueError
+            If the field has no scores of single labels, as those of segments.
+
         See Also
         --------
         weights : Return the largest weights of all labels.
@@ -425,29 +395,27 @@ class AnsweringField(KeptField[Data, Reader]):
 
         field, settings = self._field(), library.ExplanationSettings(top, neighbours)
         settings.check()
-        data = self._one_item(x, y, "explain")
-        answers, classes = field.answers(data, Workers(1)), self.label_names().tolist()
-        labels = self.decoded(answers) if y is None else data.required_labels
+        looks = self.inspection
+        if looks.why_unexplained:
+            raise ValueError(looks.why_unexplained)
+        data = looks.item(self, x, y, "explain")
+        form = self.answer_format
+        answers, classes = field.answers(data, Workers(1)), form.labels(self).tolist()
+        labels = self.decision_rule.decision(self, None).choose(answers) if y is None else data.required_labels
         others = library.likeliest_others(answers.marginals, labels, classes, against)
         words = (
-            library.checked_tokens(tokens, len(labels), *self.place_headings)
-            if tokens is not None
-            else self._usual_tokens(x)
+            library.checked_tokens(tokens, len(labels), *form.headings) if tokens is not None else looks.tokens(self, x)
         )
-        places = library.checked_places(positions, len(labels), self.place_headings[1])
-        compared = library.Compared(labels, others, classes, words, places, unordered=self.item_names.part == "node")
+        places = library.checked_places(positions, len(labels), form.headings[1])
+        compared = library.Compared(labels, others, classes, words, places, unordered=form.items.part == "node")
         return library.explain_labels(
             field.terms,
             answers,
             compared,
-            lambda term: self._feature_names(term, feature_names),
-            lambda term, nodes, place: self._step_words(term, nodes, place, compared),
+            lambda term: looks.feature_names(self, term, feature_names),
+            lambda term, nodes, place: looks.step_words(self, term, nodes, place, compared),
             settings,
         )
-
-    def _usual_tokens(self, x: Any) -> list[str] | None:
-        """Return what explanations and pictures of x show for each position by default: its words, if it has some."""
-        return [str(word) for word in x] if holds_words([x]) else None
 
     def summary(self) -> library.ModelSummary:
         """Return the fitted field at a glance.
@@ -476,9 +444,9 @@ class AnsweringField(KeptField[Data, Reader]):
         forbidden = np.isneginf(field.spec.step_penalties)
         return library.ModelSummary(
             name=type(self).__name__,
-            labels=tuple(self.label_names().tolist()),
+            labels=tuple(self.answer_format.labels(self).tolist()),
             n_features=self._reader.n_features,
-            sets=tuple(library.summarise_term(term, self.item_names.part) for term in field.terms),
+            sets=tuple(library.summarise_term(term, self.answer_format.items.part) for term in field.terms),
             solution=self.solution_,
             # The free bound over the RKHS proves nothing unless nearly all inputs are pivots.
             certificates=tuple(
@@ -486,13 +454,9 @@ class AnsweringField(KeptField[Data, Reader]):
             ),
             choices=str(self.choices_).splitlines() if self.choices_.chosen else (),
             parameters=library.changed_parameters(self),
-            transitions=self._shown_transitions(),
+            transitions=self.inspection.transitions(self),
             forbidden=forbidden if forbidden.any() else None,
         )
-
-    def _shown_transitions(self) -> np.ndarray | None:
-        """Return the scores of neighbouring labels that do not depend on inputs, (L, L); None if there are none."""
-        return self.transitions_
 
     def _repr_html_inner(self) -> str:
         """Return the HTML of scikit-learn's ``_repr_html_``; below a fitted estimator is its summary, folded."""
@@ -502,44 +466,6 @@ class AnsweringField(KeptField[Data, Reader]):
         """Return what a notebook shows, as scikit-learn does."""
         bundle = super()._repr_mimebundle_(**settings)
         return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
-
-    def show(
-        self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
-    ) -> library.LabelledSequence | LabelledGraph:
-        """Return one sequence as the field labels it, in colours, for a notebook or a page.
-
-        Parameters
-        ----------
-        x : sequence
-            One sequence, in the form the model was fitted on.
-        y : sequence of labels or None, default None
-            Its true labels, to mark those that are wrong; they may be labels that were not in the fit.
-        tokens : sequence or None, default None
-            What to show for each position, such as its word; None for the words of x, or a time line without words.
-        caption : str, default ""
-            A line above the picture.
-
-        Returns
-        -------
-        LabelledSequence
-            The labels with their probabilities, to be shown by a notebook or put on a page of a report.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields import ChainCRF
-        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
-        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
-        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
-        >>> picture = crf.show([[21.0], [10.0]], tokens=["Monday", "Tuesday"])
-        >>> picture.labels
-        ('sun', 'rain')
-        """
-        check_is_fitted(self, "field_")
-        library.check_one_sequence(x, "show")
-        labels, marginals = self.predict([x])[0], self.predict_marginals([x])[0]
-        tokens = self._usual_tokens(x) if tokens is None else tokens
-        return library.LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, y, caption)
 
     # ---- certificates
 

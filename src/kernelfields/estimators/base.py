@@ -4,7 +4,7 @@
 
 A derived class defines a few hooks: how data are read (``_learn``, ``read_data``), the family of its labellings
 (``_family_spec``), its terms (``_designs``, by default those of ``clique_sets``), and the form of its answers
-(``arranged``). What happens around the solve are steps: parameters that are left to the data are chosen by that in
+(``answer_format``). What happens around the solve are steps: parameters that are left to the data are chosen by that in
 tuning.py, which a fit of given settings does not have.
 """
 
@@ -272,7 +272,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Return the sorted labels that y names, however many, and what the positions of each weigh."""
         y = self._position_labels(self.training_labels(y, warn=True))
         # A part of the data may hold one class only.
-        labels, partial, classes = read_labels(y, self._declared_classes, lengths, self.item_names, fewest=1)
+        labels, partial, classes = read_labels(y, self._declared_classes, lengths, self.answer_format.items, fewest=1)
         rows = np.repeat(weights, lengths)
         return classes, given_labels(labels, partial).totals(rows, len(classes))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from kernelfields import kernels
 from kernelfields.data.chains import Chains
@@ -19,13 +20,23 @@ from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import holds_words, is_sequence
 from kernelfields.data.ties import resolve_ties
+from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators import library
-from kernelfields.estimators.answers import DECODINGS
+from kernelfields.estimators.answering.decisions import DECODINGS
+from kernelfields.estimators.answering.formats import AnswerFormat, ByItem
+from kernelfields.estimators.answering.spans import SpanReading
 from kernelfields.estimators.edges import EdgeParameters, clique_set
+from kernelfields.estimators.inspecting.inspection import SequenceInspection
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
-from kernelfields.estimators.rare_labels import above_thresholds, judged_labels, rare_thresholds
-from kernelfields.estimators.span_questions import SpanQuestions
+from kernelfields.estimators.rare_labels import (
+    BY_THRESHOLDS,
+    ChainRule,
+    judged_labels,
+    learnt_thresholds,
+    rare_thresholds,
+)
+from kernelfields.estimators.span_questions import Entity, boundary_shares, find_entities
 from kernelfields.inputs.steps import ASKING
 from kernelfields.numerics.parameters import (
     attribute,
@@ -49,7 +60,6 @@ from kernelfields.numerics.windows import STATISTICS
 from kernelfields.numerics.wording import counted
 
 if TYPE_CHECKING:
-    from kernelfields.inference.answers import Answers
     from kernelfields.models.build import NamedCliques
     from kernelfields.models.choices import Settings
     from kernelfields.models.model_file import Document
@@ -65,8 +75,6 @@ _WINDOWS = "an odd number or a pair"
 _USUAL_L1 = 0.1
 # Prior variances of categories beside numbers: first none of them, which is what the other choices are made with.
 _OF_CATEGORIES = (0.0, 1.0, 0.1)
-#: Labels by thresholds of probability, chosen by the F1 of rare ones.
-BY_THRESHOLDS = "f1"
 # Labels that break the constraints have to be right more often by this share of positions.
 _WORTH_BREAKING_RULES = 0.01
 
@@ -87,7 +95,7 @@ def features_for(features: Any, X: Any) -> Any:
 
 
 @declares_parameters
-class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQuestions):
+class SequenceField(EdgeParameters, LabelledField[Chains, InputReader]):
     """A field on sequences: the parameters and hooks that ChainCRF and SegmentCRF share.
 
     Parameters
@@ -129,6 +137,8 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     """
 
     _reads = InputReader
+    answer_format = AnswerFormat(spans=SpanReading())
+    inspection = SequenceInspection()
 
     kernel: KernelLike = parameter("auto", first=True, usual="rbf")
     window: int | tuple[int, int] | str = parameter(
@@ -144,6 +154,7 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
     ties: TiesLike | None = parameter(None, lambda value, name: resolve_ties(value))
     features: Any = parameter("auto", or_auto(or_none(check_features)))
 
+    transitions_: np.ndarray | None = attribute(None)
     #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
     _variance_of_categories: float | None = attribute(None)
 
@@ -276,6 +287,122 @@ class SequenceField(EdgeParameters, LabelledField[Chains, InputReader], SpanQues
         self.transitions_ = np.sum(tied, axis=0) if tied else None
         self.allowed_, self.features_ = next(iter(self._reader.limits), None), self._reader.features
 
+    # ---- pictures and spans
+
+    def show(
+        self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
+    ) -> library.LabelledSequence:
+        """Return one sequence as the field labels it, in colours, for a notebook or a page.
+
+        Parameters
+        ----------
+        x : sequence
+            One sequence, in the form the model was fitted on.
+        y : sequence of labels or None, default None
+            Its true labels, to mark those that are wrong; they may be labels that were not in the fit. Segments are
+            drawn above the predicted ones.
+        tokens : sequence or None, default None
+            What to show for each position, such as its word; None for the words of x, or a time line without words.
+        caption : str, default ""
+            A line above the picture.
+
+        Returns
+        -------
+        LabelledSequence
+            The labels with their probabilities, to be shown by a notebook or put on a page of a report.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> picture = crf.show([[21.0], [10.0]], tokens=["Monday", "Tuesday"])
+        >>> picture.labels
+        ('sun', 'rain')
+        """
+        check_is_fitted(self, "field_")
+        return self.inspection.picture(self, x, y, tokens, caption)
+
+    @answers_collections
+    def predict_entities(
+        self, X: object, *, scheme: str | None = "auto", least: float = 0.05, known: object = None
+    ) -> list[list[Entity]]:
+        """Return the entities of each sequence.
+
+        They are those of :meth:`predict`. The probability of an entity is that of the whole span among all labellings:
+        that it begins and ends where it does, with its type. It is exact.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None, default "auto"
+            How labels write entities; "auto" guesses it. Without a scheme an entity is a run of one label other than
+            "O", for a SegmentCRF a segment.
+        least : float, default 0.05
+            The least probability of alternatives, which are spans that overlap an entity.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        list of lists of Entity
+            For each sequence its entities: label, begin, end (exclusive), probability, alternatives.
+
+        See Also
+        --------
+        predict_boundaries : Return the probability that a span begins.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X = [["Ada", "Byron", "met", "Bob"], ["Bob", "slept"], ["Eve", "slept"]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["B-PER", "O"], ["B-PER", "O"]]
+        >>> crf = ChainCRF(prior_variance=1.0, constraints="bio", random_state=0).fit(X, y)
+        >>> for entity in crf.predict_entities([["Ada", "Byron", "slept"]])[0]:
+        ...     print(entity.label, entity.begin, entity.end, round(entity.probability, 2))
+        PER 0 2 0.81
+        """
+        return find_entities(self, X, scheme, least, known)
+
+    @answers_collections
+    def predict_boundaries(self, X: object, *, scheme: str | None = "auto", known: object = None) -> ByItem:
+        """Return the probability that a span begins, position by position.
+
+        Spans are those of :meth:`predict_entities`; without a scheme they are runs of one label.
+
+        Parameters
+        ----------
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None, default "auto"
+            How labels write entities; "auto" guesses it. Without a scheme an entity is a run of one label other than
+            "O", for a SegmentCRF a segment.
+        known : labels or None, default None
+            What is known of the labels, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Returns
+        -------
+        list of arrays (T,)
+            The probabilities of each sequence.
+
+        See Also
+        --------
+        predict_entities : Return the spans with their probabilities.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X = [["Ada", "Byron", "met", "Bob"], ["Bob", "slept"], ["Eve", "slept"]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["B-PER", "O"], ["B-PER", "O"]]
+        >>> crf = ChainCRF(prior_variance=1.0, constraints="bio", random_state=0).fit(X, y)
+        >>> crf.predict_boundaries([["Ada", "Byron", "slept"]])[0].round(2)
+        array([0.97, 0.1 , 0.03])
+        """
+        return boundary_shares(self, X, scheme, known)
+
 
 @declares_parameters
 class ChainCRF(SequenceField):
@@ -339,6 +466,7 @@ class ChainCRF(SequenceField):
 
     kind = "ChainCRF"
     _family_kind = "chain"
+    decision_rule = ChainRule()
 
     decode: str = parameter("auto", one_of(*DECODINGS, BY_THRESHOLDS))
     support: str | float = parameter("auto", or_auto(check_support), usual=USUAL["support"], tried=("all", "observed"))
@@ -473,29 +601,9 @@ class ChainCRF(SequenceField):
     @property
     def thresholds_(self) -> dict[Any, float]:
         """The probabilities above which rare labels are predicted with ``decode="f1"``."""
-        return {label: own for label, own in zip(self.classes_.tolist(), self._thresholds(), strict=True) if own < 1.0}
-
-    def _thresholds(self) -> np.ndarray:
-        return np.asarray(self.choices_.chosen.get("thresholds", np.ones(len(self.classes_))))
-
-    def decodes_labellings(self, decode: str | None) -> bool:
-        by_thresholds = decode is None and self.decode == BY_THRESHOLDS
-        return super().decodes_labellings("posterior" if by_thresholds else decode)
-
-    def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
-        if decode is None and self.decode == BY_THRESHOLDS:
-            if not self._has_learnt_to_decide:
-                raise ValueError(
-                    "decode='f1' takes thresholds that a fit with decode='f1' learns, and this field was fitted with "
-                    "another one: fit again, with warm_start=True from here, or set decode='posterior'"
-                )
-            return above_thresholds(answers.marginals, self._thresholds())
-        return super().decoded(answers, decode)
-
-    def _decodes_jointly(self) -> bool:
-        if (chosen := self.choices_.chosen.get("decode")) is not None:
-            return chosen == "viterbi"
-        return self._field().spec.constrained or guess_scheme(self.classes_.tolist()) is not None
+        return {
+            label: own for label, own in zip(self.classes_.tolist(), learnt_thresholds(self), strict=True) if own < 1.0
+        }
 
     def set_fitted(self, training: ChainTraining, fitted: FittedField) -> Self:
         super().set_fitted(training, fitted)
@@ -542,12 +650,12 @@ class ChainCRF(SequenceField):
 
         if decode is None and self.decode == BY_THRESHOLDS:
             raise ValueError("streams decode by 'viterbi' or 'posterior': name one of them, this field has decode='f1'")
-        jointly = self.decodes_labellings(decode)
+        jointly = self.decision_rule.decision(self, decode).jointly
         return library.LabelStream(self._field(), self._reader, self.classes_, lag, every, jointly, self.n_jobs)
 
     def _describe_spec(self) -> Document:
         # Readers of model files need not guess whether labels are those of entities.
-        return {**super()._describe_spec(), "jointly": self._decodes_jointly()}
+        return {**super()._describe_spec(), "jointly": self.decision_rule.is_joint(self)}
 
 
 def _warn_of_rare_labels(labels: np.ndarray, shares: np.ndarray, predicted: np.ndarray) -> None:

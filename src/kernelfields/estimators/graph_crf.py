@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -17,10 +17,12 @@ from kernelfields.data.graph_reader import GraphReader
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Factors, Graphs
 from kernelfields.data.ties import resolve_ties
-from kernelfields.estimators.answers import DECODINGS
+from kernelfields.estimators.answering.decisions import DECODINGS, ParameterRule
+from kernelfields.estimators.answering.formats import AnswerFormat
 from kernelfields.estimators.edges import EdgeParameters
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
+from kernelfields.estimators.inspecting.inspection import Inspection
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.inference.checks import check_labels
@@ -47,6 +49,32 @@ def _check_edges(edges: object, name: str) -> None:
     listed = list(edges.values()) if isinstance(edges, Mapping) else [] if edges is None else [edges]
     if not all(isinstance(clique, EdgesLike) for clique in listed):
         raise TypeError(f"{name} must be GraphFactors(...), EdgeCliques(...), a dict of them or None, got {edges!r}")
+
+
+@dataclass(frozen=True)
+class GraphInspection(Inspection):
+    """The words of graphs."""
+
+    def item(self, model: Any, x: object, y: object, caller: str) -> Graphs:
+        """Return one graph as data, labelled if y is given."""
+        return model.read_data([x], None if y is None else [y])
+
+    def feature_names(self, model: Any, term: Term, given: object) -> Sequence[str]:
+        """Return the names of the columns of nodes, or of a type of edges."""
+        kind, reader = term.group, model._reader
+        own = given.get(kind or "node") if isinstance(given, Mapping) else given if kind is None else None
+        known, width = reader.columns_of(kind), reader.tied_columns(kind).count
+        names = input_names(known or None, width, own, "x" if kind is None else "e", f" of {kind or 'node'!r}")
+        return reader.steps.names(names, kind)
+
+    def step_words(self, model: Any, term: Term, nodes: list[int], place: int, compared: Compared) -> str:
+        """Return the type of an edge, and what is at its other nodes."""
+        return f"{term.group} with {' and '.join(map(compared.beside, nodes[:place] + nodes[place + 1 :]))}"
+
+    def transitions(self, model: Any) -> np.ndarray | None:
+        """Return the table of scores of the one type of edges; None for several."""
+        pairs = [table for table in model.edge_scores_.values() if table.ndim == 2]
+        return pairs[0] if len(pairs) == 1 else None
 
 
 @declares_parameters
@@ -117,8 +145,9 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
     kind = "GraphCRF"
     _reads = GraphReader
     _family_kind = "graph"
-    item_names = GRAPHS
-    place_headings = ("graph", "node")
+    answer_format = AnswerFormat(GRAPHS, ("graph", "node"))
+    decision_rule = ParameterRule()
+    inspection = GraphInspection()
 
     kernel: KernelLike | Mapping[str, KernelLike] = parameter("auto", first=True, usual="rbf")
     edges: EdgesLike | Mapping[str, EdgesLike] | None = parameter(None, _check_edges)
@@ -232,23 +261,6 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
             for term in self.field_.terms
             if term.group is not None and term.tied_everywhere
         }
-
-    def _feature_names(self, term: Term, given: object) -> Sequence[str]:
-        kind, reader = term.group, self._reader
-        own = given.get(kind or "node") if isinstance(given, Mapping) else given if kind is None else None
-        known, width = reader.columns_of(kind), reader.tied_columns(kind).count
-        names = input_names(known or None, width, own, "x" if kind is None else "e", f" of {kind or 'node'!r}")
-        return reader.steps.names(names, kind)
-
-    def _one_item(self, x: object, y: object, caller: str) -> Graphs:
-        return self.read_data([x], None if y is None else [y])
-
-    def _step_words(self, term: Term, nodes: list[int], place: int, compared: Compared) -> str:
-        return f"{term.group} with {' and '.join(map(compared.beside, nodes[:place] + nodes[place + 1 :]))}"
-
-    def _shown_transitions(self) -> np.ndarray | None:
-        pairs = [table for table in self.edge_scores_.values() if table.ndim == 2]
-        return pairs[0] if len(pairs) == 1 else None
 
     def show(
         self,

@@ -31,7 +31,7 @@ from kernelfields.data.ties import LabelSymmetry
 from kernelfields.engines.choice import MANY_VALUES, resolve_engine
 from kernelfields.estimators import library
 from kernelfields.estimators.going_on import described_features, noted_parameters
-from kernelfields.estimators.questions import Data, LabelQuestions, Reader, Seed
+from kernelfields.estimators.questions import Data, Reader, Seed
 from kernelfields.inputs.scale import Scale
 from kernelfields.inputs.steps import ASKING, ColumnSteps, OwnColumns, steps_asked
 from kernelfields.models.stored import Functions, StoredEstimator
@@ -153,7 +153,7 @@ class FieldParameters(StoredEstimator):
 
 
 @declares_parameters
-class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], metaclass=ABCMeta):
+class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     """A field with its parameters and what a fit has found; see the module for the hooks.
 
     Attributes
@@ -228,9 +228,8 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     solver: object = attribute()
     callbacks: Any = attribute()
     class_weight: Any = attribute(None)
-    #: How labels are inferred, None where there is one way; how they are chosen by default.
+    #: How labels are inferred, None where there is one way.
     inference: object = attribute(None)
-    decode: str = attribute("auto")
     partial_labels: PartialLabels | None = attribute(None)
     #: Labels that share weights.
     ties: TiesLike | None = attribute(None)
@@ -238,8 +237,6 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
     features: Any = attribute(None)
     #: What is forbidden of labels.
     constraints: object = attribute(None)
-    #: Scores of neighbouring labels that do not depend on inputs, (L, L).
-    transitions_: np.ndarray | None = attribute(None)
 
     # ---- hooks
 
@@ -355,10 +352,6 @@ class KeptField(FieldParameters, LabelQuestions[Data], Generic[Data, Reader], me
         if self.inference is None:
             return self.field_
         return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
-
-    @property
-    def is_single(self) -> bool:
-        return self.field_.spec.kind == "single"
 
     @property
     def scale_(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,12 +30,14 @@ from kernelfields.data.table_reader import TableReader
 from kernelfields.data.ties import resolve_ties
 from kernelfields.data.whole_numbers import labels_as_array, places_in
 from kernelfields.engines.choice import answers_collections
+from kernelfields.estimators.answering.decisions import DecodeRule
+from kernelfields.estimators.answering.formats import SingleFormat
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.fit_state import FitState
+from kernelfields.estimators.inspecting.inspection import RowInspection
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.questions import Data
-from kernelfields.inference.answers import Answers
 from kernelfields.inference.single import softmax
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
@@ -44,8 +46,6 @@ from kernelfields.models.placed import FittedField
 from kernelfields.numerics.containers import shape_of
 from kernelfields.numerics.parameters import check_tolerance, declares_parameters, parameter, settled, variances_or_auto
 from kernelfields.objective.designs.design import Design
-from kernelfields.posterior.laplace.probit import probit_marginals
-from kernelfields.posterior.laplace.samples import label_variances
 from kernelfields.solvers.choice import FitOptions
 
 # Problems with this few feature values are solved as exactly as doubles allow: it takes hundredths of a second.
@@ -74,6 +74,7 @@ class TableField(ClassifierMixin, LabelledField[Data, TableReader]):
     """
 
     _reads = TableReader
+    inspection = RowInspection()
 
     kernel: KernelLike = parameter("auto", first=True, usual="rbf")
 
@@ -114,20 +115,29 @@ class TableField(ClassifierMixin, LabelledField[Data, TableReader]):
         """
         return super().partial_fit(X, y, classes, sample_weight)
 
-    def show(self, *arguments: object, **settings: object) -> NoReturn:
-        """Raise an error: the labels of a row have no picture of their own.
+    def score(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+    ) -> float:
+        """Return the share of rows whose labels are all the predicted ones.
+
+        For several labels it is the subset accuracy, as in scikit-learn. Labels that are not known do not count, nor
+        rows without any known one.
 
         Parameters
         ----------
-        *arguments : object
-            What other estimators take.
-        **settings : object
-            What other estimators take.
+        X : array (n, d)
+            The rows.
+        y : labels
+            The true labels, in a form that :meth:`fit` takes.
+        sample_weight : array (n,) or None, default None
+            One weight for each row.
+        decode : {"auto", "viterbi", "posterior"} or None, default None
+            As in :meth:`predict`; without effect for one label.
 
-        Raises
-        ------
-        AttributeError
-            In any case.
+        Returns
+        -------
+        float
+            The share, between 0 and 1.
 
         Examples
         --------
@@ -135,15 +145,10 @@ class TableField(ClassifierMixin, LabelledField[Data, TableReader]):
         >>> from sklearn.datasets import load_iris
         >>> X, y = load_iris(return_X_y=True)
         >>> model = KernelClassifier("rbf", prior_variance=10.0, scale=True, random_state=0).fit(X[::3], y[::3])
-        >>> try:
-        ...     model.show(X[0])
-        ... except AttributeError as error:
-        ...     print(str(error)[:34])
-        KernelClassifier labels rows: pred
+        >>> round(model.score(X[1::3], y[1::3]), 2)
+        0.92
         """
-        raise AttributeError(
-            f"{type(self).__name__} labels rows: predict_proba(X) has their probabilities, explain(x) what moved them"
-        )
+        return self.answer_format.score(self, X, y, sample_weight, decode)
 
 
 @declares_parameters
@@ -191,8 +196,9 @@ class KernelClassifier(TableField[Graphs]):
 
     kind = "KernelClassifier"
     _family_kind = "single"
-    item_names = SAMPLES
-    place_headings = ("sample", "")
+    answer_format = SingleFormat(SAMPLES, ("sample", ""))
+    # The largest score, whatever rounding does to probabilities.
+    decision_rule = DecodeRule(jointly=True)
 
     bias: bool = parameter(True)
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto, usual=USUAL["prior_variance"])
@@ -296,46 +302,6 @@ class KernelClassifier(TableField[Graphs]):
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def _decodes_jointly(self) -> bool:
-        # The largest score, whatever rounding does to probabilities.
-        return True
-
-    def score(
-        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
-    ) -> float:
-        """Return the share of rows whose class is the predicted one.
-
-        Rows whose class is not known do not count.
-
-        Parameters
-        ----------
-        X : array (n, d)
-            The rows.
-        y : array (n,)
-            The true classes.
-        sample_weight : array (n,) or None, default None
-            One weight for each row.
-        decode : {"auto", "viterbi", "posterior"} or None, default None
-            Without effect here: a row has one label.
-
-        Returns
-        -------
-        float
-            The share, between 0 and 1.
-
-        Examples
-        --------
-        >>> from kernelfields import KernelClassifier
-        >>> from sklearn.datasets import load_iris
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = KernelClassifier("rbf", prior_variance=10.0, scale=True, random_state=0).fit(X[::3], y[::3])
-        >>> round(model.score(X[1::3], y[1::3]), 2)
-        0.92
-        """
-        if tells_partly(y):
-            return LabelledField.score(self, X, y, sample_weight)
-        return super().score(X, _kept_whole(y), sample_weight)
-
     @answers_collections
     def predict_proba(self, X: object, *, uncertainty: bool = False, known: object = None) -> np.ndarray:
         """Return the probabilities p(y | x) of classes.
@@ -365,12 +331,6 @@ class KernelClassifier(TableField[Graphs]):
                [0.03, 0.41, 0.56]])
         """
         return self.predict_marginals(X, uncertainty=uncertainty, known=known)
-
-    def _doubting(self, answers: Answers) -> np.ndarray:
-        # Labels that meet no others: variances of log-odds need no passes of inference.
-        marginals = answers.marginals
-        variances = label_variances(self.field_, answers.data, self._drawn(), against=marginals.argmax(axis=1))
-        return probit_marginals(marginals, variances)
 
     def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return the logarithms of the probabilities of classes.

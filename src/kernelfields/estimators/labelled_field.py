@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.given_labels import stated_labels
 from kernelfields.data.label_dictionary import readable_again
-from kernelfields.data.partial_labels import share_right
 from kernelfields.estimators import library
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.kept_field import EngineLike
@@ -192,8 +191,7 @@ class LabelledField(FieldEstimator[Data, Reader]):
         0.5
         """
         check_is_fitted(self, "field_")
-        lengths = self.read_data(X).lengths
-        return share_right(y, self.classes_, lengths, lambda: self.predict(X, decode), sample_weight, self.item_names)
+        return self.answer_format.score(self, X, y, sample_weight, decode)
 
     # ---- batches, see docs/partial_fit.md
 

@@ -42,7 +42,7 @@ class GoesOn(Beginning):
         declared = estimator._declared_classes
         if declared is None:
             return
-        if other := set(np.asarray(declared).tolist()) ^ set(estimator.label_names().tolist()):
+        if other := set(np.asarray(declared).tolist()) ^ set(estimator.answer_format.labels(estimator).tolist()):
             raise ValueError(
                 f"warm_start=True keeps the labels of the fit, and those of partial_labels differ by "
                 f"{min(other, key=str)!r}: set warm_start=False to start afresh"

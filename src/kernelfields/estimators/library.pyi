@@ -1,4 +1,4 @@
-from kernelfields.data.spans import mended_labels as mended_labels, spans_of as spans_of
+from kernelfields.data.spans import mended_labels as mended_labels
 from kernelfields.engines.engine import SampleSettings as SampleSettings
 from kernelfields.engines.together.reading import read_parts as read_parts
 from kernelfields.estimators.beginning import FROM_NOTHING as FROM_NOTHING
@@ -31,7 +31,6 @@ from kernelfields.estimators.pipelines import (
     describe_features as describe_features,
     rebuild_features as rebuild_features,
 )
-from kernelfields.evaluation.entities import entity_reader as entity_reader, span_rules as span_rules
 from kernelfields.features.choice import (
     check_transformers as check_transformers,
     features_of_words as features_of_words,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -12,19 +12,19 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from kernelfields.data.cliques import USUAL, EdgeCliques
-from kernelfields.data.given_labels import given_labels
 from kernelfields.data.indicators import INSTANCES, read_indicator
 from kernelfields.data.label_cliques import LabelCliques, LabelledInstances, LabelPairs
 from kernelfields.data.reading import check_sample_weight
 from kernelfields.data.table_reader import TableReader
 from kernelfields.engines.choice import answers_collections
 from kernelfields.engines.engine import Sample
+from kernelfields.estimators.answering.instances import InstanceFormat, SetRule
 from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.inspecting.explanations import Compared
+from kernelfields.estimators.inspecting.inspection import RowInspection
 from kernelfields.estimators.inspecting.weights import tabulate_label_weights
 from kernelfields.estimators.kernel_classifier import TableField
-from kernelfields.estimators.questions import Tokens
 from kernelfields.estimators.rare_labels import half_largest_f1
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import FamilySpec, refuse_approximate
@@ -67,6 +67,38 @@ def _check_edges(edges: object, name: str) -> None:
     for setting, usual in (("window", None), ("support", None), ("label_kernel", "delta"), ("name", None)):
         if repr(edges.get_params(deep=False)[setting]) != repr(usual):
             raise ValueError(f"{name} of several labels have no {setting}: leave it out of {edges!r}")
+
+
+@dataclass(frozen=True)
+class InstanceInspection(RowInspection):
+    """The words of instances with several labels."""
+
+    def item(self, model: Any, x: object, y: object, caller: str) -> LabelledInstances:
+        """Return one instance as data, labelled if y is given."""
+        return super().item(model, x, None if y is None else np.asarray(y).reshape(1, -1), caller)
+
+    def tokens(self, model: Any, x: Any) -> list[str]:
+        """Return the names of the labels."""
+        return [str(name) for name in model.label_names_.tolist()]
+
+    def step_words(self, model: Any, term: Term, nodes: list[int], place: int, compared: Compared) -> str:
+        """Return whether the other label of a pair is there."""
+        other = nodes[1 - place]
+        return f"{model.label_names_[other]} is {'there' if compared.labels[other] else 'not there'}"
+
+    def weights(
+        self,
+        model: Any,
+        top: int | tuple[int, int] | None,
+        labels: Sequence[object] | None,
+        feature_re: str | re.Pattern[str] | None,
+        feature_names: object,
+    ) -> WeightsTable:
+        """Return the largest weights of every label as log odds, biases, and log odds ratios of pairs of labels."""
+        field, known = model._field(), model.label_names_.tolist()
+        pairs = dict(zip(field.spec.pairs.values(), model.edge_scores_.values(), strict=True))
+        names_of = lambda term: self.feature_names(model, term, feature_names)  # noqa: E731
+        return tabulate_label_weights(field.terms, pairs, known, names_of, top, labels, feature_re)
 
 
 @declares_parameters
@@ -141,7 +173,9 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
 
     kind = "MultiLabelCRF"
     _family_kind = "instances"
-    place_headings = ("instance", "label name")
+    answer_format = InstanceFormat(headings=("instance", "label name"))
+    decision_rule = SetRule()
+    inspection = InstanceInspection()
 
     label_graph: str | StructureSearch | Sequence[tuple[object, object]] = parameter("auto")
     edges: EdgeCliques | None = parameter(None, _check_edges)
@@ -179,23 +213,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
     def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
         # The labels of an instance are those of the first batch; reading y raises where it has others.
         return self.classes_
-
-    def label_names(self) -> np.ndarray:
-        """Return the values that the columns of marginals stand for.
-
-        Returns
-        -------
-        ndarray (2,)
-            0 and 1.
-        """
-        return np.arange(2)
-
-    def place_of(self, whole: int, part: int, tokens: Tokens | None) -> tuple[int, object, object]:
-        return whole, self.label_names_[part].item(), None if tokens is None else tokens[whole]
-
-    def _read_known(self, known: object, data: LabelledInstances) -> tuple[np.ndarray, np.ndarray | None]:
-        labels, partial, _ = read_indicator(known, data.n_instances, self.label_names_.tolist())
-        return labels.reshape(-1), partial
 
     @property
     def _fitted_labels(self) -> np.ndarray:
@@ -352,63 +369,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         self.label_edges_ = [(names[j], names[k]) for j, k in pairs.values()]
         self.edge_scores_ = {edge: first[name] for edge, name in zip(self.label_edges_, pairs, strict=True)}
 
-    def arranged(self, parts: Iterable[tuple[LabelledInstances, np.ndarray]]) -> np.ndarray:
-        return np.concatenate([rows.reshape(-1, self.n_labels_, *rows.shape[1:]) for _, rows in parts])
-
-    def arranged_draws(self, parts: Iterable[tuple[LabelledInstances, np.ndarray]], single: bool) -> np.ndarray:
-        drawn = np.concatenate([rows.reshape(len(rows), -1, self.n_labels_) for _, rows in parts], axis=1)
-        return drawn[0] if single else drawn
-
-    @answers_collections
-    def predict(self, X: object, decode: str | None = None, *, known: object = None) -> np.ndarray:
-        """Return the labels of each instance, by the loss that ``decision`` names.
-
-        "auto" and "f1" take the labels whose probability is above ``threshold_``; "hamming" those above one half, which
-        makes the fewest wrong labels in expectation; "subset" the most probable set, which is most often right as a
-        whole.
-
-        Parameters
-        ----------
-        X : array (n, d)
-            The instances.
-        decode : {"viterbi", "posterior"} or None, default None
-            "viterbi" means the most probable set, "posterior" one half; None means ``decision`` of the estimator.
-        known : array (n, K) or None, default None
-            Labels that are known, 0 or 1, and NaN where they are not; answers are given that it is so.
-
-        Returns
-        -------
-        ndarray (n, K)
-            The labels, 0 or 1.
-
-        See Also
-        --------
-        predict_joint : Return the most probable sets with their probabilities.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields import MultiLabelCRF
-        >>> X = np.array([[0.0], [0.2], [1.0], [1.2], [2.0], [2.2]])
-        >>> y = np.array([[1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]])
-        >>> model = MultiLabelCRF("rbf", prior_variance=10.0, decision="hamming", random_state=0).fit(X, y)
-        >>> model.predict([[0.1], [1.1]])
-        array([[1, 0],
-               [1, 1]])
-        """
-        return super().predict(X, decode, known=known)
-
-    def decoded(self, answers: Answers, decode: str | None = None) -> np.ndarray:
-        if self.decision == "subset" if decode is None else self.decodes_labellings(decode):
-            return answers.best_labels()
-        if decode is None and not self._has_learnt_to_decide:
-            raise ValueError(
-                f"decision={self.decision!r} takes a threshold that a fit with it learns, and this field was fitted "
-                "with another one: fit again, with warm_start=True from here, or set decision='hamming'"
-            )
-        threshold = self.threshold_ if decode is None and self._learns_in_pilot else 0.5
-        return (answers.marginals[:, 1] > threshold).astype(np.int64)
-
     @answers_collections
     def predict_proba(self, X: object, *, uncertainty: bool = False, known: object = None) -> np.ndarray:
         """Return the probability of each label given the inputs.
@@ -446,39 +406,6 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
         """
         return self.predict_marginals(X, uncertainty=uncertainty, known=known)[..., 1]
 
-    def predict_variances(self, X: object) -> np.ndarray:
-        """Return the posterior variances of the log odds of labels, after :meth:`laplace`.
-
-        Parameters
-        ----------
-        X : array (n, d)
-            The instances.
-
-        Returns
-        -------
-        ndarray (n, K)
-            The variances of f_k(x) + b_k.
-
-        Raises
-        ------
-        ValueError
-            If :meth:`laplace` was not called.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields import MultiLabelCRF
-        >>> X = np.array([[0.0], [0.2], [1.0], [1.2], [2.0], [2.2]])
-        >>> y = np.array([[1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]])
-        >>> model = MultiLabelCRF("rbf", prior_variance=10.0, decision="hamming", random_state=0).fit(X, y)
-        >>> evidence = model.laplace(X, y, random_state=0)
-        >>> near, far = model.predict_variances([[1.0], [9.0]])
-        >>> bool((near < far).all())
-        True
-        """
-        # A log odds of one is a potential of one half.
-        return 4.0 * self.arranged(self._variances(X))[..., 1]
-
     def decision_function(self, X: object) -> np.ndarray:
         """Return the log odds of each label given the inputs.
 
@@ -508,7 +435,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
             logs = np.log(np.maximum(answers.marginals, _SMALLEST))
             return logs[:, 1] - logs[:, 0]
 
-        return self.arranged((answers.data, log_odds(answers)) for answers in self.answers(X))
+        return self.answer_format.arrange((answers.data, log_odds(answers)) for answers in self.answers(X))
 
     def predict_joint(self, X: object, *, known: object = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable set of labels of each instance, and its probability.
@@ -552,109 +479,7 @@ class MultiLabelCRF(EdgeParameters, TableField[LabelledInstances]):
             best = answers.best_labels()
             labels.append((answers.data, best))
             logs.append(answers.label_scores(best) - answers.log_partition)
-        return self.arranged(labels), np.exp(np.minimum(np.concatenate(logs), 0.0))
-
-    def score(
-        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
-    ) -> float:
-        """Return the share of instances whose labels are all right (subset accuracy, as in scikit-learn).
-
-        If labels are NaN, the known ones count; an instance without any does not.
-
-        Parameters
-        ----------
-        X : array (n, d)
-            The instances.
-        y : array (n, K)
-            The true labels, 0 or 1, or NaN where they are not known.
-        sample_weight : array (n,) or None, default None
-            One weight for each instance.
-        decode : {"viterbi", "posterior"} or None, default None
-            As in :meth:`predict`.
-
-        Returns
-        -------
-        float
-            The share, between 0 and 1.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields import MultiLabelCRF
-        >>> X = np.array([[0.0], [0.2], [1.0], [1.2], [2.0], [2.2]])
-        >>> y = np.array([[1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1]])
-        >>> model = MultiLabelCRF("rbf", prior_variance=10.0, decision="hamming", random_state=0).fit(X, y)
-        >>> model.score([[0.1], [1.1]], [[1, 0], [1, 1]])
-        1.0
-        """
-        predicted = self.predict(X, decode)
-        labels, partial, _ = read_indicator(y, len(predicted), self.label_names_.tolist())
-        known = given_labels(labels.reshape(-1), partial).informative().reshape(labels.shape)
-        weights = check_sample_weight(sample_weight, len(labels), INSTANCES) * known.any(axis=1)
-        if not weights.any():
-            raise ValueError("no label of y is known: there is no instance to compare predictions with")
-        return float(np.average(((predicted == labels) | ~known).all(axis=1), weights=weights))
-
-    def weights(
-        self,
-        top: int | tuple[int, int] | None = 20,
-        labels: Sequence[object] | None = None,
-        feature_re: str | re.Pattern[str] | None = None,
-        *,
-        feature_names: object = None,
-    ) -> WeightsTable:
-        """Return the largest weights of every label as log odds, biases, and log odds ratios of pairs of labels.
-
-        Parameters
-        ----------
-        top : int, pair of int or None, default 20
-            The number of weights of each label, the largest by size; a pair for positive and negative ones; None for
-            all.
-        labels : list of labels or None, default None
-            The labels to show, in this order, with the pairs of them; None for all.
-        feature_re : str, pattern or None, default None
-            A regular expression; features are listed if it is found in their names.
-        feature_names : sequence of str or None, default None
-            The names of the input features. None means those of the fit, or "x0", "x1", ... for arrays.
-
-        Returns
-        -------
-        WeightsTable
-            The weights, to be printed, shown by a notebook or taken as rows by ``to_rows()``.
-
-        Examples
-        --------
-        >>> from kernelfields import MultiLabelCRF
-        >>> X = [[0.0, 1.0], [0.2, 1.0], [1.0, 0.0], [1.2, 0.1]]
-        >>> y = [[1, 0], [1, 0], [0, 1], [1, 1]]
-        >>> model = MultiLabelCRF("linear", prior_variance=1.0, decision="hamming", random_state=0).fit(X, y)
-        >>> print(model.weights(top=1, labels=[1], feature_names=["goals", "votes"]))
-        label 1
-            +0.673  goals
-               ...  1 more negative
-        <BLANKLINE>
-        log odds ratios of pairs (. = no weight)
-                1
-        1       .
-        <BLANKLINE>
-        scores per label
-             bias
-        1  +0.294
-        """
-        field, known = self._field(), self.label_names_.tolist()
-        pairs = dict(zip(field.spec.pairs.values(), self.edge_scores_.values(), strict=True))
-        names_of = lambda term: self._feature_names(term, feature_names)  # noqa: E731
-        return tabulate_label_weights(field.terms, pairs, known, names_of, top, labels, feature_re)
-
-    def _one_item(self, x: object, y: object, caller: str) -> LabelledInstances:
-        return super()._one_item(x, None if y is None else np.asarray(y).reshape(1, -1), caller)
-
-    def _step_words(self, term: Term, nodes: list[int], place: int, compared: Compared) -> str:
-        other = nodes[1 - place]
-        return f"{self.label_names_[other]} is {'there' if compared.labels[other] else 'not there'}"
-
-    def _usual_tokens(self, x: Any) -> list[str]:
-        return [str(name) for name in self.label_names_.tolist()]
+        return self.answer_format.arrange(labels), np.exp(np.minimum(np.concatenate(logs), 0.0))
 
     def _described_classes(self) -> list:
         return self.label_names_.tolist()

@@ -75,7 +75,7 @@ def _nested(estimator: Any) -> Iterator[Any]:
 
 def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[tuple, list[list[Any]]]:
     """Return arguments for the workers, none where they are collections, and the partitions of these."""
-    noun = next(_nested(estimator)).place_headings[0]
+    noun = next(_nested(estimator)).answer_format.headings[0]
     for name, value in (*zip(("X", "y", "sample_weight"), arguments, strict=False), *settings.items()):
         _refuse_iterators(value, name, noun)
     if not any(map(is_collection, arguments)):

@@ -13,8 +13,20 @@ Cost: O(n log n) for each rare label.
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from kernelfields.data.constraints import guess_scheme
+from kernelfields.estimators.answering.decisions import Decision, ParameterRule
+
+if TYPE_CHECKING:
+    from kernelfields.inference.answers import Answers
+
+#: Labels by thresholds of probability, chosen by the F1 of rare ones.
+BY_THRESHOLDS = "f1"
 #: Labels of a smaller share of the positions are rare.
 RARE = 0.05
 #: A label of so many held-out positions can be judged by them.
@@ -46,3 +58,42 @@ def above_thresholds(marginals: np.ndarray, thresholds: np.ndarray) -> np.ndarra
     """Return labels (n,): the rare one that exceeds its threshold by the largest factor, else the most probable one."""
     excess = np.where(thresholds < 1.0, marginals / thresholds, 0.0)
     return np.where(excess.max(axis=1) > 1.0, excess.argmax(axis=1), marginals.argmax(axis=1))
+
+
+def learnt_thresholds(model: Any) -> np.ndarray:
+    """Return the thresholds (L,) that the fit of a chain has learnt; 1 for labels without one."""
+    return np.asarray(model.choices_.chosen.get("thresholds", np.ones(len(model.classes_))))
+
+
+@dataclass(frozen=True)
+class RareLabels(Decision):
+    """Rare labels above the thresholds that the fit of a chain has learnt, else the most probable ones."""
+
+    model: Any
+
+    def choose(self, answers: Answers) -> np.ndarray:
+        """Return the numbers (N,) of the labels."""
+        if not self.model._has_learnt_to_decide:
+            raise ValueError(
+                "decode='f1' takes thresholds that a fit with decode='f1' learns, and this field was fitted with "
+                "another one: fit again, with warm_start=True from here, or set decode='posterior'"
+            )
+        return above_thresholds(answers.marginals, learnt_thresholds(self.model))
+
+
+@dataclass(frozen=True)
+class ChainRule(ParameterRule):
+    """What ``decode`` means for chains: "auto" is the best labelling under constraints and for labels of entities."""
+
+    def is_joint(self, model: Any) -> bool:
+        """Whether "auto" means the most probable labelling for a fitted chain."""
+        if (chosen := model.choices_.chosen.get("decode")) is not None:
+            return chosen == "viterbi"
+        return model.field_.spec.constrained or guess_scheme(model.classes_.tolist()) is not None
+
+    def decision(self, model: Any, decode: str | None) -> Decision:
+        """Return the decision of a fitted chain; None means the ``decode`` of the chain."""
+        if decode is None and model.decode == BY_THRESHOLDS:
+            check_is_fitted(model)
+            return RareLabels(model)
+        return super().decision(model, decode)

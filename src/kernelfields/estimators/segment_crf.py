@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.partial_labels import LabelWeights, as_log_weights
 from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import plain_label
 from kernelfields.data.segments import (
@@ -29,8 +27,12 @@ from kernelfields.data.segments import (
 )
 from kernelfields.data.spans import SpanRules
 from kernelfields.engines.choice import answers_collections
+from kernelfields.estimators.answering.decisions import ParameterRule
+from kernelfields.estimators.answering.formats import AnswerFormat
+from kernelfields.estimators.answering.spans import Bounds, SpanReading
 from kernelfields.estimators.chain_crf import ChainTraining, SequenceField
 from kernelfields.estimators.edges import clique_set
+from kernelfields.estimators.inspecting.inspection import SequenceInspection
 from kernelfields.estimators.questions import Ranked
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.checks import check_labels
@@ -50,7 +52,6 @@ from kernelfields.numerics.parameters import (
 )
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.term import Term
-from kernelfields.reports.inspection import Explanation
 from kernelfields.reports.sequences import LabelledSequence
 
 #: Begin, end and label of a segment.
@@ -61,6 +62,57 @@ class SegmentReader(InputReader):
     """Reads sequences as :class:`InputReader` does, as those that are cut into segments."""
 
     packs = SegmentedChains
+
+
+@dataclass(frozen=True)
+class SegmentSpans(SpanReading):
+    """How segments are spans: each is one as it is."""
+
+    def rules(self, classes: np.ndarray, scheme: str | None, unseen: Sequence = ()) -> tuple[SpanRules, list]:
+        """Return which labels belong to one span, and the names of the types; ValueError for a scheme."""
+        if scheme not in (None, "auto"):
+            raise ValueError(
+                f"scheme={scheme!r} is for labels of positions, and segments are entities as they are: leave it out"
+            )
+        return super().rules(classes, None, unseen)
+
+    def labelled(self, answers: Answers, labels: np.ndarray, rules: SpanRules) -> Bounds:
+        """Return starts, stops and types of the segments of data that are entities."""
+        begins, ends, _ = answers.data.segments
+        return _entities(begins, ends, labels[begins], rules)
+
+    def predicted(self, model: Any, answers: Answers, rules: SpanRules) -> Bounds:
+        """Return starts, stops and types of the predicted segments that are entities."""
+        decision = model.decision_rule.decision(model, None)
+        if decision.jointly:
+            labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
+        else:  # labels one by one, which are cut as labels without segments are in a fit
+            labels, spec = decision.choose(answers), model.field_.spec
+            mask = begins_of(labels, answers.family.offsets, spec.max_duration if spec.repeats else None)
+        begins, ends = bounds_of(mask)
+        return _entities(begins, ends, labels[begins], rules)
+
+
+@dataclass(frozen=True)
+class SegmentInspection(SequenceInspection):
+    """The words of segments."""
+
+    @property
+    def why_unexplained(self) -> str:
+        """Another label at one position would cut a segment, which has its score as a whole."""
+        return (
+            "SegmentCRF has no explanations of single labels: weights() lists its weights, predict_nbest(X, k) the "
+            "segmentations that came next"
+        )
+
+    def picture(
+        self, model: Any, x: object, y: Sequence | None, tokens: Sequence | None, caption: str
+    ) -> LabelledSequence:
+        """Return the segments of one sequence on a time axis, the true ones above."""
+        truth = None if y is None else _plain_labels([y])[0][0]
+        segments, marginals = model.predict_segments([x])[0], model.predict_marginals([x])[0]
+        labels = read_segments([segments])[0][0]
+        return LabelledSequence(labels, marginals, model.classes_.tolist(), tokens, truth, caption, segments)
 
 
 @declares_parameters
@@ -125,6 +177,9 @@ class SegmentCRF(SequenceField):
     kind = "SegmentCRF"
     _reads = SegmentReader
     _family_kind = "segments"
+    answer_format = AnswerFormat(spans=SegmentSpans())
+    decision_rule = ParameterRule(jointly=True)
+    inspection = SegmentInspection()
 
     durations: DurationCliques | str | None = parameter("auto", or_auto(clique_set(DurationCliques)))
     max_duration: int | None = parameter(None, or_none(lambda value, name: check_duration(value)))
@@ -194,10 +249,6 @@ class SegmentCRF(SequenceField):
         y, begins = _plain_labels(y)
         return self._segmented(super()._read_items(X, y, sample_weight), begins, self.max_duration_)
 
-    def _check_known(self, data: Chains, labels: np.ndarray, partial: LabelWeights | None) -> None:
-        # What is known are labels of positions, however these are cut.
-        super()._check_known(data, labels, as_log_weights(labels, partial, len(self.classes_)))
-
     def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
         longest = self.max_duration
         if longest is None:
@@ -212,31 +263,6 @@ class SegmentCRF(SequenceField):
         fitted = super().as_fitted()
         fitted.max_duration = self.max_duration_ if self.max_duration is None else self.max_duration
         return fitted
-
-    def _decodes_jointly(self) -> bool:
-        return True
-
-    def span_rules(self, scheme: str | None, unseen: Sequence = ()) -> tuple[SpanRules, list]:
-        if scheme not in (None, "auto"):
-            raise ValueError(
-                f"scheme={scheme!r} is for labels of positions, and segments are entities as they are: leave it out"
-            )
-        return super().span_rules(None, unseen)
-
-    def labelled_spans(
-        self, answers: Answers, labels: np.ndarray, rules: SpanRules
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        begins, ends, _ = answers.data.segments
-        return _entities(begins, ends, labels[begins], rules)
-
-    def predicted_spans(self, answers: Answers, rules: SpanRules) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if self.decodes_labellings(None):
-            labels, mask = _family(answers).best_segmentation(answers.potentials, answers.workers)
-        else:  # labels one by one, which are cut as labels without segments are in a fit
-            labels, spec = self.decoded(answers), self.field_.spec
-            mask = begins_of(labels, answers.family.offsets, spec.max_duration if spec.repeats else None)
-        begins, ends = bounds_of(mask)
-        return _entities(begins, ends, labels[begins], rules)
 
     @property
     def max_duration_(self) -> int:
@@ -365,114 +391,6 @@ class SegmentCRF(SequenceField):
         names = [plain_label(label) for label in self.classes_[labels[begins]]]
         return list(zip(begins.tolist(), ends.tolist(), names, strict=True))
 
-    def score(
-        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
-    ) -> float:
-        """Return the share of positions whose label is the predicted one.
-
-        Parameters
-        ----------
-        X : list of sequences
-            The sequences, in a form that :meth:`fit` takes.
-        y : labels
-            The true labels of positions, or segments as lists of (begin, end, label).
-        sample_weight : array (n_items,) or None, default None
-            One weight for each sequence.
-        decode : {"auto", "viterbi", "posterior"} or None, default None
-            As in :meth:`predict`.
-
-        Returns
-        -------
-        float
-            The share, between 0 and 1.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields import SegmentCRF
-        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
-        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
-        >>> crf = SegmentCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
-        >>> crf.score([np.array([[21.0], [20.0], [10.0]])], [[(0, 2, "sun"), (2, 3, "rain")]])
-        1.0
-        """
-        return super().score(X, _plain_labels(y)[0], sample_weight, decode=decode)
-
-    def show(
-        self, x: object, y: Sequence | None = None, *, tokens: Sequence | None = None, caption: str = ""
-    ) -> LabelledSequence:
-        """Return the segments of one sequence on a time axis, for a notebook or a page.
-
-        Parameters
-        ----------
-        x : sequence
-            One sequence, in the form the model was fitted on.
-        y : labels or None, default None
-            Its true labels or segments, which are drawn above the predicted ones.
-        tokens : sequence or None, default None
-            What to show for each position, such as its word.
-        caption : str, default ""
-            A line above the picture.
-
-        Returns
-        -------
-        LabelledSequence
-            The segments, to be shown by a notebook or put on a page of a report.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields import SegmentCRF
-        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
-        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
-        >>> crf = SegmentCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
-        >>> crf.show(np.array([[21.0], [20.0], [10.0]])).labels
-        ('sun', 'sun', 'rain')
-        """
-        truth = None if y is None else _plain_labels([y])[0][0]
-        segments, marginals = self.predict_segments([x])[0], self.predict_marginals([x])[0]
-        labels = read_segments([segments])[0][0]
-        return LabelledSequence(labels, marginals, self.classes_.tolist(), tokens, truth, caption, segments)
-
-    def explain(self, x: object, *arguments: object, **settings: object) -> Explanation:
-        """Raise an error: another label at one position would cut a segment, which has its score as a whole.
-
-        Parameters
-        ----------
-        x : sequence
-            One sequence.
-        *arguments : object
-            What other estimators take.
-        **settings : object
-            What other estimators take.
-
-        Raises
-        ------
-        ValueError
-            In any case.
-
-        See Also
-        --------
-        weights : Return the largest weights of every label.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from kernelfields import SegmentCRF
-        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
-        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
-        >>> crf = SegmentCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
-        >>> try:
-        ...     crf.explain(X[0])
-        ... except ValueError as error:
-        ...     print(str(error)[:56])
-        SegmentCRF has no explanations of single labels: weights
-        """
-        raise ValueError(
-            "SegmentCRF has no explanations of single labels: weights() lists its weights, predict_nbest(X, k) the "
-            "segmentations that came next"
-        )
-
     # ---- files
 
     def _describe_spec(self) -> Document:
@@ -499,9 +417,7 @@ def _plain_labels(y: Any) -> tuple[Any, np.ndarray | None]:
     return read_segments(y) if are_segments(y) else (y, None)
 
 
-def _entities(
-    begins: np.ndarray, ends: np.ndarray, labels: np.ndarray, rules: SpanRules
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _entities(begins: np.ndarray, ends: np.ndarray, labels: np.ndarray, rules: SpanRules) -> Bounds:
     """Return begins, ends and types of the segments (n,) that are entities."""
     types = rules.types[labels]
     return begins[types >= 0], ends[types >= 0], types[types >= 0]

@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, singledispatch
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
@@ -35,7 +35,6 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.chunks import check_sequence
 from kernelfields.data.cliques import EdgeCliques, NodeCliques, StartCliques
 from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows, given_labels
-from kernelfields.data.graphs import Graphs
 from kernelfields.data.partial_labels import SoftTargets, share_right, tells_partly
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import (
@@ -49,13 +48,15 @@ from kernelfields.data.reading import (
 )
 from kernelfields.data.whole_numbers import labels_as_array
 from kernelfields.engines.choice import refuse_collections
+from kernelfields.estimators import questions
+from kernelfields.estimators.answering.decisions import DecisionRule
+from kernelfields.estimators.answering.formats import AnswerFormat, SingleFormat
 from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining, check_features, features_for
 from kernelfields.estimators.edges import EdgeParameters, clique_set
 from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.estimators.inspecting.explanations import check_one_sequence
 from kernelfields.estimators.kept_field import EngineLike, KernelLike
 from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
-from kernelfields.estimators.questions import LabelQuestions
 from kernelfields.features.sequence_summaries import SequenceSummaries
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.packing import first_largest
@@ -108,7 +109,7 @@ _LOWEST = -1e300
 
 
 @declares_parameters
-class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters):
+class SequenceClassifier(ClassifierMixin, EdgeParameters):
     """Classifier of whole sequences: each class is a chain of hidden states, in reproducing kernel Hilbert spaces.
 
         p(c | x) = sum of p(h | x) over the labellings h by states of class c
@@ -177,9 +178,14 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
     """
 
     kind = "SequenceClassifier"
-    item_names = SAMPLES
-    place_headings = ("sequence", "")
-    is_single = True
+    answer_format: ClassVar[AnswerFormat[Any]] = SingleFormat(SAMPLES, ("sequence", ""))
+    decision_rule: ClassVar[DecisionRule] = DecisionRule()
+
+    # Questions that the distribution of classes answers.
+    predict_nbest = questions.predict_nbest
+    sample = questions.sample
+    entropy = questions.entropy
+    log_likelihood = questions.log_likelihood
 
     kernel: KernelLike = parameter("auto", first=True, usual="rbf", tried=("rbf", "laplacian"))
     n_states: int | str = parameter(
@@ -575,7 +581,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         data = single_nodes(inputs) if y is None else partly_labelled(inputs, y, None, self.classes_)[0]
         potentials = Potentials(np.array(totals).reshape(-1, len(classes)))
         answers = Answers(data, SingleFamily(len(totals), len(classes)), potentials, Workers(self.n_jobs))
-        yield answers.given(None if known is None else self.known_log_weights(known, data))
+        yield answers.given(None if known is None else self.answer_format.known_log_weights(self, known, data))
 
     def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
         """Return the logarithms of the probabilities of classes.
@@ -692,7 +698,7 @@ class SequenceClassifier(ClassifierMixin, LabelQuestions[Graphs], EdgeParameters
         marginals = self.estimator_.predict_marginals([x])[0]
         if self.n_states_ == 0:
             tokens = ["the whole sequence"]
-        tokens = chain._usual_tokens(x) if tokens is None else tokens
+        tokens = chain.inspection.tokens(chain, x) if tokens is None else tokens
         return LabelledSequence(chain.classes_[states], marginals, chain.classes_.tolist(), tokens, None, caption)
 
     def explain(self, x: Any, **settings: Any) -> Explanation:

@@ -84,7 +84,7 @@ class _Judging(FitStep):
         if self._given_groups is None:
             return data
         listed = np.asarray(self._given_groups)
-        data.check_groups(listed, estimator.place_headings[0])
+        data.check_groups(listed, estimator.answer_format.headings[0])
         every_item = any(step.every_item for step in self._others)
         self.groups = listed if every_item else listed[data.weights > 0]
         return data

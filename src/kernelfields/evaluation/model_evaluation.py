@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -34,12 +34,21 @@ class FittedModel(Protocol):
         """Return the labels of each item."""
 
 
+class AnswerForm(Protocol):
+    """The form of the answers of a field; ``is_single``: one label for each item, of classes that all items share."""
+
+    is_single: ClassVar[bool]
+
+    @property
+    def headings(self) -> tuple[str, str]:
+        """The names of items and their positions in tables."""
+
+
 @runtime_checkable
 class LabelField(Protocol):
-    """A fitted field of labels; ``is_single``: of one label for each item, of classes that all items share."""
+    """A fitted field of labels."""
 
-    is_single: bool
-    place_headings: tuple[str, str]
+    answer_format: AnswerForm
 
 
 @dataclass
@@ -64,7 +73,7 @@ def predictions_of(
     is_field = isinstance(asked, LabelField)
     if not is_field:
         raise TypeError(f"evaluate takes a fitted estimator of labels, got {type(asked).__name__}")
-    single = asked.is_single
+    single = asked.answer_format.is_single
     if decode not in (None, JOINT, POSTERIOR):
         raise ValueError(f"decode must be 'viterbi', 'posterior' or None for the model's own, got {decode!r}")
     _refuse_annotators(y)
@@ -88,7 +97,7 @@ def predictions_of(
         found.classes = np.unique(asked.classes_)
     unseen = Counter(label for _, _, label in replace_unseen(listed, np.asarray(asked.classes_), None)[1])
     found.unseen = dict(sorted(unseen.items()))
-    found.nouns = asked.place_headings
+    found.nouns = asked.answer_format.headings
     return found
 
 

@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.chains import Chains
 from kernelfields.data.partial_labels import SoftTargets, replace_unseen
 from kernelfields.data.reading import is_unknown, listed, plain_label, random_generator
-from kernelfields.estimators.questions import LabelQuestions, Seed, Tokens
+from kernelfields.estimators.answering.formats import Tokens
+from kernelfields.estimators.questions import LabelField, Seed
 from kernelfields.inference.answers import Answers
 from kernelfields.labelling.hypotheses import (
     BOUNDARY,
@@ -133,7 +134,7 @@ def find_label_errors(
     scores: list[np.ndarray] = [np.zeros(0)] * n_items
     nouns = ("sequence", "position")
     for held_out in batches:
-        nouns = held_out.field.place_headings
+        nouns = held_out.field.answer_format.headings
         findings += _findings(held_out, scores, tokens, strange)
     flat = np.concatenate([np.zeros(0), *scores])
     if not (n_known := int(np.isfinite(flat).sum())):
@@ -162,7 +163,8 @@ def _fold_answers(
     seen, unseen = replace_unseen(y, field.classes_, None)
     for item, position, label in unseen:
         strange.setdefault(item, {})[position] = label
-    if unseen and not any(not is_unknown(label) for own in seen for label in ([own] if field.is_single else own or [])):
+    single = field.answer_format.is_single
+    if unseen and not any(not is_unknown(label) for own in seen for label in ([own] if single else own or [])):
         raise ValueError(f"the estimator never saw a label of y: it saw {listed(field.classes_)}")
     n_items = n_rows_of(X)
     return n_items, answered(field, X, seen, np.arange(n_items))
@@ -182,7 +184,7 @@ def _findings(
     own = answers.data.given
     labels, known = own.completed(answers), own.certain()
     given = Given(labels, known, answers.marginals, answers.best_labels())
-    names = field.label_names().tolist()
+    names = field.answer_format.labels(field).tolist()
     segments = SegmentLabels(names)
     tried, own_scores, shown = _score_hypotheses(answers, given, segments)
     largest = np.full(len(labels), -np.inf)
@@ -203,7 +205,7 @@ def _findings(
         begin, end = int(offsets[place]), int(offsets[place + 1])
         n_known, n_changed = known[begin:end].sum(), sum(len(tried.of(number)[0]) for number in numbers)
         if n_known >= _FEWEST_FOR_WHOLE and n_changed > n_known / 2:
-            windows_of = [(begin, end, field.place_headings[0], numbers)]
+            windows_of = [(begin, end, field.answer_format.headings[0], numbers)]
         else:
             bounds = [tried.of(number)[0][[0, -1]] + [0, 1] for number in numbers]
             kinds = [words.get(int(tried.kinds[number]), other) for number in numbers]
@@ -229,7 +231,7 @@ def _findings(
 
 
 def _row(
-    field: LabelQuestions,
+    field: LabelField,
     item: int,
     window: tuple[int, int],
     kind: str,
@@ -239,10 +241,10 @@ def _row(
 ) -> LabelError:
     """Return the row of a finding, with the given and the proposed labels."""
     first, last = window
-    if kind == field.place_headings[0]:
+    if kind == field.answer_format.headings[0]:
         # All labels of an item: those of an instance have names, of which no single one is meant.
         return LabelError(item, 0, last, kind, None if tokens is None else _joined(tokens[item]), *labels, score)
-    whole, part, token = field.place_of(item, first, tokens)
+    whole, part, token = field.answer_format.place(field, item, first, tokens)
     end = last if isinstance(part, int) else None
     if tokens is not None and end is not None and last - first > 1:
         token = _joined(tokens[item][first:last])

@@ -24,7 +24,8 @@ from scipy.special import entr
 from sklearn.base import BaseEstimator
 
 from kernelfields.basis.panel import PanelCholesky, select_rows
-from kernelfields.estimators.questions import LabelQuestions, Tokens
+from kernelfields.estimators.answering.formats import Tokens
+from kernelfields.estimators.questions import LabelField
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.kernels.kernel import Kernel
@@ -122,13 +123,13 @@ def rank_for_labelling(
     rows: list[tuple] = []
     for index in order[:batch].tolist():
         item, part = places[index]
-        whole, name, token = asked.place_of(item, part or 0, tokens)
+        whole, name, token = asked.answer_format.place(asked, item, part or 0, tokens)
         if not positions:
             words, name = None if tokens is None else tokens[item], int(scored.is_open[item].sum())
             token = " ".join(map(str, words)) if isinstance(words, list | tuple | np.ndarray) else words
         chosen.append((whole, name) if positions else whole)
         rows.append((whole, name, token, float(values[index])))
-    noun, part_noun = asked.place_headings
+    noun, part_noun = asked.answer_format.headings
     ranked = counted(len(rows), (part_noun if positions else noun) or noun)
     scores: Any = scored.positions if positions else np.array(scored.items)
     return LabellingOrder(
@@ -181,7 +182,7 @@ def _open_places(scored: _Scored, positions: bool) -> tuple[list[tuple[int, int 
     return [(item, None) for item in items], np.array(scored.items)[items]
 
 
-def _term_of(asked: LabelQuestions) -> Term | None:
+def _term_of(asked: LabelField) -> Term | None:
     """Return the first term of single labels with inputs, or None without one."""
     terms: Iterator[Term] = iter(asked.field_.terms) if hasattr(asked, "field_") else iter(())
     usable = (term for term in terms if term.labels_per_clique == 1 and not term.tied_everywhere)

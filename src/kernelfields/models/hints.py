@@ -136,6 +136,10 @@ _PIVOTS = "basis_ holds the training inputs that span the field, coef_ its coeff
 ATTRIBUTES: Words = {
     # scikit-learn
     "predict_proba": {"": _MARGINALS, "FrameCRF": "predict_marginals(df) gives a table with a column per label"},
+    "show": dict.fromkeys(
+        ["KernelClassifier", "MultiLabelCRF"],
+        "it labels rows; predict_proba(X) has their probabilities, explain(x) what moved them",
+    ),
     "predict_log_proba": {"": f"take the logarithm: {_MARGINALS}", "MultiLabelCRF": "use np.log(predict_proba(X))"},
     "decision_function": f"labels depend on each other; {_MARGINALS}, and log_likelihood(X, y) scores a labelling",
     "coef_": dict.fromkeys(["FrameCRF", "AnnotatedCRF"], "estimator_ is the fitted field: estimator_.coef_"),

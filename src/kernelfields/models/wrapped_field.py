@@ -44,7 +44,7 @@ FITTED = (
     *("durations_", "edge_scores_", "evidence_path_", "feature_names_in_", "features_", "field_", "inference_"),
     *("label_edges_", "label_names_", "laplace_", "max_duration_", "n_features_in_", "n_iter_", "n_labels_"),
     *("n_states_", "prior_variance_", "rkhs_certificate_", "scale_", "solution_", "stationarity_", "structure_path_"),
-    *("threshold_", "thresholds_", "transitions_", "is_single", "item_names", "place_headings"),
+    *("threshold_", "thresholds_", "transitions_", "answer_format"),
 )
 
 Wrapper = TypeVar("Wrapper", bound=type)

@@ -35,7 +35,7 @@ def inner_estimator(model: Any) -> Any:
 def classes_of(model: BaseEstimator) -> list:
     """Return the possible labels of a position."""
     field = inner_estimator(model)
-    return [plain_label(label) for label in field.label_names()]
+    return [plain_label(label) for label in field.answer_format.labels(field)]
 
 
 def prepare_for_fit(model: Any, known: list[list[Known]]) -> Any:

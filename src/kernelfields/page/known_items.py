@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.constraints import Scheme, find_scheme, guess_scheme
 from kernelfields.data.reading import plain_label
 from kernelfields.estimators import SequenceClassifier
-from kernelfields.estimators.questions import LabelQuestions
+from kernelfields.estimators.questions import LabelField
 from kernelfields.formats.annotated_texts import scheme_of
 from kernelfields.inference.answers import Answers
 from kernelfields.models.wrapped_field import WrappedField, field_inside, opened
@@ -248,9 +248,9 @@ class KnownItems:
     def _opened(self, item: int) -> tuple[Any, Any]:
         return opened(self.model, self.items.part([item]))
 
-    def _known_labels(self, field: LabelQuestions, known: Sequence[Known]) -> Any:
+    def _known_labels(self, field: LabelField, known: Sequence[Known]) -> Any:
         """Return what is known of an item as the field takes it; labels that it has not seen are left open."""
-        seen = set(field.label_names().tolist())
+        seen = set(field.answer_format.labels(field).tolist())
         return self.items.labels([[None if own is None else own & seen or None for own in known]])
 
     def _decoded(
@@ -274,10 +274,10 @@ class KnownItems:
             kept = self._answers[item] = (self.model, field, next(iter(field.answers(x))))
         _, field, answers = kept
         given = self._known_labels(field, known)
-        answers = answers.given(field.known_log_weights(given, answers.data, possible=False))
-        classes, found = field.label_names(), None
+        answers = answers.given(field.answer_format.known_log_weights(field, given, answers.data))
+        classes, found = field.answer_format.labels(field), None
         if not answers.family.impossible().any():
-            found = classes, classes[field.decoded(answers)], answers.marginals
+            found = classes, classes[field.decision_rule.decision(field, None).choose(answers)], answers.marginals
         self._last = (self.model, item, known, found)
         return found
 

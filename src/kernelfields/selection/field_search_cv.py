@@ -244,7 +244,7 @@ class FieldSearchCV(WrappedField):
             # Processes that search together deal the same items out to their folds.
             random = original.engine.same_random(random)
         estimator = self._described(original, random)
-        noun, advice = estimator.place_headings[0], "collect them in a list first, X.compute()"
+        noun, advice = estimator.answer_format.headings[0], "collect them in a list first, X.compute()"
         refuse_collections(X, y, error=TypeError(f"a search deals {noun}s out to folds in this process: {advice}"))
         if y is None:
             raise ValueError(

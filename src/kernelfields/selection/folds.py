@@ -77,7 +77,7 @@ class Items:
 
     def __init__(self, estimator: Searched, training: FitState, X: Any, y: Any, sample_weight: object):
         self.tables = isinstance(training.reader, TableReader)
-        self.noun, part = estimator.place_headings
+        self.noun, part = estimator.answer_format.headings
         self.part = self.noun if self.tables or not part else part
         listed = (lambda values: indexable(values)[0]) if self.tables else list
         self.X: Any = listed(X)

@@ -20,9 +20,11 @@ from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, is_sequence, listed
 from kernelfields.data.segments import are_segments, read_segments
+from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.frame_crf import FrameCRF
-from kernelfields.estimators.questions import LabelQuestions
+from kernelfields.estimators.questions import LabelField
+from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.inference.answers import Answers
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.wrapped_field import field_inside
@@ -38,16 +40,16 @@ class HeldOut(NamedTuple):
     """Items of one batch by their numbers, the field that has not seen them, and its answers about them."""
 
     items: np.ndarray
-    field: LabelQuestions
+    field: LabelField
     answers: Answers
 
 
 def field_of(
     model: object, X: object, y: object = None, *, labelled: bool | None = None
-) -> tuple[LabelQuestions, Any, Any]:
+) -> tuple[LabelField, Any, Any]:
     """Return the fitted field inside a model, and X and y as it takes them; ``labelled``: y may be a column of X."""
     field, inputs, labels = field_inside(model, X, y, labelled=y is not None if labelled is None else labelled)
-    if not isinstance(field, LabelQuestions):
+    if not isinstance(field, FieldEstimator | SequenceClassifier):
         raise TypeError(
             f"estimator must be one of labels of sequences, segments, graphs, instances or samples, or end in one, got "
             f"{type(model).__name__}"
@@ -87,7 +89,7 @@ def taken(values: Any, items: np.ndarray) -> Any:
     return [values[item] for item in items] if isinstance(values, list) else _safe_indexing(values, items)
 
 
-def answered(field: LabelQuestions, X: Any, y: Any, numbers: np.ndarray) -> Iterator[HeldOut]:
+def answered(field: LabelField, X: Any, y: Any, numbers: np.ndarray) -> Iterator[HeldOut]:
     """Yield what a field answers about items, which have these numbers."""
     begin = 0
     for answers in field.answers(X, y):

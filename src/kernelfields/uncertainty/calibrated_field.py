@@ -36,7 +36,6 @@ from kernelfields.data.ragged import Ragged
 from kernelfields.engines.choice import refuse_collections
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
-from kernelfields.estimators.span_questions import SpanQuestions
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.spans import span_probabilities
 from kernelfields.models.documents import describe_parameters, rebuild_estimator
@@ -114,8 +113,9 @@ class Judged:
 
     def __init__(self, model: object, X: Any, y: Any, scheme: str | None):
         field, batches = answering(model, X, y, labelled=True)
-        rules = field.span_rules(scheme)[0] if isinstance(field, SpanQuestions) else None
-        tables, trues = [np.empty((0, len(field.label_names())))], [np.empty(0, dtype=np.int64)]
+        spans = field.answer_format.spans
+        rules = None if spans is None else spans.rules(field.classes_, scheme)[0]
+        tables, trues = [np.empty((0, len(field.answer_format.labels(field))))], [np.empty(0, dtype=np.int64)]
         nothing = np.empty(0), np.empty(0, dtype=bool)
         events: dict[str, list] = {ENTITIES: [nothing], LABELLINGS: [nothing]}
         for batch in batches:
@@ -127,9 +127,9 @@ class Judged:
             if len(known) < len(labels) or not batch.family.exact:
                 continue
             events[LABELLINGS].append(_whole_labellings(batch, labels))
-            if rules is not None and isinstance(field, SpanQuestions):
-                found = field.predicted_spans(batch, rules)
-                true = field.labelled_spans(batch, labels, rules)
+            if spans is not None and rules is not None:
+                found = spans.predicted(field, batch, rules)
+                true = spans.labelled(batch, labels, rules)
                 right = set(zip(*(column.tolist() for column in true), strict=True))
                 happened = [span in right for span in zip(*(column.tolist() for column in found), strict=True)]
                 events[ENTITIES].append((span_probabilities(batch, rules, *found), np.array(happened, dtype=bool)))
@@ -342,7 +342,7 @@ class CalibratedField(WrappedField, StoredEstimator):
         _refuse_doubt(settings)
         if (face := self._face(X)) is not None:
             return face.predict_proba(X, **settings)
-        if self.is_single:
+        if self.answer_format.is_single:
             return self._map_of(POSITIONS).rows(self.ask("predict_proba", X, **settings))
         return self.predict_marginals(X, **settings)[..., 1]
 
@@ -490,7 +490,7 @@ class CalibratedField(WrappedField, StoredEstimator):
         if (face := self._face(X)) is not None:
             return face.predict_nbest(X, k, **settings)
         found = self.ask("predict_nbest", X, k, **settings)
-        if self.is_single:
+        if self.answer_format.is_single:
             rows, ranked = self.predict_log_proba(X, **settings), [[label for label, _ in own] for own in found]
             logs = [row[np.searchsorted(self.classes_, own)] for row, own in zip(rows, ranked, strict=True)]
         else:

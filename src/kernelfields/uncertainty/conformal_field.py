@@ -33,7 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.reading import plain_label, random_generator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.pipelines import describe_model, rebuild_model
-from kernelfields.estimators.questions import LabelQuestions
+from kernelfields.estimators.questions import LabelField
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.spans import likely_spans
@@ -560,9 +560,9 @@ class ConformalField(WrappedField, StoredEstimator):
                 "estimator was not fitted to, or fit with cv='cross'"
             )
 
-    def _label_sets(self, field: LabelQuestions, answers: Answers) -> list:
+    def _label_sets(self, field: LabelField, answers: Answers) -> list:
         marginals, lengths = comparable(answers.marginals), np.diff(answers.family.offsets)
-        names = [plain_label(label) for label in field.label_names()]
+        names = [plain_label(label) for label in field.answer_format.labels(field)]
         if self.groups == "label":
             mask = marginals >= self._kind_levels(names)
         else:
@@ -574,13 +574,14 @@ class ConformalField(WrappedField, StoredEstimator):
             tuple(names[label] for label in row if own[label])
             for row, own in zip(order.tolist(), mask.tolist(), strict=True)
         ]
-        if field.is_single:
+        if field.answer_format.is_single:
             return sets
         return answers.by_item([sets[begin:end] for begin, end in pairwise(answers.family.offsets.tolist())], [])
 
-    def _labelling_sets(self, field: LabelQuestions, answers: Answers) -> list[LabellingSet]:
+    def _labelling_sets(self, field: LabelField, answers: Answers) -> list[LabellingSet]:
         refuse_approximate(answers.family, "a set of labellings")
         levels = self._levels(np.diff(answers.family.offsets)).tolist()
+        form, names = field.answer_format, field.answer_format.labels(field)
         count, more = 1, True
         while more:
             ranked, scores = answers.n_best(count)
@@ -592,7 +593,7 @@ class ConformalField(WrappedField, StoredEstimator):
         sets = [
             LabellingSet(
                 [
-                    (field.labelling_of(row), math.exp(log))
+                    (form.labelling(names[row]), math.exp(log))
                     for row, log, score in zip(rows, own.tolist(), scores.tolist(), strict=True)
                     if score <= level
                 ],
@@ -602,10 +603,10 @@ class ConformalField(WrappedField, StoredEstimator):
         ]
         return answers.by_item(sets, LabellingSet([], False))
 
-    def _span_sets(self, field: LabelQuestions, answers: Answers) -> list[SpanSet]:
+    def _span_sets(self, field: LabelField, answers: Answers) -> list[SpanSet]:
         if not answers.data.n_positions:
             return [SpanSet([], False) for _ in answers.asked.lengths]
-        rules, types = asked_spans(field).span_rules(self.scheme)
+        rules, types = asked_spans(field).rules(field.classes_, self.scheme)
         offsets = answers.family.offsets
         if self.groups == "label":
             limits = np.tile(self._kind_levels(types), (len(offsets) - 1, 1))

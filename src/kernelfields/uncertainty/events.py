@@ -18,8 +18,8 @@ import numpy as np
 
 from kernelfields.data.partial_labels import replace_unseen
 from kernelfields.data.reading import listed, plain_label
-from kernelfields.estimators.questions import LabelQuestions
-from kernelfields.estimators.span_questions import SpanQuestions
+from kernelfields.estimators.answering.spans import SpanReading
+from kernelfields.estimators.questions import LabelField
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.inference.spans import span_probabilities
@@ -64,9 +64,7 @@ def joined(parts: Sequence[Events]) -> Events:
     return Events(scores, items, kinds, lengths, np.concatenate(likeliest) if likeliest else None)
 
 
-def answering(
-    model: object, X: Any, y: Any = None, *, labelled: bool = False
-) -> tuple[LabelQuestions, Iterator[Answers]]:
+def answering(model: object, X: Any, y: Any = None, *, labelled: bool = False) -> tuple[LabelField, Iterator[Answers]]:
     """Return the field of a model, and its answers for batches of data; TypeError for what labels nothing.
 
     ``labelled``: with labels, which are y or a column of X; ValueError if there are none.
@@ -77,7 +75,7 @@ def answering(
     return field, field.answers(X, y)
 
 
-def labelled(model: object, X: Any, y: Any) -> tuple[LabelQuestions, Iterator[tuple[Answers, Unseen]], Counter]:
+def labelled(model: object, X: Any, y: Any) -> tuple[LabelField, Iterator[tuple[Answers, Unseen]], Counter]:
     """Return the field of a model, its answers for batches of labelled data, and the labels that it never saw.
 
     A class of the field stands in their place, and each batch has the packed positions and labels where it does so.
@@ -99,18 +97,18 @@ def labelled(model: object, X: Any, y: Any) -> tuple[LabelQuestions, Iterator[tu
     return field, batches(), labels
 
 
-def kind_names(field: LabelQuestions, target: str, scheme: str | None) -> list:
+def kind_names(field: LabelField, target: str, scheme: str | None) -> list:
     """Return the names of the labels of a field, or of the types of its entities."""
     if target == ENTITIES:
-        return asked_spans(field).span_rules(scheme)[1]
-    return [plain_label(label) for label in field.label_names()]
+        return asked_spans(field).rules(field.classes_, scheme)[1]
+    return [plain_label(label) for label in field.answer_format.labels(field)]
 
 
-def asked_spans(field: LabelQuestions) -> SpanQuestions:
-    """Return a field that labels sequences, which have spans; TypeError for others."""
-    if not isinstance(field, SpanQuestions):
+def asked_spans(field: LabelField) -> SpanReading:
+    """Return how the labels of a field write spans; TypeError unless they are labels of sequences."""
+    if field.answer_format.spans is None:
         raise TypeError(f"target={ENTITIES!r} is for sequences, and {type(field).__name__} labels none")
-    return field
+    return field.answer_format.spans
 
 
 def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None) -> tuple[Events, list]:
@@ -130,7 +128,7 @@ def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None) 
 
 
 def events_of(
-    field: LabelQuestions, answers: Answers, target: str, scheme: str | None, unseen: Unseen | None = None
+    field: LabelField, answers: Answers, target: str, scheme: str | None, unseen: Unseen | None = None
 ) -> Events | None:
     """Return the events of a batch of labelled items; None where they have no positions.
 
@@ -142,11 +140,11 @@ def events_of(
         return _positions(answers, unseen or {})
     if target == LABELLINGS:
         return _labellings(answers, unseen or {})
-    return _spans(asked_spans(field), answers, scheme, unseen or {})
+    return _spans(field, answers, scheme, unseen or {})
 
 
 def true_parts(
-    field: LabelQuestions, answers: Answers, target: str, scheme: str | None, unseen: Unseen
+    field: LabelField, answers: Answers, target: str, scheme: str | None, unseen: Unseen
 ) -> Iterator[tuple[int, int, list[tuple[Any, Hashable, bool]]]]:
     """Yield items of a batch of labelled ones, their lengths, and what is true of them.
 
@@ -166,7 +164,7 @@ def true_parts(
         _all_labels(answers, target)
         starts, stops, kinds = offsets[:-1], offsets[1:], [None] * (len(offsets) - 1)
     else:
-        starts, stops, kinds = _true_spans(asked_spans(field), answers, scheme, unseen)
+        starts, stops, kinds = _true_spans(field, answers, scheme, unseen)
     rows = list(zip(starts.tolist(), stops.tolist(), kinds, strict=True))
     ends = np.searchsorted(starts, offsets).tolist()
     for item, (begin, end) in enumerate(pairwise(offsets.tolist())):
@@ -215,20 +213,20 @@ def _labellings(answers: Answers, unseen: Unseen) -> Events:
 
 
 def _true_spans(
-    field: SpanQuestions, answers: Answers, scheme: str | None, unseen: Unseen
+    field: LabelField, answers: Answers, scheme: str | None, unseen: Unseen
 ) -> tuple[np.ndarray, np.ndarray, list]:
     """Return starts, stops and names of types of the spans that are true, those of labels never seen among them."""
-    strange = sorted(set(unseen.values()))
-    rules, types = field.span_rules(scheme, strange)
+    spans, strange = asked_spans(field), sorted(set(unseen.values()))
+    rules, types = spans.rules(field.classes_, scheme, strange)
     labels = _all_labels(answers, ENTITIES).copy()
     for row, label in unseen.items():
         labels[row] = len(field.classes_) + strange.index(label)
-    starts, stops, kinds = field.labelled_spans(answers, labels, rules)
+    starts, stops, kinds = spans.labelled(answers, labels, rules)
     return starts, stops, [types[kind] for kind in kinds.tolist()]
 
 
-def _spans(field: SpanQuestions, answers: Answers, scheme: str | None, unseen: Unseen) -> Events:
-    offsets, (rules, names) = answers.family.offsets, field.span_rules(scheme)
+def _spans(field: LabelField, answers: Answers, scheme: str | None, unseen: Unseen) -> Events:
+    offsets, (rules, names) = answers.family.offsets, asked_spans(field).rules(field.classes_, scheme)
     starts, stops, true_types = _true_spans(field, answers, scheme, unseen)
     strange = np.zeros(answers.data.n_positions + 1, dtype=np.int64)
     strange[[row + 1 for row in unseen]] = 1

@@ -39,12 +39,20 @@ from kernelfields.numerics.group import Group
 Found = TypeVar("Found")
 
 
+class AnswerForm(Protocol):
+    """The form of the answers of an estimator."""
+
+    @property
+    def items(self) -> ItemNames:
+        """The names of items and their positions."""
+
+
 class Estimator(Protocol):
     """What reads the partitions of a collection."""
 
     _reads: type[InputReader]
     _reader_for: Callable[[Any], InputReader]
-    item_names: ItemNames
+    answer_format: AnswerForm
     class_weight: Any
 
     def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -85,7 +93,7 @@ class Part:
         if weights is not None and len(weights) == n_rows_of(self.X) and not any(weights):
             self.weights = np.zeros(len(weights))  # other processes may hold all the weight
         else:
-            self.weights = check_sample_weight(weights, n_rows_of(self.X), estimator.item_names)
+            self.weights = check_sample_weight(weights, n_rows_of(self.X), estimator.answer_format.items)
         classes, totals = estimator._count_labels(self.y, self.items.lengths, self.weights)
         self.summary = Summary(
             partitions[0][0], reader, self.items.inputs.dtype, classes, totals, float(self.weights.sum())
@@ -122,7 +130,7 @@ def read_parts(
     group: Group, estimator: Estimator, X: Partitions, y: Partitions, sample_weight: Partitions | None
 ) -> tuple[InputReader, DataInParts, np.ndarray]:
     """Return how the partitions of all processes are read, those of this one, and the sorted classes."""
-    table, nouns = issubclass(estimator._reads, TableReader), estimator.item_names
+    table, nouns = issubclass(estimator._reads, TableReader), estimator.answer_format.items
     weights: list[Any] = [None] * len(X.values) if sample_weight is None else sample_weight.values
     partitions: list[Partition] = []
     for number, *given, own in zip(X.numbers, X.values, y.values, weights, strict=True):

@@ -18,14 +18,18 @@ where inference is approximate.
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 import numpy as np
 
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.choice import refuse_approximate
+from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import Potentials
+from kernelfields.inference.single import SingleFamily
 from kernelfields.models.field import Field
 from kernelfields.numerics.threads import Workers
-from kernelfields.posterior.laplace.samples import LaplaceSamples, potential_deviations
+from kernelfields.posterior.laplace.samples import LaplaceSamples, label_variances, potential_deviations
 
 # Nudges along deviations are this long: derivatives by central differences, their error its square.
 _NUDGE = 1e-3
@@ -39,7 +43,15 @@ def shrunk_marginals(field: Field, answers: Answers, samples: LaplaceSamples, wo
     marginals, data = answers.marginals, answers.data
     if not data.n_positions:
         return marginals
-    family = field.family(data)
+    return probit_marginals(marginals, odds_variances(field.family(data), field, answers, samples, workers))
+
+
+@singledispatch
+def odds_variances(
+    family: LabelFamily, field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers
+) -> np.ndarray:
+    """Return the variances (n, L) of the log-odds of the most probable label to the others."""
+    marginals, data = answers.marginals, answers.data
     centre, best = field.potentials(data, family, workers), marginals.argmax(axis=1)[:, None]
 
     def logs(step: float, direction: Potentials) -> np.ndarray:
@@ -50,7 +62,14 @@ def shrunk_marginals(field: Field, answers: Answers, samples: LaplaceSamples, wo
     for direction in potential_deviations(field.terms, data, family, samples):
         slopes = (logs(_NUDGE, direction) - logs(-_NUDGE, direction)) / (2.0 * _NUDGE)
         variances += np.square(slopes - np.take_along_axis(slopes, best, axis=1))
-    return probit_marginals(marginals, variances)
+    return variances
+
+
+@odds_variances.register
+def _of_single_labels(
+    family: SingleFamily, field: Field, answers: Answers, samples: LaplaceSamples, workers: Workers
+) -> np.ndarray:
+    return label_variances(field, answers.data, samples, against=answers.marginals.argmax(axis=1))
 
 
 def probit_marginals(marginals: np.ndarray, variances: np.ndarray) -> np.ndarray:
