@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.house import code_lines, entered
+from kernelfields import ChainCRF
 from test_architecture import MAY_IMPORT, MODULES, room_of
 from tests.engines.conforming_engines import ENGINES, engine_named
 
@@ -82,6 +84,18 @@ def test_pages_show_parts_that_work(page, capsys):
 @pytest.mark.parametrize("name", ENGINES)
 def test_parts_of_ones_own_work_on_every_engine(name, capsys):
     assert_prints(*run_as_one_program(ROOT / "docs" / "architecture.md", capsys, engine_named(name)))
+
+
+def test_the_spine_is_short_and_a_fit_and_its_answers_enter_it():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    spine = re.findall(r"^\| \d+ \| `([\w/]+\.py)` \|", page.split("## The spine")[1].split("\n## ")[0], re.MULTILINE)
+    source = ROOT / "src" / "kernelfields"
+    assert len(set(spine)) == len(spine) == 12
+    assert sum(code_lines((source / file).read_text(encoding="utf-8")) for file in spine) <= 2500
+    crf = ChainCRF("rbf", window=1, prior_variance=1.0, scale=False, solver="newton", random_state=0)
+    X, y = [[[0.0], [1.0], [1.2]], [[1.1], [0.1]]], [["a", "b", "b"], ["b", "a"]]
+    files = entered(source, lambda: crf.fit(X, y).predict_marginals(X))
+    assert not set(spine) - set(files)
 
 
 def test_the_plan_shows_the_imports_that_are_enforced():
