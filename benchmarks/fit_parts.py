@@ -18,9 +18,9 @@ def parts_of_fit(
     estimator = copy.copy(estimator).set_params(engine=engine)
     with estimator._progress() as progress:
         training = estimator.fit_state(X, y, sample_weight, progress)
-    cliques = estimator.clique_sets(training)
+    cliques = estimator.structure.clique_sets(training)
     sample = training.place(training.data, cliques)
-    designs = estimator._designs(training, sample, cliques)
+    designs = estimator.structure.designs(training, sample, cliques)
     return training, sample, designs
 
 

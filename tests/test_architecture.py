@@ -30,13 +30,13 @@ CORE = (
     "posterior",
 )
 FACE = (
-    *("reports", "features", "families", "evaluation", "estimators"),
+    *("reports", "features", "families", "evaluation", "structures", "estimators"),
     *("selection", "labelling", "annotators", "uncertainty"),
 )
 TOOLS = ("formats", "serving", "layers", "compat", "page", "cli")
 _BELOW_MODELS = {"numerics", "kernels", "inputs", "data", "basis", "inference", "objective", "solvers", "engines"}
 _CORE = set(CORE)
-_BELOW_ESTIMATORS = _CORE | {"reports", "features", "families", "evaluation"}
+_BELOW_ESTIMATORS = _CORE | {"reports", "features", "families", "evaluation", "structures"}
 
 #: The rooms each room may import from, besides itself: of its own storey and those below. No room is exempt.
 MAY_IMPORT = {
@@ -55,6 +55,7 @@ MAY_IMPORT = {
     "features": {"data", "models", "numerics"},
     "families": {"basis", "data", "inference", "kernels", "numerics"},
     "evaluation": {"data", "models", "numerics", "reports"},
+    "structures": _BELOW_MODELS | {"models", "features"},
     "estimators": _BELOW_ESTIMATORS,
     "selection": _BELOW_ESTIMATORS | {"estimators"},
     "labelling": _BELOW_ESTIMATORS | {"estimators", "selection"},
@@ -335,7 +336,7 @@ print(json.dumps([sorted(rooms), sorted({"numba", "llvmlite"} & set(sys.modules)
 
 
 def test_importing_an_estimator_loads_nothing_that_only_a_fit_needs(after_a_fit):
-    assert after_a_fit[0] == ["data", "engines", "estimators", "inputs", "models", "numerics"]
+    assert after_a_fit[0] == ["data", "engines", "estimators", "inputs", "models", "numerics", "structures"]
 
 
 def test_a_fit_of_a_few_short_sequences_loads_no_compiler(after_a_fit):

@@ -103,7 +103,7 @@ def test_single_numbers_meet_by_chance_and_chance_is_taken_off():
 def test_files_that_name_no_bits_count_all_of_them():
     (X, y), rounded = sequences(20, 0), [x.astype(np.float32) for x in sequences(20, 0)[0]]
     model = ChainCRF(**LINEAR).fit(X, y)
-    kept = fingerprint(model.read_data(X, y), 52)
+    kept = fingerprint(model.structure.read(X, y), 52)
     document = model.to_document()
     document["fitted_items"] = {name: value for name, value in kept._asdict().items() if name != "bits"}
     again = ChainCRF.from_document(document)

@@ -5,7 +5,7 @@ import pytest
 
 from kernelfields import ChainCRF, KernelClassifier
 from kernelfields.data.chains import weigh_samples
-from kernelfields.estimators.kernel_classifier import single_nodes
+from kernelfields.structures.rows import single_nodes
 
 
 def samples(seed=0, n=150):
@@ -50,7 +50,7 @@ def test_classes_that_are_partly_known_have_the_mean_of_their_weights():
     X, _ = samples(n=4)
     told = ["rare", "common", {"rare": 1.0, "common": 0.5}, None]
     field = KernelClassifier("linear", class_weight={"rare": 4.0}, prior_variance=1.0).fit(X, told)
-    data = field._read_fitted(X, told, [1.0, 1.0, 3.0, 5.0])
+    data = field.structure.read_training(X, told, [1.0, 1.0, 3.0, 5.0])
     np.testing.assert_allclose(data.weights, [4.0, 1.0, 3.0 * 3.0, 5.0])
 
 

@@ -75,7 +75,7 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     rule = LabelDictionary("word", min_count=2)
     fitted = ChainCRF("linear", allowed=rule, constraints=constraints, **SETTINGS).fit(X, y)
     tagged = X, y
-    data = fitted._read_fitted(*tagged, None)
+    data = fitted.structure.read_training(*tagged, None)
     sample = fitted._engine(data).place(data, fitted.field_.spec, fitted._sample_settings(2))
     datafit = sample.datafit([sample.design(term) for term in fitted.field_.terms])
     passes = fused_passes_of(datafit)
@@ -94,7 +94,7 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
 
 
 def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
-    data = fitted._read_fitted(*tagged, None)
+    data = fitted.structure.read_training(*tagged, None)
     sample = fitted._engine(data).place(data, fitted.field_.spec, fitted._sample_settings(2))
     datafit = sample.datafit([sample.design(term) for term in fitted.field_.terms])
     assert dual_ascent(datafit.likelihood, datafit.designs, passes=1) is None
@@ -107,7 +107,7 @@ def test_stochastic_starts_walk_allowed_labels(fitted, tagged):
 
 def test_gathered_scores_are_those_of_all_labels(fitted, tagged):
     term = fitted.field_.terms[0]
-    data = fitted.read_data(tagged[0])
+    data = fitted.structure.read(tagged[0])
     every = term.scores(data, Workers(1))[data.allowed.rows, data.allowed.labels]
     for few, share in ((0, 2.0), (2, 2.0), (100, 2.0), (0, 0.25)):
         scorer = PairScorer(PairLayout(term.support, share, few), term.known)
@@ -136,7 +136,7 @@ class TestDictionary:
         )
         crf = ChainCRF("linear", allowed=rule, **SETTINGS, max_iter=1)
         crf.check_parameters()
-        reader, chains, classes = crf._learn(X, y, None)
+        reader, chains, classes = crf.structure.learn(X, y, None)
         places = classes.tolist().index
         assert reader.limits[0].labels_of("w9").tolist() == [places("t01"), places("t03")]
         assert reader.limits[0].labels_of("new").tolist() == [places("t05")]
@@ -146,12 +146,12 @@ class TestDictionary:
     def test_feature_strings_and_columns(self):
         X = [[["word=a", "x"], ["y"]], [["word=b"]]]
         crf = ChainCRF("linear", allowed=LabelDictionary("word=", min_count=1), **SETTINGS, max_iter=1)
-        _, chains, _ = crf._learn(X, [["p", "q"], ["q"]], None)
+        _, chains, _ = crf.structure.learn(X, [["p", "q"], ["q"]], None)
         assert np.diff(chains.allowed.begin).tolist() == [1, 2, 1]
         assert words_of(X, chains, "word=") == ["word=a", None, "word=b"]
         arrays = [np.array([[1.0, 0.5], [2.0, 0.1]]), np.array([[1.0, 0.3]])]
         crf = ChainCRF("rbf", allowed=LabelDictionary(0, min_count=1), prior_variance=1.0)
-        _, chains, _ = crf._learn(arrays, [["p", "q"], ["p"]], None)
+        _, chains, _ = crf.structure.learn(arrays, [["p", "q"], ["p"]], None)
         assert np.diff(chains.allowed.begin).tolist() == [1, 1, 1]
 
     @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ def test_transitions_of_a_fitted_field_give_its_marginals():
     crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
     layer = ChainField(crf.classes_, ends=False, dtype=torch.float64)
     layer.load_state_dict({"transitions": torch.as_tensor(crf.transitions_)})
-    node = crf.field_.answers(crf.read_data(X), Workers(1)).potentials.node
+    node = crf.field_.answers(crf.structure.read(X), Workers(1)).potentials.node
     marginals = layer.marginals(torch.as_tensor(node), [6] * 8)
     np.testing.assert_allclose(marginals, np.concatenate(crf.predict_marginals(X)), atol=1e-10)
 

@@ -25,7 +25,7 @@ FIELDS = {
 
 def plain_potentials(model, inputs):
     """The potentials by features, z(x)^T V A^T, with a triangular solve for every call."""
-    field, data = model._field(), model.read_data(inputs)
+    field, data = model._field(), model.structure.read(inputs)
     family = field.family(data)
     potentials = family.zeros()
     for term in field.terms:
@@ -34,7 +34,7 @@ def plain_potentials(model, inputs):
 
 
 def kept_potentials(model, inputs, place=None):
-    field, data = model._field(), model.read_data(inputs)
+    field, data = model._field(), model.structure.read(inputs)
     return field.potentials(data, field.family(data), Workers(1), place)
 
 

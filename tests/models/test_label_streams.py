@@ -72,7 +72,7 @@ def test_without_a_limit_to_the_lag_answers_are_those_of_the_sequence(crf, size)
 @pytest.mark.parametrize("more", [0, 1, 3])
 def test_a_lag_counts_the_positions_that_windows_look_ahead(crf, more):
     stream = crf.stream(lag=ahead(crf) + more, decode="posterior")
-    node, edge = potentials_of(crf, crf.read_data([LONG]))
+    node, edge = potentials_of(crf, crf.structure.read([LONG]))
     marginals = np.concatenate([stream.push(row).marginals for row in LONG])
     assert len(marginals) == len(LONG) - ahead(crf) - more == len(LONG) - stream.n_pending
     for t, row in enumerate(marginals):

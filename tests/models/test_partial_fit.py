@@ -115,7 +115,7 @@ def test_pivots_are_added_where_the_span_does_not_reach():
     left = 1.0 - (subspace.features(np.concatenate(far)) ** 2).sum(axis=1)
     assert left.max() <= 0.05 + 1e-9
     assert crf.continuation_.precisions[0].shape == (rank + added,) * 2
-    data = crf.read_data(far, y[20:25])
+    data = crf.structure.read(far, y[20:25])
     assert next(term.subspace.rank for term in with_pivots(crf.field_.terms, data)) == rank + added
 
 
@@ -168,7 +168,7 @@ def test_explicit_features_are_refused():
 
 
 def test_curvature_adds_up(first):
-    data = first.read_data(X[20:], y[20:])
+    data = first.structure.read(X[20:], y[20:])
     more = first.continuation_.learn(first.field_, data, Workers(1))
     alone = Continuation.begin(first.field_.terms)
     only = alone.learn(first.field_, data, Workers(1))

@@ -46,19 +46,11 @@ WRAPPERS = (FrameCRF, CalibratedField, ConformalField, AnnotatedCRF, FieldSearch
 QUESTIONS = (*OF_LABELS, *OF_PROBABILITIES, *OF_THE_FIT, *CHANGING)
 #: What the library asks of a field once it has found it: wrappers have none of these.
 HOOKS = {
-    *("answers", "approximate_method", "blas_limit", "check_parameters", "clique_sets"),
-    *("decision_rule", "inspection", "fit_state", "for_pilot", "item_labels"),
-    *("read_data", "relative_tolerance", "set_fitted"),
-    *("share_of_fit", "term_variances", "training_labels", "fit_in_steps", "refuse_expectations"),
-    *(
-        "learn_collection",
-        "learns_structure",
-        "expects_shares",
-        "read_beside_fit",
-        "note_parameters",
-        "term_cliques",
-        "as_fitted",
-    ),
+    *("answers", "check_parameters", "structure"),
+    *("decision_rule", "inspection", "fit_state"),
+    *("set_fitted"),
+    *("share_of_fit", "fit_in_steps"),
+    *("read_beside_fit", "note_parameters"),
 }
 #: What every estimator of the package defines for itself.
 OWN = {"fit", "save", "load", "placed", "kind", "from_document", "to_document", "behind"}

@@ -612,7 +612,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     def _beliefs(self, X: object, said: Annotations) -> Iterator[tuple[Answers, Answers]]:
         """Yield the answers of the field for batches of data, and those given the labels of the annotators."""
         field = self.estimator_
-        data = field.read_data(X)
+        data = field.structure.read(X)
         alike = is_classifier(field) or np.array_equal(data.offsets, said.offsets)
         if data.n_positions != said.offsets[-1] or not alike:
             raise ValueError("X and y have different lengths: each position of X needs an entry of every annotator")

@@ -140,7 +140,7 @@ def reads_collections(read: Method) -> Method:
     @wraps(read)
     def reading(self: object, estimator: Any, X: object, y: object, sample_weight: object) -> object:
         if is_collection(X) or is_collection(y):
-            return estimator.learn_collection(X, y, sample_weight)
+            return estimator.structure.learn_collection(X, y, sample_weight)
         return read(self, estimator, X, y, sample_weight)
 
     return reading  # type: ignore[return-value]
@@ -163,6 +163,10 @@ def cluster_of_call(engine: object, X: object) -> Engine | None:
 
 class Travelling(Protocol):
     """An estimator that can be sent to other processes."""
+
+    @property
+    def structure(self) -> Any:
+        """What the labels of an item are."""
 
     def _travelling(self) -> Self:
         """Return a copy without what cannot leave this process."""
@@ -192,7 +196,7 @@ def answers_collections(method: Method) -> Method:
             )
         from kernelfields.data.table_reader import TableReader
 
-        table = issubclass(getattr(self, "_reads", object), TableReader)
+        table = issubclass(self.structure.reads, TableReader)
         return map_partitions(partial(getattr(self._travelling(), method.__name__), **chosen), X, table)
 
     return answer  # type: ignore[return-value]

@@ -22,7 +22,7 @@ from kernelfields.estimators import library, questions
 from kernelfields.estimators.answering.decisions import DecisionRule
 from kernelfields.estimators.answering.formats import AnswerFormat, ByItem
 from kernelfields.estimators.inspecting.inspection import Inspection
-from kernelfields.estimators.kept_field import KeptField
+from kernelfields.estimators.kept_field import KeptField, blas_limit
 from kernelfields.estimators.questions import Data, Reader, Seed
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import check_count
@@ -69,7 +69,7 @@ class AnsweringField(KeptField[Data, Reader]):
             The share; zero if it cannot be known.
         """
         items = self._fitted_items
-        return 0.0 if items is None or self._reader.is_empty(X) else items.share(self.read_data(X))
+        return 0.0 if items is None or self._reader.is_empty(X) else items.share(self.structure.read(X))
 
     def answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
         """Yield batches of items with the distribution of their labels, which answers every question about it.
@@ -91,7 +91,7 @@ class AnsweringField(KeptField[Data, Reader]):
         field, workers = self._field(), Workers(self.n_jobs)
         if self._reader.is_empty(X) and (y is None or is_empty(y)):
             return
-        data = self.read_data(X, y)
+        data = self.structure.read(X, y)
         self._warn_of_repeated_labels(self._repeated, self._reader, data)
         form = self.answer_format
         log_weights = None if known is None else form.known_log_weights(self, known, data, field.spec)
@@ -264,7 +264,7 @@ class AnsweringField(KeptField[Data, Reader]):
         """Yield batches with the posterior variances of the potentials of single labels."""
 
         field, samples = self._field(), self._drawn()
-        for batch in field.batches(self.read_data(X)) if not self._reader.is_empty(X) else ():
+        for batch in field.batches(self.structure.read(X)) if not self._reader.is_empty(X) else ():
             rows = (
                 library.label_variances(field, batch.filled, samples)
                 if batch.n_positions
@@ -540,12 +540,14 @@ class AnsweringField(KeptField[Data, Reader]):
         ('rkhs', True)
         """
         fitted = self._field()
-        self.refuse_expectations("certify", "certificate_ and stationarity_ show how near the fit is to a minimum")
+        self.structure.refuse_expectations(
+            "certify", "certificate_ and stationarity_ show how near the fit is to a minimum"
+        )
         if scope not in ("rkhs", "span"):
             raise ValueError(f"scope must be 'rkhs' or 'span', got {scope!r}")
-        data = self._read_fitted(X, y, sample_weight)
+        data = self.structure.read_training(X, y, sample_weight)
         place = scoring_engine(self.engine, n_values=self._n_values(data))
-        with blas_threads(self.blas_limit(data.n_positions)):
+        with blas_threads(blas_limit(self, data.n_positions)):
             return fitted.certify(data, Workers(self.n_jobs), scope, place)
 
     # ---- uncertainty
@@ -621,8 +623,8 @@ class AnsweringField(KeptField[Data, Reader]):
         for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
             check_count(number, name)
         terms = self._field().terms
-        self.refuse_expectations("laplace", "fit without them for a posterior")
-        data: Data = self._read_fitted(X, y, sample_weight).weighty()
+        self.structure.refuse_expectations("laplace", "fit without them for a posterior")
+        data: Data = self.structure.read_training(X, y, sample_weight).weighty()  # type: ignore[assignment]  # of the same kind
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)
         with self._progress() as progress:

@@ -50,7 +50,7 @@ from kernelfields.kernels.stationary import RBF, Laplacian
 from kernelfields.models.choices import Settings
 from kernelfields.models.pilot_fit import MOST_POSITIONS
 from kernelfields.models.placed import FitStep
-from kernelfields.numerics.parameters import left_open
+from kernelfields.numerics.parameters import left_open, with_values
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.windows import STATISTICS
 
@@ -93,6 +93,11 @@ class OpenFit:
         run = replace(problem.run, engine=problem.data.engine_of_some(problem.run.engine))
         groups = None if self.groups is None else self.groups[chosen]
         return replace(self, problem=replace(problem, data=data, run=run), groups=groups)
+
+
+def pilot_of(estimator: Estimator) -> Estimator:
+    """Return a copy of an estimator for short fits on a part of the data."""
+    return with_values(estimator, estimator.structure.pilot_settings())
 
 
 def suitable_kernels(reader: InputReader, scaled: bool) -> list[str]:
@@ -192,7 +197,7 @@ def _few_columns_left(estimator: Estimator, fit: OpenFit) -> bool:
     """Whether inputs are a few columns of numbers, and what is made of them is left to the data."""
     few = isinstance(fit.problem.data.inputs, np.ndarray) and fit.problem.reader.n_features <= FEW_COLUMNS
     left = {"kernel", "prior_variance"} <= set(fit.left)
-    return few and left and estimator.ties is None and not estimator.expects_shares
+    return few and left and estimator.ties is None and not estimator.structure.expects_shares
 
 
 def _joined(estimator: Estimator, fit: OpenFit, step: InputStep, always: bool = False) -> OpenFit:

@@ -1,145 +1,272 @@
-"""The base class of all fields as scikit-learn estimators: how they are fitted.
+"""The base class of all fields as scikit-learn estimators: how they are fitted, at once or batch by batch.
 
     fit      learn the reader of the data -> place them -> terms on the sample -> fit_field -> fitted attributes
 
-A derived class defines a few hooks: how data are read (``_learn``, ``read_data``), the family of its labellings
-(``_family_spec``), its terms (``_designs``, by default those of ``clique_sets``), and the form of its answers
-(``answer_format``). What happens around the solve are steps: parameters that are left to the data are chosen by that in
-tuning.py, which a fit of given settings does not have.
+How data are read, the family of labellings and the terms are those of its structure (structures/structure.py). A
+derived class names that, and the form of its answers (``answer_format``). What happens around the solve are steps:
+parameters that are left to the data are chosen by that in tuning.py, which a fit of given settings does not have.
 """
 
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
-from kernelfields.data.given_labels import given_labels, stated_labels
-from kernelfields.data.readers import read_labels
+from kernelfields.data.given_labels import stated_labels
+from kernelfields.data.label_dictionary import readable_again
 from kernelfields.data.reading import random_generator
 from kernelfields.estimators import library
 from kernelfields.estimators.answers import AnsweringField
 from kernelfields.estimators.going_on import decides_as_fitted, described_parameters
+from kernelfields.estimators.kept_field import EngineLike, blas_limit
 from kernelfields.estimators.questions import Data, Reader
+from kernelfields.estimators.requested import requested_steps
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.inputs.steps import ColumnSteps
-from kernelfields.numerics.parameters import check_callbacks
+from kernelfields.numerics.parameters import check_callbacks, declares_parameters, parameter
 from kernelfields.numerics.threads import blas_threads
 
 if TYPE_CHECKING:
-    from kernelfields.engines.engine import Sample
     from kernelfields.estimators.beginning import Beginning
-    from kernelfields.models.build import NamedCliques
     from kernelfields.models.choices import Settings
+    from kernelfields.models.partial import PartialLabels
     from kernelfields.models.placed import FitStep, FittedField
-    from kernelfields.numerics.group import Group
-    from kernelfields.objective.designs.design import Design
     from kernelfields.solvers.loop import Iteration
 
 
+def _check_solver(solver: object, name: str) -> None:
+    library.check_solver(solver)
+
+
+@declares_parameters
 class FieldEstimator(AnsweringField[Data, Reader]):
-    """A field that can be fitted; see the module for the hooks of those that derive from it."""
+    """A field on labelled data: what fields of sequences, graphs, instances and rows share.
 
-    @abstractmethod
-    def _learn(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[Reader, np.ndarray] | None = None
-    ) -> tuple[Reader, Data, np.ndarray]:
-        """Return reader, labelled data and sorted classes; ``part_of`` are reader and classes of data around these."""
+    Parameters
+    ----------
+    solver : str, default "auto"
+        The optimiser: "newton", "newton-cg", "block-jacobi", "subspace", "lbfgs", "sgd+lbfgs", or "auto" by the size of
+        the problem.
+    engine : "auto", "threads", "torch", "dask" or Engine, default "auto"
+        Where features are kept and the fit runs. "auto" takes a CUDA device for large problems if there is one, else
+        threads; docs/engines.md.
+    callbacks : list of callables or None, default None
+        Functions that see each Iteration; one that returns True stops the fit. A Checkpoint among them writes the
+        model.
+    warm_start : bool, default False
+        Whether a fit starts from the present coefficients, in the present basis; docs/chains.md says what may change
+        between fits.
+    partial_labels : PartialLabels or None, default None
+        What is known beside labels that are partly known; docs/partial_labels.md.
+    """
 
-    def _learn_again(
-        self, X: object, y: object, sample_weight: object, *, further: bool = False
-    ) -> tuple[Reader, Data, np.ndarray]:
-        """Return what :meth:`_learn` does for a fit that goes on: data as the present reader reads them.
+    solver: object = parameter("auto", _check_solver)
+    engine: EngineLike = parameter("auto")
+    callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
+    warm_start: bool = parameter(False)
+    partial_labels: PartialLabels | None = parameter(None, lambda value, name: stated_labels(value))
 
-        Labels are to be what the present parameters allow. A dictionary of labels learns from ``further`` data beside
-        those that it has seen.
-        """
-        model, classes = copy.copy(self), self._fitted_labels
-        model.field_ = replace(self.field_, spec=self._spec_of_all(classes))
-        return self._reader, model._read_fitted(X, y, sample_weight), classes
+    def fit(
+        self,
+        X: object,
+        y: object,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_dev: object = None,
+        y_dev: object = None,
+        optimize: object = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the field to inputs and labels.
 
-    @property
-    def _fitted_labels(self) -> np.ndarray:
-        """The labels of the fit, or of several labels their names."""
-        return self.classes_
+        Ctrl-C keeps the best estimate so far, with a warning.
 
-    def as_fitted(self) -> Self:
-        """Return a copy of a fitted field in which the structure that its fit found is given by parameters.
+        Parameters
+        ----------
+        X : list of sequences, list of graphs or table (n, d)
+            The inputs; see the package's quickstart for the accepted forms. Dask collections of sequences are fitted
+            where they are, see docs/dask.md.
+        y : labels
+            The labels of each position or node; for rows (n,), for several labels (n, K) of 0 and 1. Segments may also
+            be lists of (begin, end, label). Labels may be partly known: None, or sets of possible ones (NaN among 0 and
+            1); SegmentCRF then needs ``max_duration``.
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence, graph or row.
+        X_dev : inputs or None, default None
+            The inputs of a development set. The fit stops after 5 iterations without a gain there, and keeps the best.
+        y_dev : labels or None, default None
+            The labels of the development set.
+        optimize : {"evidence"}, EvidenceSearch or None, default None
+            Whether to choose prior variances and kernel parameters by the evidence.
+        groups : array (n_items,) or None, default None
+            One value for each item, such as a person's name: what is left to the data is judged on groups that were
+            held out as a whole.
 
         Returns
         -------
         Self
-            The copy.
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError
+            If X or y have a form that cannot be read.
+        ValueError
+            If X and y do not fit together, or a parameter cannot be used.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", None, "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> crf.predict([[[21.0], [10.0]]])
+        [['sun', 'rain']]
         """
-        return copy.copy(self)
+        keywords = {"optimize": optimize, "X_dev": X_dev, "y_dev": y_dev}
+        given = {keyword: value for keyword, value in keywords.items() if value is not None}
+        steps = requested_steps(given) if given else []
+        return self._fit(X, y, sample_weight, beginning=self._beginning(), steps=steps, groups=groups)
 
-    def _family_spec(self, classes: np.ndarray, data: Data) -> library.FamilySpec:
-        """Return what decides the family of labellings: which labels meet, and what they may be."""
-
-        return library.FamilySpec(self._family_kind, len(classes))
-
-    @abstractmethod
-    def clique_sets(self, training: library.FitState[Data, Reader]) -> NamedCliques:
-        """Return the named clique sets of the field.
+    def fit_in_steps(self, X: object, y: object, sample_weight: object, steps: Sequence[FitStep]) -> Self:
+        """Fit the field with further steps around the solve.
 
         Parameters
         ----------
-        training : FitState
-            What the fit works on.
+        X : inputs
+            The inputs, as for :meth:`fit`.
+        y : labels
+            The labels, as for :meth:`fit`.
+        sample_weight : array (n_items,) or None
+            One weight for each sequence, graph or row.
+        steps : sequence of FitStep
+            The steps, the outermost first.
 
         Returns
         -------
-        list of (str, CliqueSet)
-            The clique sets.
+        Self
+            The fitted estimator.
         """
+        return self._fit(X, y, sample_weight, beginning=self._beginning(), steps=steps)
 
-    def term_cliques(self, training: library.FitState[Data, Reader], cliques: NamedCliques) -> NamedCliques:
-        """Return the clique set of each term, with its ties.
+    def _beginning(self) -> Beginning:
+        """Return how a fit begins: from the present coefficients, or from nothing."""
+        if self.warm_start and self.__sklearn_is_fitted__():
+            return library.GoesOn()
+        return library.FROM_NOTHING
+
+    def score(
+        self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
+    ) -> float:
+        """Return the share of positions whose label is the predicted one.
+
+        Labels that were not in the fit are errors; positions whose label is not known do not count.
 
         Parameters
         ----------
-        training : FitState
-            What the fit works on.
-        cliques : list of (str, CliqueSet)
-            The clique sets of the field.
+        X : inputs
+            Sequences, graphs or rows, in a form that :meth:`fit` takes.
+        y : labels
+            The true labels, in a form that :meth:`fit` takes.
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence, graph or row.
+        decode : {"auto", "viterbi", "posterior"} or None, default None
+            "viterbi" takes the most probable labelling as a whole, "posterior" the most probable label of each
+            position. None means ``decode`` of the estimator.
 
         Returns
         -------
-        list of (str, CliqueSet)
-            The clique sets.
+        float
+            The share, between 0 and 1.
+
+        See Also
+        --------
+        log_likelihood : Return log p(y | x).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> X = [np.array([[20.0], [21.0], [10.0], [11.0]]), np.array([[9.0], [10.0], [22.0]])]
+        >>> y = [["sun", "sun", "rain", "rain"], ["rain", "rain", "sun"]]
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=True, random_state=0).fit(X, y)
+        >>> crf.score([[[21.0], [10.0]]], [["sun", "sun"]])
+        0.5
         """
+        check_is_fitted(self, "field_")
+        return self.answer_format.score(self, X, y, sample_weight, decode)
 
-        if self.ties is None:
-            return cliques
-        return library.tied_cliques(cliques, self.ties, training.classes, training.reader.tied_columns)
+    # ---- batches, see docs/partial_fit.md
 
-    def _designs(self, training: library.FitState[Data, Reader], sample: Sample, cliques: NamedCliques) -> list[Design]:
-        """Return the terms of the field on the sample, each with a basis."""
+    def partial_fit(
+        self, X: object, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit one more batch of items, with the posterior so far as the prior.
 
-        options = training.run.options
-        return library.build_designs(self.term_cliques(training, cliques), sample, options.random, options.report)
-
-    def term_variances(self, training: library.FitState[Data, Reader]) -> list[float]:
-        """Return the prior variance of each term.
+        An error leaves the estimator as it was. A Checkpoint among the callbacks is written after each batch, the
+        curvature included. See docs/partial_fit.md.
 
         Parameters
         ----------
-        training : FitState
-            What the fit works on.
+        X : inputs
+            The inputs of the batch, in a form that :meth:`fit` takes.
+        y : labels
+            The labels of the batch.
+        classes : sequence of labels or None, default None
+            All labels there are, or those that are to come; labels that are new in a later batch join them.
+        sample_weight : array (n_items,) or None, default None
+            One weight for each sequence, graph or row.
 
         Returns
         -------
-        list of float
-            The variances, in the order of the terms.
+        Self
+            The fitted estimator.
+
+        See Also
+        --------
+        fit : Fit to all data at once.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelfields import ChainCRF
+        >>> crf = ChainCRF("rbf", prior_variance=1.0, scale=False, random_state=0)
+        >>> crf = crf.partial_fit([np.array([[2.0], [2.1], [1.0]])], [["sun", "sun", "rain"]])
+        >>> crf = crf.partial_fit([np.array([[0.9], [1.0], [2.2]])], [["rain", "rain", "sun"]])
+        >>> crf.predict([[[2.1], [1.0]]])
+        [['sun', 'rain']]
         """
-        return [clique.prior_variance for _, clique in self.clique_sets(training)]
+        X, y = readable_again(X), readable_again(y)
+        batch = library.NextBatch if self.__sklearn_is_fitted__() else library.FirstBatch
+        changed = copy.copy(self)._fit(X, y, sample_weight, beginning=batch(y, classes))
+        self.__dict__.update(changed.__dict__)
+        return self
+
+    def _admit(self, classes: np.ndarray) -> None:
+        """Let the field have these classes, the old ones among them: all that depends on labels follows here."""
+        if len(classes) == len(self.classes_):
+            return
+        assert self.continuation_ is not None, "a batch was fitted before"
+        growth, terms = library.LabelGrowth.between(self.classes_, classes), self.field_.terms
+        extended = self.structure.extended(classes)
+        grown = [growth.term(term) for term in terms]
+        self.classes_, self._reader, self.field_ = classes, extended.reader, library.Field(grown, extended.spec)
+        self.choices_ = self.choices_.with_labels(growth.places, len(classes))
+        precisions = growth.precisions(terms, grown, self.continuation_.precisions)
+        self.continuation_ = replace(self.continuation_, precisions=precisions)
+        self.solution_ = replace(self.solution_, theta=np.concatenate([term.known.ravel() for term in grown]))
+        self._set_views()
+
+    # ---- the frame that all fits share
 
     @runs_on_workers
     def _fit(
@@ -162,7 +289,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         with self._progress() as progress:
             training = settled.fit_state(X, y, sample_weight, progress, beginning, steps=steps)
             progress.choosing()
-            with blas_threads(self.blas_limit(training.data.n_positions)):
+            with blas_threads(blas_limit(self, training.data.n_positions)):
                 for step in [beginning, *training.run.steps]:
                     step.before(self, training)
                 progress.fitting()
@@ -170,14 +297,17 @@ class FieldEstimator(AnsweringField[Data, Reader]):
                 cliques = beginning.cliques(chosen, training)
                 sample = training.place(training.data, cliques)
                 designs, start = beginning.terms(chosen, training, sample, cliques)
-                options = self._final_options(training, designs)
+                options = self.structure.final_options(training, designs)
                 # The beginning is innermost: the others see the field that it makes of what the solver finds.
                 around = [*training.run.steps, beginning]
                 fitted = library.fit_field(designs, sample, options, start=start, steps=around)
+                tolerance = library.resolve_tolerance(self.tol)
+                if options.tol < tolerance:
+                    fitted.solution = fitted.solution.within(tolerance)
             self.set_fitted(training, fitted)
         for step in reversed(around):
             step.after(self)
-        library.warn_of_fit(fitted, self.relative_tolerance)
+        library.warn_of_fit(fitted, tolerance)
         library.warn_of_inference(fitted.warnings)
         return self
 
@@ -229,7 +359,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
             data = step.prepare(self, reader, data)
         if not (every_item or any(step.every_item for step in steps)):
             data = data.weighty()
-        spec, engine = self._family_spec(classes, data), self._engine(data)
+        spec, engine = self.structure.family(classes, data), self._engine(data)
         random = engine.same_random(random_generator(self.random_state))
         reader, data = library.rewritten(reader, data, beginning.scaling(self, reader, data))
         options = self._fit_options(data, progress, random)
@@ -237,112 +367,24 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         run = library.FitRun(engine, self._sample_settings(), options, steps)
         return library.FitState(library.with_usual_choices(self), reader, data, classes, spec, run)
 
-    def _in_own_kind(self, reader: Reader, data: Data, among: Group) -> Data:
-        """Return data dense or sparse by their numbers, those ``among`` others included, which the kernel follows."""
-        return reader.in_own_kind(data, among)
-
-    def learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
-        """Read the partitions of a collection that this process has in a fit of all.
-
-        Parameters
-        ----------
-        X : object
-            The inputs of the partitions.
-        y : object
-            Their labels.
-        sample_weight : object
-            The weights of their items, or None.
-
-        Returns
-        -------
-        tuple
-            The reader, the packed data and the sorted labels, as of data in this process.
-
-        Raises
-        ------
-        ValueError
-            If no workers fit together here.
-        """
-        group = library.RUNNING.get()
-        if group is None:
-            raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={self.engine!r}")
-        return library.read_parts(group, self, X, y, sample_weight)  # type: ignore[arg-type, return-value]
-
-    def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the sorted labels that y names, however many, and what the positions of each weigh."""
-        y = self._position_labels(self.training_labels(y, warn=True))
-        # A part of the data may hold one class only.
-        labels, partial, classes = read_labels(y, self._declared_classes, lengths, self.answer_format.items, fewest=1)
-        rows = np.repeat(weights, lengths)
-        return classes, given_labels(labels, partial).totals(rows, len(classes))
-
-    def _reading(self, reader: Reader, classes: np.ndarray, spec: library.FamilySpec) -> Self:
-        """Return a copy that reads data as those of a fit that is not over yet."""
-
-        reading = copy.copy(self)
-        reading._reader, reading.classes_, reading.n_features_in_ = reader, classes, reader.n_features
-        if reader.names is not None:
-            reading.feature_names_in_ = np.array(reader.names, dtype=object)
-        reading.field_ = library.Field([], spec)
-        return reading
-
-    def _read_part(self, X: object, y: object, reader: Reader, classes: np.ndarray, class_weight: Any) -> Data:
-        """Return a part of the data of a fit, as a reader of all of them reads it."""
-        reading = self._reading(reader, classes, self._spec_of_all(classes))
-        reading.class_weight = class_weight
-        return reading._read_fitted(X, y, None)
-
-    def _spec_of_all(self, classes: np.ndarray) -> library.FamilySpec:
-        """Return the family of data that are elsewhere; ValueError where it depends on them."""
-        return self._family_spec(classes, None)  # type: ignore[arg-type]
-
     def _fit_options(
         self, data: Data, progress: library.FitProgress | library.NoProgress, random: np.random.Generator
     ) -> library.FitOptions:
         """Return how data are fitted: the solver, when it ends, and who sees its iterations."""
-
         enough = 0.0
         if isinstance(self.tol, str):
             weights = data.position_weights
             enough = library.NATS_PER_POSITION * float(data.n_positions if weights is None else weights.sum())
         watch = self._watcher(progress)
         return library.FitOptions(
-            self.solver, self.relative_tolerance, self.max_iter, watch, random, progress.announce, enough=enough
+            self.solver,
+            library.resolve_tolerance(self.tol),
+            self.max_iter,
+            watch,
+            random,
+            progress.announce,
+            enough=enough,
         )
-
-    def item_labels(self, training: library.FitState[Data, Reader], y: object) -> list[np.ndarray]:
-        """Return the numbers of the known labels of each item, to spread items over folds.
-
-        Parameters
-        ----------
-        training : FitState
-            What the fit works on.
-        y : labels
-            The labels, as for :meth:`fit`.
-
-        Returns
-        -------
-        list of ndarray
-            The numbers of each sequence, graph or instance.
-        """
-        data = training.data
-        labels, decided = data.split(data.required_labels), data.split(data.given.learnable())
-        return [own[known] for own, known in zip(labels, decided, strict=True)]
-
-    def approximate_method(self, training: library.FitState[Data, Reader]) -> str | None:
-        """Return the method by which labels are inferred if it is approximate.
-
-        Parameters
-        ----------
-        training : FitState
-            What the fit works on.
-
-        Returns
-        -------
-        str or None
-            The name; None if inference is exact, or not known yet.
-        """
-        return None
 
     def _watcher(self, progress: library.FitProgress | library.NoProgress) -> Callable[[Iteration], bool]:
         """Return a function that shows every iteration to the callbacks and to what shows progress."""
@@ -351,25 +393,9 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         return lambda iteration: True in [watcher(iteration) for watcher in watchers]
 
     @property
-    def learns_structure(self) -> bool:
-        """Whether a search chooses what the field is made of."""
-        return False
-
-    @property
-    def _learns_in_pilot(self) -> bool:
-        """Whether there is more to learn from a pilot fit than the kernel and the prior variance."""
-        return False
-
-    @property
     def _has_learnt_to_decide(self) -> bool:
         """Whether the last fit has learnt what the present way to decide labels needs."""
-        return not self._learns_in_pilot or decides_as_fitted(self)
-
-    @property
-    def _first_variance(self) -> float:
-        """The prior variance of clique sets that have none of their own: that of the kernel, or of its first part."""
-        variances = self.prior_variance
-        return variances[0] if isinstance(variances, list | tuple) else variances
+        return not self.decision_rule.learns(self) or decides_as_fitted(self)
 
     def _learn_scale(self, reader: Reader, data: Data, *, always: bool) -> ColumnSteps:
         """Return the steps that bring columns to one scale; none if they need none, unless ``always``."""
@@ -379,44 +405,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """Take the values of parameters; what is no parameter, as the scale of the data, is elsewhere."""
         for name in settings.keys() & set(self._get_param_names()):
             setattr(self, name, settings[name])
-
-    def _weight_candidates(
-        self, training: library.FitState[Data, Reader], left: Mapping[str, Sequence]
-    ) -> list[Settings]:
-        """Return what may be chosen about the weights of features: first what the other choices are made with.
-
-        ``left`` are the parameters that are left to the data, with the values that are tried.
-        """
-        return []
-
-    def _names_cliques(self) -> bool:
-        """Whether clique sets describe the field, so that kernel and prior variance are not used."""
-        return False
-
-    def for_pilot(self) -> Self:
-        """Return a copy for short fits on a part of the data.
-
-        Returns
-        -------
-        Self
-            The copy.
-        """
-
-        piloted = copy.copy(self)
-        piloted.rank = min(self._most_rank or library.PILOT_RANK, library.PILOT_RANK)
-        piloted.basis = "random-cholesky"
-        return piloted
-
-    def _learn_from_pilot(
-        self, training: library.FitState[Data, Reader], field: library.Field, held_out: Data
-    ) -> library.Choices:
-        """Return what else is chosen by what a field, fitted to a part of the data, predicts for a part held out."""
-
-        return library.Choices()
-
-    def _final_options(self, training: library.FitState[Data, Reader], designs: Sequence[Design]) -> library.FitOptions:
-        """Return the options of the fit once its terms are known."""
-        return training.run.options
 
     def read_beside_fit(self, training: library.FitState[Data, Reader], X: object, y: object) -> Data:
         """Return the data of a development set, read as those of a fit that is not over yet.
@@ -442,16 +430,13 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         """
 
         try:
-            data = self._read_beside(training, X, self.training_labels(y))
+            structure = self.structure.with_reader(training.reader, training.classes, training.spec)
+            data = structure.read_labelled(X, structure.training_labels(y))
         except (TypeError, ValueError) as error:
             raise type(error)(f"development set: {error}") from error
         library.check_labels(data, training.spec, training.classes)
         self._warn_of_repeated_labels(training.estimator._repeated, training.reader, data)
         return data
-
-    def _read_beside(self, training: library.FitState[Data, Reader], X: object, y: object) -> Data:
-        """Return labelled data beside those of a fit that is not over yet."""
-        return self._reading(training.reader, training.classes, training.spec).read_data(X, y)
 
     def note_parameters(self) -> None:
         """Note the present parameters as those of the fit, which one that goes on is compared with."""
@@ -479,4 +464,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
         self._lacks_features = False
         self.note_parameters()
+        for name, value in self.structure.findings(training).items():
+            setattr(self, name, value)
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)

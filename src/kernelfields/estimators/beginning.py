@@ -43,11 +43,11 @@ class Beginning(FitStep):
     @reads_collections
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return reader, labelled data and sorted classes."""
-        return estimator._learn(X, y, sample_weight)
+        return estimator.structure.learn(X, y, sample_weight)
 
     def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
         """Return data dense or sparse, as suits the kernel if that is left open; ``others`` have further parts."""
-        return estimator._in_own_kind(reader, data, others)
+        return estimator.structure.in_own_kind(reader, data, others)
 
     def scaling(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
         """Return the steps that bring columns to one scale if that is asked for."""
@@ -55,7 +55,11 @@ class Beginning(FitStep):
 
     def choosing(self, estimator: Any, steps: Sequence[FitStep], groups: ArrayLike | None) -> list[FitStep]:
         """Return the steps, before others, that choose what is left to the data; ``groups`` are those of items."""
-        if groups is None and not estimator._learns_in_pilot and _JUDGED.isdisjoint(left_open(estimator)):
+        if (
+            groups is None
+            and not estimator.decision_rule.learns(estimator)
+            and _JUDGED.isdisjoint(left_open(estimator))
+        ):
             return []
         from kernelfields.estimators.tuning import Tuning
 
@@ -63,11 +67,11 @@ class Beginning(FitStep):
 
     def cliques(self, estimator: Any, problem: FitState) -> NamedCliques:
         """Return the named clique sets of the field."""
-        return estimator.clique_sets(problem)
+        return estimator.structure.clique_sets(problem)
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
         """Return the terms of the field on the sample, and the coefficients to start from, None for zero."""
-        return estimator._designs(problem, sample, cliques), None
+        return estimator.structure.designs(problem, sample, cliques), None
 
 
 class PartOf(Beginning):
@@ -79,7 +83,7 @@ class PartOf(Beginning):
 
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return reader, labelled data and the classes of all."""
-        return estimator._learn(X, y, sample_weight, (self.reader, self.classes))
+        return estimator.structure.learn(X, y, sample_weight, (self.reader, self.classes))
 
 
 #: How a fit begins that knows of no other.

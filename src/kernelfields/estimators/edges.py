@@ -1,15 +1,12 @@
-"""The parameter ``edges``: the clique set of labels that meet, spelled alike by all estimators that have one.
+"""Checks of clique sets that are parameters, such as ``edges``.
 
-What the set leaves open is that of the estimator, see ``CliqueSet.filled``. None stands for the usual set.
+What a set leaves open is that of the estimator, see ``CliqueSet.filled``. None stands for the usual set.
 """
 
 from __future__ import annotations
 
-from typing import Any, Self
-
-from kernelfields.data.cliques import CliqueSet, EdgeCliques
-from kernelfields.estimators.kept_field import FieldParameters
-from kernelfields.numerics.parameters import Check, attribute, declares_parameters
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.numerics.parameters import Check
 
 
 def clique_set(kind: type[CliqueSet]) -> Check:
@@ -21,38 +18,3 @@ def clique_set(kind: type[CliqueSet]) -> Check:
             raise TypeError(f"{name} must be {article} {kind.__name__}(...) or None, got {value!r}")
 
     return check
-
-
-@declares_parameters
-class EdgeParameters(FieldParameters):
-    """An estimator with ``edges``, a clique set or None for the usual one."""
-
-    edges: Any = attribute()
-
-    @staticmethod
-    def _usual_edges() -> CliqueSet:
-        return EdgeCliques()
-
-    @property
-    def _edges(self) -> CliqueSet:
-        """The clique set of edges as it was given, or the usual one."""
-        return self._usual_edges() if self.edges is None else self.edges
-
-    def set_params(self, **settings: object) -> Self:
-        """Set parameters, as in scikit-learn.
-
-        Those of ``edges``, where it is None, are set on the usual clique set.
-
-        Parameters
-        ----------
-        **settings : object
-            Parameters by name, ``name__inner`` for those of a parameter.
-
-        Returns
-        -------
-        Self
-            The estimator.
-        """
-        if self.edges is None and "edges" not in settings and any(name.startswith("edges__") for name in settings):
-            self.edges = self._usual_edges()
-        return super().set_params(**settings)

@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.data.graph_cliques import GraphFactors, GraphNodes
+from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques
+from kernelfields.data.graph_cliques import GraphFactors
 from kernelfields.data.graph_reader import GraphReader
 from kernelfields.data.graph_reading import GRAPHS
-from kernelfields.data.graphs import Factors, Graphs
+from kernelfields.data.graphs import Graphs
 from kernelfields.data.ties import resolve_ties
 from kernelfields.estimators.answering.decisions import DECODINGS, ParameterRule
 from kernelfields.estimators.answering.formats import AnswerFormat
-from kernelfields.estimators.edges import EdgeParameters
-from kernelfields.estimators.fit_state import FitState
+from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.inspecting.explanations import Compared, input_names
 from kernelfields.estimators.inspecting.inspection import Inspection
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
-from kernelfields.estimators.labelled_field import LabelledField
-from kernelfields.inference.checks import check_labels
-from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.graph_families import graph_family
 from kernelfields.inference.graph_plans import check_method
-from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.numerics.parameters import (
     attribute,
     declares_parameters,
-    is_auto,
     one_of,
     parameter,
     variance_or_auto,
 )
 from kernelfields.objective.term import Term
 from kernelfields.reports.graph_pictures import LabelledGraph
+from kernelfields.structures.graphs import GraphStructure, usual_edges
 
 Value = TypeVar("Value")
 EdgesLike: TypeAlias = GraphFactors | EdgeCliques
@@ -57,7 +50,7 @@ class GraphInspection(Inspection):
 
     def item(self, model: Any, x: object, y: object, caller: str) -> Graphs:
         """Return one graph as data, labelled if y is given."""
-        return model.read_data([x], None if y is None else [y])
+        return model.structure.read([x], None if y is None else [y])
 
     def feature_names(self, model: Any, term: Term, given: object) -> Sequence[str]:
         """Return the names of the columns of nodes, or of a type of edges."""
@@ -78,7 +71,7 @@ class GraphInspection(Inspection):
 
 
 @declares_parameters
-class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
+class GraphCRF(FieldEstimator[Graphs, GraphReader]):
     """Conditional random field on graphs, with potentials in reproducing kernel Hilbert spaces.
 
         score(y | x) = sum_v f(x_v, y_v) + sum over edges f(x_e, y_v, y_w)
@@ -143,14 +136,13 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
     """
 
     kind = "GraphCRF"
-    _reads = GraphReader
-    _family_kind = "graph"
+    _structures = GraphStructure
     answer_format = AnswerFormat(GRAPHS, ("graph", "node"))
     decision_rule = ParameterRule()
     inspection = GraphInspection()
 
     kernel: KernelLike | Mapping[str, KernelLike] = parameter("auto", first=True, usual="rbf")
-    edges: EdgesLike | Mapping[str, EdgesLike] | None = parameter(None, _check_edges)
+    edges: EdgesLike | Mapping[str, EdgesLike] | None = parameter(None, _check_edges, nested=usual_edges)
     prior_variance: float | str = parameter("auto", variance_or_auto, usual=USUAL["prior_variance"])
     cliques: Sequence[CliqueSet] | None = parameter(None)
     constraints: object = parameter(None)
@@ -160,107 +152,6 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
     neighbours: bool | str = parameter("auto", one_of("auto", True, False), usual=False)
 
     edge_scores_: dict[str, np.ndarray] = attribute()
-
-    def _learn(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[GraphReader, np.ndarray] | None = None
-    ) -> tuple[GraphReader, Graphs, np.ndarray]:
-        if self.neighbours is True:
-            why = "ties move columns of nodes, and neighbours=True adds columns that they do not name"
-            resolve_ties(self.ties).refuse(why)
-        if part_of is not None:
-            # The types of nodes and edges are those of all graphs, whichever the part holds.
-            asked, classes = self._reader_for(X), part_of[1]
-            reader = replace(part_of[0], steps=asked.steps, own=asked.own)
-            graphs = reader.read(X, y, sample_weight, classes)
-        else:
-            if y is None:
-                message = "GraphCRF requires y to be passed, but the target y is None: give an array for each graph"
-                raise ValueError(message)
-            reader, declared = self._reader_for(X), self._declared_classes
-            graphs, classes = reader.learn(X, y, sample_weight, classes=declared)
-        check_labels(graphs, self._family_spec(classes, graphs), classes)
-        return reader, graphs, classes
-
-    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
-        return self._reader.read(X, y, sample_weight, self.classes_)
-
-    def _family_spec(self, classes: np.ndarray, data: Graphs) -> FamilySpec:
-        return FamilySpec(self._family_kind, len(classes), self._masks(classes), method=self.inference)
-
-    def clique_sets(self, training: FitState[Graphs, GraphReader]) -> NamedCliques:
-        graphs = training.data.own  # which have the types of nodes and edges of all
-        if self.cliques is not None:
-            return name_cliques(_of_graphs(self.cliques))
-        shared: dict[str, Any] = {"basis": self.basis, "rank": self.rank, "prior_variance": self.prior_variance}
-        cliques: list = [
-            GraphNodes(kernel, node_type=kind, name=_node_name(kind), **shared)
-            for kind, kernel in _node_kernels(self.kernel, graphs)
-        ]
-        _check_types(self.edges, "edges", [factors.name for factors in graphs.factors])
-        for factors in graphs.factors:
-            edges = self._edges_of(factors).filled(**shared)
-            if not is_auto(edges.kernel):
-                cliques.append(edges)
-                continue
-            cliques.append(edges.filled().set_params(kernel=None))
-            if factors.inputs is not None:
-                cliques.append(edges.set_params(kernel="linear", name=f"{edges.name or factors.name} features"))
-        return name_cliques(cliques)
-
-    @staticmethod
-    def _usual_edges() -> GraphFactors:
-        return GraphFactors("auto")
-
-    def _edges_of(self, factors: Factors) -> GraphFactors:
-        """Return the clique set of one type of factors, as it was given for it or for all."""
-        name, n_nodes = factors.name, factors.labels_per_clique
-        edges = GraphFactors(**_of_type(self._edges, name, self._usual_edges()).get_params(deep=False))
-        if edges.group not in ("edge", name) or edges.order not in (2, n_nodes):
-            raise ValueError(
-                f"edges has {edges!r} for factors named {name!r} of {n_nodes} nodes: leave out group and order, and "
-                "name types as keys of a dict"
-            )
-        if edges.symmetric and n_nodes != 2:
-            raise ValueError(f"symmetric is for pairs of labels, and factors named {name!r} join {n_nodes}")
-        return edges.set_params(group=name, order=n_nodes)
-
-    def set_params(self, **settings: object) -> Self:
-        """Set parameters, as in scikit-learn.
-
-        Those of ``edges``, where it is a dict, are set for all types that it names.
-
-        Parameters
-        ----------
-        **settings : object
-            Parameters by name, ``name__inner`` for those of a parameter.
-
-        Returns
-        -------
-        Self
-            The estimator.
-        """
-        if isinstance(self.edges, Mapping) and "edges" not in settings:
-            nested = {name: value for name, value in settings.items() if name.startswith("edges__")}
-            for edges in self.edges.values():
-                edges.set_params(**{name.removeprefix("edges__"): value for name, value in nested.items()})
-            settings = {name: value for name, value in settings.items() if name not in nested}
-        return super().set_params(**settings)
-
-    def _names_cliques(self) -> bool:
-        return self.cliques is not None
-
-    def approximate_method(self, training: FitState[Graphs, GraphReader]) -> str | None:
-        family = graph_family(training.data, (), training.spec)
-        return None if family.exact else family.method
-
-    def _set_views(self) -> None:
-        super()._set_views()
-        n_labels = len(self.classes_)
-        self.edge_scores_ = {
-            term.group: term.tied_scores.reshape((n_labels,) * term.labels_per_clique)
-            for term in self.field_.terms
-            if term.group is not None and term.tied_everywhere
-        }
 
     def show(
         self,
@@ -310,67 +201,3 @@ class GraphCRF(EdgeParameters, LabelledField[Graphs, GraphReader]):
         classes = self.classes_.tolist()
         places = None if positions is None else np.asarray(positions, dtype=np.float64)
         return LabelledGraph(list(labels), marginals, classes, tokens, y, caption, edges=edges, positions=places)
-
-    @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: GraphReader, spec: FamilySpec) -> None:
-        bases = [id(term.subspace) for term in terms]
-        if len(set(bases)) < len(bases):
-            raise ValueError("two of its clique sets have one basis, which sees the inputs of one of them")
-        for term in terms:
-            if term.group is not None and term.group not in reader.factors:
-                raise ValueError(f"set {term.name!r} scores factors of the unknown type {term.group!r}")
-            kind = term.clique.node_type if isinstance(term.clique, GraphNodes) else None
-            if kind is not None and kind not in (reader.node_types or ()):
-                raise ValueError(f"set {term.name!r} scores nodes of the unknown type {kind!r}")
-
-
-def _node_kernels(given: KernelLike | Mapping[str, KernelLike], graphs: Graphs) -> list[tuple[str | None, KernelLike]]:
-    """Return the kernel on the nodes of each type; for nodes without types that of all, under None."""
-    if graphs.node_types is None:
-        if isinstance(given, Mapping):
-            raise ValueError(
-                "kernel is a dict by type of node, and the graphs have no types of nodes: pass dicts with 'x', "
-                "'edges' and 'node_types', or set the attribute 'type' of networkx nodes"
-            )
-        return [(None, given)]
-    names = graphs.node_types.names
-    _check_types(given, "kernel", list(names), "nodes")
-    if isinstance(given, Mapping) and (missing := [name for name in names if name not in given]):
-        raise ValueError(f"kernel has no entry for nodes of the type {missing[0]!r}: name one for each type")
-    return [(name, _of_type(given, name, None)) for name in names]
-
-
-def _node_name(kind: str | None) -> str | None:
-    return None if kind is None else f"node {kind}"
-
-
-def _of_graphs(cliques: Sequence[CliqueSet]) -> Sequence[CliqueSet]:
-    """Return clique sets of graphs, those of a type of nodes named by it if they have no name.
-
-    NodeCliques and EdgeCliques mean the same in graphs; other sets of sequences are refused.
-    """
-    if not isinstance(cliques, list | tuple):
-        return cliques
-    found: list[CliqueSet] = []
-    for clique in cliques:
-        if isinstance(clique, NodeCliques | EdgeCliques):
-            kind = GraphNodes if isinstance(clique, NodeCliques) else GraphFactors
-            clique = kind(**clique.get_params(deep=False))
-        elif isinstance(clique, CliqueSet) and not isinstance(clique, GraphNodes | GraphFactors):
-            raise TypeError(f"nodes of graphs have no order, and {clique!r} needs one: use GraphNodes and GraphFactors")
-        if isinstance(clique, GraphNodes) and clique.name is None:
-            clique = clone(clique).set_params(name=_node_name(clique.node_type))
-        found.append(clique)
-    return found
-
-
-def _of_type(given: Value | Mapping[str, Value], name: str, default: Value) -> Value:
-    """Return what is given for a type: by name, or the same for all."""
-    return given.get(name, default) if isinstance(given, Mapping) else given
-
-
-def _check_types(given: object, parameter: str, names: list[str], what: str = "edges") -> None:
-    unknown = sorted(set(given) - set(names)) if isinstance(given, Mapping) else []
-    if unknown:
-        known = ", ".join(map(repr, names)) or "none"
-        raise ValueError(f"{parameter} names the type {unknown[0]!r}, which no {what} have: there are {known}")

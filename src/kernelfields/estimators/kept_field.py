@@ -2,20 +2,19 @@
 
     keep     get_params and the fitted field -> document -> model file, and back
 
-A derived class defines how new data are read (``read_data``) and which reader and family a document names (``_reads``,
-``_family_kind``). Questions to a kept field are in answers.py, the fit is in base.py.
+A derived class names its structure, which reads data and describes the family of labellings in documents. Questions to
+a kept field are in answers.py, the fit is in base.py.
 """
 
 from __future__ import annotations
 
 import copy
-from abc import ABCMeta, abstractmethod
+from abc import ABCMeta
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
@@ -23,17 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields import kernels
 from kernelfields.data.cliques import USUAL_RANK
-from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.data.fingerprints import Fingerprint
-from kernelfields.data.given_labels import stated_labels
-from kernelfields.data.readers import InputReader
 from kernelfields.data.ties import LabelSymmetry
 from kernelfields.engines.choice import MANY_VALUES, resolve_engine
 from kernelfields.estimators import library
 from kernelfields.estimators.going_on import described_features, noted_parameters
 from kernelfields.estimators.questions import Data, Reader, Seed
 from kernelfields.inputs.scale import Scale
-from kernelfields.inputs.steps import ASKING, ColumnSteps, OwnColumns, steps_asked
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
     attribute,
@@ -47,8 +42,10 @@ from kernelfields.numerics.parameters import (
     or_auto,
     parameter,
     resolve_dtype,
+    settled,
 )
 from kernelfields.numerics.threads import Workers
+from kernelfields.structures.structure import Structure
 
 if TYPE_CHECKING:
     from kernelfields.basis.selection import Basis
@@ -58,7 +55,6 @@ if TYPE_CHECKING:
     from kernelfields.models.model_file import Document
     from kernelfields.models.partial import PartialLabels
     from kernelfields.objective.bounds import Certificate
-    from kernelfields.objective.term import Term
     from kernelfields.solvers.loop import Solution
 
 #: What may be passed where a kernel, a basis, a label kernel, an engine, labels or seeds are expected.
@@ -115,42 +111,6 @@ class FieldParameters(StoredEstimator):
     random_state: Seed = parameter(None)
     verbose: int = parameter(0)
 
-    def check_parameters(self) -> None:
-        """Raise if a parameter cannot be used, before any work starts."""
-        check_declared(self)
-
-    @property
-    def relative_tolerance(self) -> float:
-        """The relative gap at which a fit ends, at the latest where ``tol`` is "auto"."""
-
-        return library.USUAL_TOLERANCE if isinstance(self.tol, str) else self.tol
-
-    def training_labels(self, y: Any, *, warn: bool = False) -> Any:
-        """Return the labels of training data as the fit takes them.
-
-        Parameters
-        ----------
-        y : labels
-            The labels as they were given.
-        warn : bool, default False
-            Whether to warn of labels that are changed.
-
-        Returns
-        -------
-        labels
-            The labels.
-        """
-        return y
-
-    def _position_labels(self, y: Any) -> Any:
-        """Return the labels of all positions, however they are written."""
-        return y
-
-    @property
-    def _most_rank(self) -> int | None:
-        """The most basis functions there can be; None for no limit."""
-        return USUAL_RANK if isinstance(self.rank, str) else self.rank
-
 
 @declares_parameters
 class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
@@ -194,20 +154,19 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         The log-likelihoods of the development set.
     """
 
-    #: How data are read, and the kind of the family of labellings.
-    _reads: ClassVar[type[InputReader]]
-    _family_kind: ClassVar[str]
+    #: What the labels of an item are.
+    _structures: ClassVar[type[Structure]]
 
     classes_: np.ndarray = attribute()
     n_features_in_: int = attribute()
     field_: library.Field = attribute()
     solution_: Solution = attribute()
     inference_: library.FittedBy | None = attribute()
-    laplace_: library.LaplaceSamples | None = attribute(None)
-    continuation_: library.Continuation | None = attribute(None)
+    laplace_: library.LaplaceSamples | None = attribute()
+    continuation_: library.Continuation | None = attribute()
     evidence_path_: library.EvidencePath | None = attribute()
     #: Log-likelihoods of the development set after each iteration, None without one; not kept in files.
-    dev_log_likelihoods_: np.ndarray | None = attribute(None)
+    dev_log_likelihoods_: np.ndarray | None = attribute()
     choices_: library.Choices = attribute()
     feature_names_in_: np.ndarray = attribute()
     _reader: Reader = attribute()
@@ -227,9 +186,6 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     engine: Any = attribute()
     solver: object = attribute()
     callbacks: Any = attribute()
-    class_weight: Any = attribute(None)
-    #: How labels are inferred, None where there is one way.
-    inference: object = attribute(None)
     partial_labels: PartialLabels | None = attribute(None)
     #: Labels that share weights.
     ties: TiesLike | None = attribute(None)
@@ -238,77 +194,22 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     #: What is forbidden of labels.
     constraints: object = attribute(None)
 
-    # ---- hooks
+    #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
+    _variance_of_categories: float | None = attribute(None)
 
-    def _reader_for(self, X: object) -> Reader:
-        """Return a reader that is to learn the kind of X."""
-
-        parameters = self.get_params(deep=False)
-        objects = {name: value for name, value in parameters.items() if not isinstance(value, _PLAIN)}
-        own = library.own_columns(objects) if objects else OwnColumns()
-        asked = {name: value for name, value in parameters.items() if value in ASKING.get(name, ())}
-        steps = steps_asked(asked, own.rows) if asked else ColumnSteps()
-        return self._reads(own=own, steps=steps)  # type: ignore[return-value]  # class variables cannot be generic
-
-    @abstractmethod
-    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Data:
-        """Return new data like those of the fit.
-
-        Parameters
-        ----------
-        X : inputs
-            Sequences, graphs or rows, in a form that :meth:`fit` takes.
-        y : labels or None, default None
-            The labels, in a form that :meth:`fit` takes.
-        sample_weight : array (n_items,) or None, default None
-            One weight for each sequence, graph or row.
-
-        Returns
-        -------
-        PackedData
-            The data, labelled if y is given.
-        """
-
-    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Data:
-        """Return the data of the fit once more, labelled and weighted as they were in it."""
-
-        data = self.read_data(X, y, sample_weight)
-        library.check_labels(data, self.field_.spec, self.classes_)
-        return data
+    @property
+    def structure(self) -> Structure[Data, Reader]:
+        """What the labels of an item are, by the present parameters and, after a fit, what it has learnt."""
+        if not self.__sklearn_is_fitted__():
+            return self._structures(self, variance_of_categories=self._variance_of_categories)
+        return self._structures(self, self._reader, self.classes_, self.field_.spec, self._variance_of_categories)
 
     # ---- state
 
-    @property
-    def expects_shares(self) -> bool:
-        """Whether a fit has expected shares of labels beside labels."""
-        return stated_labels(self.partial_labels).expects_shares
-
-    @property
-    def _declared_classes(self) -> Any:
-        """All labels there are, where ``partial_labels`` names them."""
-        return stated_labels(self.partial_labels).classes
-
-    def _masks(self, classes: np.ndarray) -> ConstraintMasks | None:
-        """Return the penalties of what the constraints forbid; None without constraints."""
-        return None if self.constraints is None else resolve_constraints(self.constraints, classes)
-
-    def refuse_expectations(self, method: str, advice: str) -> None:
-        """Raise an error if a fit has expectations, which a method does not support.
-
-        Parameters
-        ----------
-        method : str
-            The name of the method.
-        advice : str
-            What to do instead.
-
-        Raises
-        ------
-        ValueError
-            If the fit has expectations.
-        """
-        if self.expects_shares:
-            raise ValueError(f"{method} takes labels only, and this field has expectations: {advice}")
+    def check_parameters(self) -> None:
+        """Raise if a parameter cannot be used, before any work starts."""
+        check_declared(self)
+        self.structure.check()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -337,21 +238,20 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         self._set_views()
         return self
 
+    def _set_views(self) -> None:
+        """Expose the fitted terms under the names a user looks for."""
+        for name, value in self.structure.views(self.field_.terms).items():
+            setattr(self, name, value)
+
     def _forget_findings(self) -> None:
         """Forget what steps of a fit, and questions after it, found beside a field that is now another one."""
         self.laplace_ = self.continuation_ = self.evidence_path_ = self.dev_log_likelihoods_ = None
 
-    def _set_views(self) -> None:
-        """Expose the fitted terms under the names a user looks for."""
-        self.basis_ = {term.name: term.subspace for term in self.field_.terms}
-        self.coef_ = {term.name: term.label_coefficients for term in self.field_.terms}
-
     def _field(self) -> library.Field:
         """Return the fitted field, inferred by the present ``inference``, which may change after a fit."""
         check_is_fitted(self, "field_")
-        if self.inference is None:
-            return self.field_
-        return replace(self.field_, spec=replace(self.field_.spec, method=self.inference))
+        method = self.structure.method
+        return self.field_ if method is None else replace(self.field_, spec=replace(self.field_.spec, method=method))
 
     @property
     def scale_(self) -> bool:
@@ -385,19 +285,16 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
 
     def _n_values(self, data: Data) -> int:
         """Return about how many values the features of data have: zero unless they are many and may be anywhere."""
-        n_values = data.n_positions * min(self._most_rank or data.n_positions, data.n_positions)
-        if n_values < MANY_VALUES or not self._runs_anywhere() or _stays_sparse(self.kernel, data):
+        rank = settled(self.rank, USUAL_RANK)
+        n_values = data.n_positions * min(rank or data.n_positions, data.n_positions)
+        if n_values < MANY_VALUES or not self.structure.runs_anywhere or _stays_sparse(self.kernel, data):
             return 0
         return n_values
-
-    def _runs_anywhere(self) -> bool:
-        """Whether every engine can fit such a field; for those of threads alone, "auto" considers no other."""
-        return False
 
     def _engine(self, data: Data) -> Engine:
         """Return where a fit on such data runs; raise if it cannot run there."""
         n_values = self._n_values(data)
-        here = n_values > 0 and self.expects_shares
+        here = n_values > 0 and self.structure.expects_shares
         return resolve_engine(data.engine(self.engine), n_values=0 if here else n_values)
 
     def _travelling(self) -> Self:
@@ -406,25 +303,9 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return model
 
     def _sample_settings(self, n_terms: int = 1) -> library.SampleSettings:
-        return library.SampleSettings(resolve_dtype(self.dtype), self.relative_tolerance, Workers(self.n_jobs), n_terms)
-
-    def blas_limit(self, n_positions: int) -> int | None:
-        """Return the number of threads that BLAS may use.
-
-        Parameters
-        ----------
-        n_positions : int
-            The number of positions of the data.
-
-        Returns
-        -------
-        int or None
-            The number of threads, which is ``n_jobs``; by default one for small products, else None for any number.
-        """
-        if self.n_jobs is not None:
-            return Workers(self.n_jobs).n_threads
-        small = n_positions * min(self._most_rank or n_positions, n_positions) < _SMALL_PRODUCT
-        return 1 if small else None
+        return library.SampleSettings(
+            resolve_dtype(self.dtype), library.resolve_tolerance(self.tol), Workers(self.n_jobs), n_terms
+        )
 
     def behind(self, transformer: Any) -> Self:
         """Return a copy that takes what a fitted transformer takes, as the last step of a pipeline does.
@@ -467,9 +348,9 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         document = {
             "parameters": library.describe_parameters(self),
             "settings": self._fitted_with,
-            "classes": self._described_classes(),
+            "classes": self.structure.described_classes(),
             "inputs": reader.describe(),
-            "structure": self._describe_spec(),
+            "structure": {**self.structure.describe(), **self.decision_rule.describe(self)},
             **library.describe_terms(terms),
             "solution": library.describe_solution(self.solution_),
             "certificates": None if certificates is None else [asdict(certificate) for certificate in certificates],
@@ -508,9 +389,9 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             The fitted estimator; errors of any kind if the document is not sound.
         """
         functions = callables or {}
-        classes = cls._rebuilt_classes(document["classes"])
-        reader = cls._rebuilt_reader(document["inputs"])
-        spec = cls._rebuilt_spec(document["structure"], classes)
+        classes = cls._structures.rebuilt_classes(document["classes"])
+        reader: Reader = cls._structures.reads.rebuild(dict(document["inputs"]))  # type: ignore[assignment]  # class variables cannot be generic
+        spec = cls._structures.rebuilt_spec(document["structure"], classes)
         terms = library.rebuild_terms(document, spec.n_labels, functions)
         lacking = "idle" not in document and library.may_lose_features(reader, terms)
         if "idle" in document:
@@ -523,14 +404,16 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
                 estimator.features = reader.features
         estimator.check_parameters()
         estimator._lacks_features = lacking and "laplace" not in document
-        cls._check_terms(terms, reader, spec)
+        cls._structures.check_terms(terms, reader, spec)
         fitted_by, certificates = document.get("fitted_by"), document["certificates"]
         inference = None if fitted_by is None else library.record(library.FittedBy, fitted_by, "how it was fitted")
         if certificates is not None:
             span, rkhs = map(library.rebuild_certificate, certificates)
             certificates = span, rkhs
         solution = library.rebuild_solution(document["solution"], terms)
+        estimator._forget_findings()
         steps, estimator.choices_ = document.get("evidence_path"), library.Choices.rebuild(document.get("choices"))
+        estimator.choices_ = cls.decision_rule.rebuilt_choices(estimator.choices_, document["structure"])
         estimator.evidence_path_ = None if steps is None else library.EvidencePath.rebuild(steps)
         if "laplace" in document:
             estimator.laplace_ = library.LaplaceSamples.rebuild(document["laplace"], terms)
@@ -541,36 +424,13 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             estimator._fitted_items = Fingerprint.rebuild(document["fitted_items"])
         return estimator._set_field(reader, classes, library.Field(terms, spec), inference, solution, certificates)
 
-    def _described_classes(self) -> np.ndarray | list:
-        return self.classes_
 
-    @classmethod
-    def _rebuilt_classes(cls, described: ArrayLike) -> np.ndarray:
-        return library.checked_classes(described)
-
-    @classmethod
-    def _rebuilt_reader(cls, described: Document) -> Reader:
-        """Return the reader that was described."""
-        return cls._reads.rebuild(dict(described))  # type: ignore[return-value]  # class variables cannot be generic
-
-    def _describe_spec(self) -> Document:
-        """Return what is to be kept of which labels meet."""
-        masks = self.field_.spec.masks
-        return {} if masks is None else {"masks": masks.describe()}
-
-    @classmethod
-    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> library.FamilySpec:
-        """Return what decides the family of labellings, as it was described."""
-
-        masks = None
-        if "masks" in described:
-            masks = ConstraintMasks(**described["masks"])
-            masks.check(len(classes))
-        return library.FamilySpec(cls._family_kind, len(classes), masks)
-
-    @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: Reader, spec: library.FamilySpec) -> None:
-        """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
+def blas_limit(field: KeptField, n_positions: int) -> int | None:
+    """Return the number of threads that BLAS may use: ``n_jobs``, or one for small products; None for any number."""
+    if field.n_jobs is not None:
+        return Workers(field.n_jobs).n_threads
+    rank = settled(field.rank, USUAL_RANK)
+    return 1 if n_positions * min(rank or n_positions, n_positions) < _SMALL_PRODUCT else None
 
 
 def _stays_sparse(kernel: object, data: PackedData) -> bool:

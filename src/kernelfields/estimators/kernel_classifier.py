@@ -2,55 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
 
-from kernelfields.data.chains import weigh_samples
 from kernelfields.data.cliques import USUAL
-from kernelfields.data.graph_cliques import GraphNodes
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.partial_labels import LabelWeights, tells_partly
-from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import (
     SAMPLES,
-    Matrix,
     check_class_weight,
-    is_sequence,
-    warn_of_minus_one,
 )
 from kernelfields.data.table_reader import TableReader
 from kernelfields.data.ties import resolve_ties
-from kernelfields.data.whole_numbers import labels_as_array, places_in
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.answering.decisions import DecodeRule
 from kernelfields.estimators.answering.formats import SingleFormat
 from kernelfields.estimators.base import FieldEstimator
-from kernelfields.estimators.fit_state import FitState
-from kernelfields.estimators.inspecting.inspection import RowInspection
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
-from kernelfields.estimators.labelled_field import LabelledField
 from kernelfields.estimators.questions import Data
 from kernelfields.inference.single import softmax
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import resolve_kernel
-from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.placed import FittedField
-from kernelfields.numerics.containers import shape_of
 from kernelfields.numerics.parameters import check_tolerance, declares_parameters, parameter, settled, variances_or_auto
-from kernelfields.objective.designs.design import Design
-from kernelfields.solvers.choice import FitOptions
-
-# Problems with this few feature values are solved as exactly as doubles allow: it takes hundredths of a second.
-_SMALL = 100_000
-_POLISHED = 1e-13
+from kernelfields.structures.rows import RowStructure
 
 
 def goes_on_in_batches(estimator: FieldEstimator) -> bool:
@@ -64,7 +42,7 @@ def goes_on_in_batches(estimator: FieldEstimator) -> bool:
 
 
 @declares_parameters
-class TableField(ClassifierMixin, LabelledField[Data, TableReader]):
+class TableField(ClassifierMixin, FieldEstimator[Data, TableReader]):
     """A field on the rows of a table: what KernelClassifier and MultiLabelCRF share.
 
     Parameters
@@ -72,9 +50,6 @@ class TableField(ClassifierMixin, LabelledField[Data, TableReader]):
     kernel : "auto", str, Kernel, callable or scikit-learn kernel, default "auto"
         The kernel on rows. "auto" is "linear" for wide sparse inputs, else "rbf".
     """
-
-    _reads = TableReader
-    inspection = RowInspection()
 
     kernel: KernelLike = parameter("auto", first=True, usual="rbf")
 
@@ -195,7 +170,7 @@ class KernelClassifier(TableField[Graphs]):
     """
 
     kind = "KernelClassifier"
-    _family_kind = "single"
+    _structures = RowStructure
     answer_format = SingleFormat(SAMPLES, ("sample", ""))
     # The largest score, whatever rounding does to probabilities.
     decision_rule = DecodeRule(jointly=True)
@@ -205,72 +180,6 @@ class KernelClassifier(TableField[Graphs]):
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
     ties: TiesLike | None = parameter(None, lambda value, name: resolve_ties(value))
-
-    def _learn(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[TableReader, np.ndarray] | None = None
-    ) -> tuple[TableReader, Graphs, np.ndarray]:
-        reader = self._reader_for(X)
-        known = self._declared_classes if part_of is None else part_of[1]
-        if tells_partly(y) or (y is not None and known is not None and part_of is None):
-            data, classes = partly_labelled(reader.learn_rows(self, X)[0], y, sample_weight, known)
-        else:
-            _refuse_rows(y)
-            inputs, targets = reader.learn_rows(self, X, _kept_whole(y))
-            check_classification_targets(targets)
-            classes, labels = np.unique(targets, return_inverse=True)
-            if len(classes) < 2:
-                raise ValueError(
-                    f"y holds the one class {classes.tolist()[0]!r}: a classifier needs samples of at least 2 classes"
-                )
-            if part_of is None:
-                warn_of_minus_one(classes)
-            weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
-            if part_of is not None:
-                labels, classes = places_in(part_of[1], classes)[labels], part_of[1]
-            data = single_nodes(inputs, labels, weights)
-        data = weigh_samples(data, classes, self.class_weight)
-        if len(data.given.possible(data.weights)) < 2:
-            raise ValueError("samples of at least 2 classes must have a positive weight")
-        return reader, data, classes
-
-    def read_data(self, X: object, y: object = None, sample_weight: object = None) -> Graphs:
-        if y is None:
-            return single_nodes(self._reader.read_rows(self, X)[0])
-        if tells_partly(y):
-            return partly_labelled(self._reader.read_rows(self, X)[0], y, sample_weight, self.classes_)[0]
-        inputs, targets = self._reader.read_rows(self, X, _kept_whole(y))
-        unknown = set(np.unique(targets).tolist()) - set(self.classes_.tolist())
-        if unknown:
-            raise ValueError(f"y holds labels that the classifier was not fitted to: {sorted(unknown)[:5]}")
-        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
-        return single_nodes(inputs, places_in(self.classes_, targets), weights)
-
-    def _read_fitted(self, X: object, y: object, sample_weight: object) -> Graphs:
-        return weigh_samples(super()._read_fitted(X, y, sample_weight), self.classes_, self.class_weight)
-
-    def _all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
-        if not tells_partly(y):
-            check_classification_targets(_kept_whole(y))
-        return super()._all_classes([y], classes)
-
-    def clique_sets(self, training: FitState[Graphs, TableReader]) -> NamedCliques:
-        cliques = [GraphNodes(self.kernel, basis=self.basis, rank=self.rank, prior_variance=self.prior_variance)]
-        if self.bias:
-            cliques.append(GraphNodes(None, name="bias", prior_variance=self._first_variance))
-        return name_cliques(cliques)
-
-    def _final_options(self, training: FitState[Graphs, TableReader], designs: Sequence[Design]) -> FitOptions:
-        values = training.data.n_positions * sum(design.term.subspace.rank for design in designs)
-        tol = min(self.relative_tolerance, _POLISHED) if values <= _SMALL else self.relative_tolerance
-        return replace(training.run.options, tol=tol)
-
-    def set_fitted(self, training: FitState[Graphs, TableReader], fitted: FittedField) -> Self:
-        solution = fitted.solution
-        if solution.reason in ("max_iter", "precision") and solution.relative_gap <= self.relative_tolerance:
-            # The tolerance of the fit was finer than that of the parameter.
-            fitted.solution = replace(solution, reason="gap")
-        super().set_fitted(training, fitted)
-        return self
 
     def _scores(self, X: object, known: object = None) -> np.ndarray:
         """Return f(x, y) of new inputs, (n, L), with the log-weights of what is known."""
@@ -359,40 +268,3 @@ class KernelClassifier(TableField[Graphs]):
         """
         scores = self._scores(X, known)
         return scores - softmax(scores)[0][:, None]
-
-
-def _kept_whole(y: object) -> object:
-    """Return labels as an array in which whole numbers are such, where scikit-learn would make floats of a list."""
-    return labels_as_array(y) if isinstance(y, list | tuple) else y
-
-
-def _refuse_rows(y: object) -> None:
-    """Raise where samples have several columns of labels."""
-    shape = shape_of(y) or ()
-    if isinstance(y, list | tuple) and y and is_sequence(y[0]):
-        shape = (len(y), len(y[0]))
-    if len(shape) == 2 and shape[1] > 1:
-        raise ValueError(
-            f"y should be a 1d array of one label for each sample, got an array of shape {shape}: y.argmax(axis=1) for "
-            "one-hot rows, SoftTargets(y, classes=[...]) for rows of probabilities; MultiLabelCRF fits several labels"
-        )
-
-
-def single_nodes(
-    inputs: Matrix,
-    labels: np.ndarray | None = None,
-    weights: np.ndarray | None = None,
-    partial: LabelWeights | None = None,
-) -> Graphs:
-    """Return inputs as graphs of one node each, which is what clique sets look at."""
-    weights = np.ones(inputs.shape[0]) if weights is None else weights
-    return Graphs(inputs, np.arange(inputs.shape[0] + 1), labels, weights, partial)
-
-
-def partly_labelled(
-    inputs: Matrix, y: object, sample_weight: object, classes: Iterable | None
-) -> tuple[Graphs, np.ndarray]:
-    """Return single nodes whose labels are partly known, and the sorted classes."""
-    labels, partial, known = read_labels(y, classes, np.ones(inputs.shape[0]), SAMPLES)
-    weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
-    return single_nodes(inputs, labels, weights, partial), known

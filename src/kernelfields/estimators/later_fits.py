@@ -28,7 +28,7 @@ from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.models.build import NamedCliques, continued_designs
 from kernelfields.models.continuation import Continuation, PosteriorPrior, check_continues, with_pivots
 from kernelfields.models.placed import FitStep, FittedField, Placed, Solve
-from kernelfields.numerics.parameters import left_open
+from kernelfields.numerics.parameters import left_open, with_values
 from kernelfields.numerics.threads import Workers
 
 
@@ -39,7 +39,7 @@ class GoesOn(Beginning):
         """Raise unless the present parameters and labels can go on."""
         refuse_changes(estimator, batch=False)
         self.changes = changes_of_cliques(estimator)
-        declared = estimator._declared_classes
+        declared = estimator.structure.declared_classes
         if declared is None:
             return
         if other := set(np.asarray(declared).tolist()) ^ set(estimator.answer_format.labels(estimator).tolist()):
@@ -50,14 +50,14 @@ class GoesOn(Beginning):
 
     def settled(self, estimator: Any) -> Any:
         """Return a copy with the structure of the fit."""
-        fitted = estimator.as_fitted()
+        fitted = with_values(estimator, estimator.structure.found())
         self.choices = fitted.choices_
         return fitted
 
     @reads_collections
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return data as the reader of the fit reads them."""
-        return estimator._learn_again(X, y, sample_weight)
+        return estimator.structure.learn_again(X, y, sample_weight)
 
     def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
         """Return data of the kind that the reader makes."""
@@ -87,7 +87,7 @@ class GoesOn(Beginning):
     def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
         """Return the terms of the fit on the sample, and their coefficients."""
         terms = estimator.field_.terms
-        designs = continued_designs(estimator.term_cliques(problem, cliques), terms, sample, self.changes)
+        designs = continued_designs(estimator.structure.term_cliques(problem, cliques), terms, sample, self.changes)
         return designs, [term.known for term in terms]
 
 
@@ -103,7 +103,7 @@ class FirstBatch(Beginning):
 
     def check(self, estimator: Any) -> None:
         """Raise if the objective is one that batches cannot go on from."""
-        estimator.refuse_expectations("partial_fit", "fit all sequences at once")
+        estimator.structure.refuse_expectations("partial_fit", "fit all sequences at once")
         why = "partial_fit keeps the curvature of labels that share no weights: leave out ties"
         resolve_ties(estimator.ties).refuse(why)
         for name, given in estimator.get_params().items():
@@ -146,7 +146,7 @@ class FirstBatch(Beginning):
         known = Continuation.begin(estimator.field_.terms)
         estimator.continuation_ = known.learn(estimator.field_, self.data, Workers(estimator.n_jobs))
         if self.classes is not None:
-            estimator._admit(estimator._all_classes(self.y, self.classes))
+            estimator._admit(estimator.structure.all_classes(self.y, self.classes))
 
 
 class NextBatch(GoesOn):
@@ -167,19 +167,19 @@ class NextBatch(GoesOn):
                 "clone(estimator), instead of fit"
             )
         refuse_changes(estimator, batch=True)
-        estimator.refuse_expectations("partial_fit", "fit all sequences at once")
+        estimator.structure.refuse_expectations("partial_fit", "fit all sequences at once")
 
     def settled(self, estimator: Any) -> Any:
         """Return a copy with the structure of the batches before, and the labels of this one."""
         settled = super().settled(estimator)
-        settled._admit(estimator._all_classes(self.y, self.classes))
+        settled._admit(estimator.structure.all_classes(self.y, self.classes))
         self.choices = settled.choices_
         return settled
 
     def read(self, estimator: Any, X: object, y: object, sample_weight: object) -> tuple[Any, Any, np.ndarray]:
         """Return data as the reader of the first batch reads them; it learns what labels words may have."""
         refuse_collections(X, y, error=_elsewhere())
-        return estimator._learn_again(X, y, sample_weight, further=True)
+        return estimator.structure.learn_again(X, y, sample_weight, further=True)
 
     def scaling(self, estimator: Any, reader: Any, data: Any) -> ColumnSteps:
         """Return no steps: columns are on the scale of the first batch, which has warned of it."""

@@ -1,6 +1,4 @@
-from kernelfields.data.spans import mended_labels as mended_labels
 from kernelfields.engines.engine import SampleSettings as SampleSettings
-from kernelfields.engines.together.reading import read_parts as read_parts
 from kernelfields.estimators.beginning import FROM_NOTHING as FROM_NOTHING
 from kernelfields.estimators.fit_state import (
     FitRun as FitRun,
@@ -26,18 +24,14 @@ from kernelfields.estimators.inspecting.weights import (
     tabulate_weights as tabulate_weights,
 )
 from kernelfields.estimators.later_fits import FirstBatch as FirstBatch, GoesOn as GoesOn, NextBatch as NextBatch
-from kernelfields.estimators.own_columns import own_columns as own_columns
 from kernelfields.estimators.pipelines import (
     describe_features as describe_features,
     rebuild_features as rebuild_features,
 )
 from kernelfields.features.choice import (
     check_transformers as check_transformers,
-    features_of_words as features_of_words,
-    resolve_features as resolve_features,
 )
-from kernelfields.inference.checks import check_labels as check_labels, check_lengths as check_lengths
-from kernelfields.inference.choice import FamilySpec as FamilySpec
+from kernelfields.inference.checks import check_labels as check_labels
 from kernelfields.inference.family import warn_of_inference as warn_of_inference
 from kernelfields.inference.spans import (
     Spans as Spans,
@@ -45,18 +39,10 @@ from kernelfields.inference.spans import (
     likely_spans as likely_spans,
     span_probabilities as span_probabilities,
 )
-from kernelfields.kernels.kernel import has_named_kinds as has_named_kinds
-from kernelfields.kernels.registry import resolve_kernel as resolve_kernel
-from kernelfields.models.build import (
-    build_designs as build_designs,
-    name_cliques as name_cliques,
-    tied_cliques as tied_cliques,
-)
-from kernelfields.models.choices import Choices as Choices, PILOT_RANK as PILOT_RANK, Trial as Trial
-from kernelfields.models.continuation import Continuation as Continuation, all_classes as all_classes
+from kernelfields.models.choices import Choices as Choices
+from kernelfields.models.continuation import Continuation as Continuation
 from kernelfields.models.documents import (
     check_widths as check_widths,
-    checked_classes as checked_classes,
     describe_parameters as describe_parameters,
     describe_solution as describe_solution,
     describe_terms as describe_terms,
@@ -77,8 +63,7 @@ from kernelfields.models.label_growth import LabelGrowth as LabelGrowth
 from kernelfields.models.placed import StepCallback as StepCallback
 from kernelfields.models.stored_values import record as record
 from kernelfields.models.stream import LabelStream as LabelStream
-from kernelfields.models.structure import FoundStructure as FoundStructure, StructureSearch as StructureSearch
-from kernelfields.numerics.group import RUNNING as RUNNING
+from kernelfields.models.structure import StructureSearch as StructureSearch
 from kernelfields.posterior.evidence.settings import EvidencePath as EvidencePath
 from kernelfields.posterior.laplace.probit import shrunk_marginals as shrunk_marginals
 from kernelfields.posterior.laplace.samples import (
@@ -92,6 +77,6 @@ from kernelfields.reports.sequences import LabelledSequence as LabelledSequence
 from kernelfields.solvers.choice import (
     FitOptions as FitOptions,
     NATS_PER_POSITION as NATS_PER_POSITION,
-    USUAL_TOLERANCE as USUAL_TOLERANCE,
     check_solver as check_solver,
+    resolve_tolerance as resolve_tolerance,
 )

@@ -83,7 +83,7 @@ def _sent(estimator: Any, arguments: tuple, settings: dict[str, Any]) -> tuple[t
     from kernelfields.data.table_reader import TableReader
     from kernelfields.engines.dask.collections import PAIRED, partitions
 
-    table = issubclass(estimator._reads, TableReader)
+    table = issubclass(estimator.structure.reads, TableReader)
     names = ("X", "y", "sample_weight")
     named = zip(names, arguments, strict=False)  # sample_weight may be left out
     found = [None if value is None else partitions(value, name, table) for name, value in named]

@@ -21,9 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.constraints import guess_scheme
 from kernelfields.estimators.answering.decisions import Decision, ParameterRule
+from kernelfields.numerics.parameters import is_auto
+from kernelfields.numerics.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from kernelfields.inference.answers import Answers
+    from kernelfields.models.choices import Choices
+    from kernelfields.models.field import Field
 
 #: Labels by thresholds of probability, chosen by the F1 of rare ones.
 BY_THRESHOLDS = "f1"
@@ -31,6 +35,8 @@ BY_THRESHOLDS = "f1"
 RARE = 0.05
 #: A label of so many held-out positions can be judged by them.
 LEAST_POSITIONS = 10
+# Labels that break the constraints have to be right more often by this share of positions.
+_WORTH_BREAKING_RULES = 0.01
 
 
 def half_largest_f1(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
@@ -97,3 +103,50 @@ class ChainRule(ParameterRule):
             check_is_fitted(model)
             return RareLabels(model)
         return super().decision(model, decode)
+
+    def learns(self, model: Any) -> bool:
+        """Whether rare labels have thresholds, which a short fit learns."""
+        return model.decode == BY_THRESHOLDS
+
+    def learn(self, model: Any, training: Any, field: Field, held_out: Any) -> Choices:
+        """Return thresholds of rare labels, or whether labels under constraints are decided one by one."""
+        from kernelfields.models.choices import Choices, Trial
+
+        answers = field.answers(held_out, training.run.settings.workers, training.run.engine)
+        labels, weights = held_out.required_labels, held_out.position_weights * held_out.given.informative()
+        if not weights.any():
+            return Choices()
+        shares = np.bincount(training.data.required_labels, minlength=len(training.classes)) / training.data.n_positions
+        rare = judged_labels(shares, labels, weights)
+        if model.decode == BY_THRESHOLDS:
+            return Choices({"thresholds": rare_thresholds(answers.marginals, labels, weights, rare).tolist()})
+        fits = guess_scheme(training.classes.tolist()) is not None
+        if not is_auto(model.decode):
+            return Choices()
+        if fits or not training.spec.constrained:
+            predicted = answers.best_labels() if fits else answers.likeliest_labels()
+            _warn_of_rare_labels(training.classes[rare], shares[rare], np.isin(rare, predicted))
+            return Choices()
+        decoded = {"viterbi": answers.best_labels(), "posterior": answers.likeliest_labels()}
+        share_right = {name: float(np.average(found == labels, weights=weights)) for name, found in decoded.items()}
+        trials = tuple(Trial({"decode": name}, share) for name, share in share_right.items())
+        pays = share_right["posterior"] >= share_right["viterbi"] + _WORTH_BREAKING_RULES
+        chosen = "posterior" if pays else "viterbi"
+        _warn_of_rare_labels(training.classes[rare], shares[rare], np.isin(rare, decoded[chosen]))
+        return Choices({"decode": chosen}, trials)
+
+    def describe(self, model: Any) -> dict[str, Any]:
+        """Return whether "auto" means whole labellings, which readers of files need not guess."""
+        return {"jointly": self.is_joint(model)}
+
+
+def _warn_of_rare_labels(labels: np.ndarray, shares: np.ndarray, predicted: np.ndarray) -> None:
+    """Warn of rare labels that are never predicted for held-out data."""
+    if predicted.all():
+        return
+    left = zip(labels[~predicted].tolist(), shares[~predicted].tolist(), strict=True)
+    named = ", ".join(f"{label!r} ({share:.1%} of the positions)" for label, share in left)
+    warn_user(
+        f"never predicted for held-out data: {named}. decode='f1' predicts rare labels above thresholds of their own, "
+        "decode='posterior' or 'viterbi' confirms that the most probable labels are wanted (docs/rare_events.md)",
+    )

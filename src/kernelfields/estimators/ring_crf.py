@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kernelfields.data.cliques import EndCliques, StartCliques
 from kernelfields.data.readers import InputReader
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.inference.ring import Rings
 from kernelfields.numerics.parameters import declares_parameters
 from kernelfields.numerics.windows import STATISTICS
+from kernelfields.structures.chains import ChainStructure
 
 
 class RingReader(InputReader):
     """Reads sequences as :class:`InputReader` does, and closes them."""
 
     packs = Rings
+
+
+@dataclass(frozen=True, eq=False)
+class RingStructure(ChainStructure):
+    """Labels of the positions of rings, of which the last meets the first."""
+
+    kind = "ring"
+    reads = RingReader
+
+    def check(self) -> None:
+        super().check()
+        if self.settings.window == STATISTICS:
+            raise ValueError(
+                "windows end where a sequence does, and a ring has no end: window must be a number or a pair"
+            )
+        for clique in self.described_cliques():
+            if isinstance(clique, StartCliques | EndCliques):
+                raise ValueError(f"a ring has no first and no last label: leave out {clique!r}")
 
 
 @declares_parameters
@@ -36,15 +57,4 @@ class RingCRF(ChainCRF):
     """
 
     kind = "RingCRF"
-    _reads = RingReader
-    _family_kind = "ring"
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        if self.window == STATISTICS:
-            raise ValueError(
-                "windows end where a sequence does, and a ring has no end: window must be a number or a pair"
-            )
-        for clique in self._described_cliques():
-            if isinstance(clique, StartCliques | EndCliques):
-                raise ValueError(f"a ring has no first and no last label: leave out {clique!r}")
+    _structures = RingStructure

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.chains import Chains
-from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.readers import InputReader
 from kernelfields.data.reading import plain_label
 from kernelfields.data.segments import (
-    DURATION,
     DurationCliques,
     Segment,
     SegmentedChains,
-    are_segments,
     begins_of,
     bounds_of,
     check_duration,
@@ -30,17 +25,12 @@ from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators.answering.decisions import ParameterRule
 from kernelfields.estimators.answering.formats import AnswerFormat
 from kernelfields.estimators.answering.spans import Bounds, SpanReading
-from kernelfields.estimators.chain_crf import ChainTraining, SequenceField
+from kernelfields.estimators.chain_crf import SequenceField
 from kernelfields.estimators.edges import clique_set
 from kernelfields.estimators.inspecting.inspection import SequenceInspection
 from kernelfields.estimators.questions import Ranked
 from kernelfields.inference.answers import Answers
-from kernelfields.inference.checks import check_labels
-from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.potentials import EDGE
 from kernelfields.inference.segments.family import SegmentFamily, SegmentMember
-from kernelfields.models.build import NamedCliques, name_cliques
-from kernelfields.models.model_file import Document
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
@@ -48,20 +38,12 @@ from kernelfields.numerics.parameters import (
     or_auto,
     or_none,
     parameter,
-    with_usual_values,
 )
-from kernelfields.numerics.threads import Workers
-from kernelfields.objective.term import Term
 from kernelfields.reports.sequences import LabelledSequence
+from kernelfields.structures.segments import SegmentStructure, plain_labels
 
 #: Begin, end and label of a segment.
 Bounded: TypeAlias = tuple[int, int, Any]
-
-
-class SegmentReader(InputReader):
-    """Reads sequences as :class:`InputReader` does, as those that are cut into segments."""
-
-    packs = SegmentedChains
 
 
 @dataclass(frozen=True)
@@ -109,7 +91,7 @@ class SegmentInspection(SequenceInspection):
         self, model: Any, x: object, y: Sequence | None, tokens: Sequence | None, caption: str
     ) -> LabelledSequence:
         """Return the segments of one sequence on a time axis, the true ones above."""
-        truth = None if y is None else _plain_labels([y])[0][0]
+        truth = None if y is None else plain_labels([y])[0][0]
         segments, marginals = model.predict_segments([x])[0], model.predict_marginals([x])[0]
         labels = read_segments([segments])[0][0]
         return LabelledSequence(labels, marginals, model.classes_.tolist(), tokens, truth, caption, segments)
@@ -175,8 +157,7 @@ class SegmentCRF(SequenceField):
     """
 
     kind = "SegmentCRF"
-    _reads = SegmentReader
-    _family_kind = "segments"
+    _structures = SegmentStructure
     answer_format = AnswerFormat(spans=SegmentSpans())
     decision_rule = ParameterRule(jointly=True)
     inspection = SegmentInspection()
@@ -187,95 +168,11 @@ class SegmentCRF(SequenceField):
 
     durations_: np.ndarray | None = attribute()
 
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        name_cliques(self._described_cliques(1))
-
-    def _described_cliques(self, max_duration: int) -> list[CliqueSet]:
-        """Return the clique sets that the parameters describe."""
-        field = with_usual_values(self)
-        usual: dict[str, Any] = {"basis": field.basis, "rank": field.rank, "window": field._seen_around}
-        shared = {**usual, "prior_variance": field._first_variance}
-        cliques = field._nodes_and_edges(**usual)
-        if self.durations is not None:
-            durations = DurationCliques() if isinstance(self.durations, str) else self.durations
-            cliques.append(durations.filled(**{**shared, "window": 1}).set_params(max_duration=max_duration))
-        return cliques
-
-    def clique_sets(self, training: ChainTraining) -> NamedCliques:
-        return name_cliques(self._beside_categories(self._described_cliques(training.spec.max_duration), training))
-
-    # ---- data
-
-    def training_labels(self, y: Any, *, warn: bool = False) -> Any:
-        # A segment has one label: where those of entities break their scheme, it is for the user to cut it.
-        return y if are_segments(y) else super().training_labels(y, warn=warn)
-
-    def _position_labels(self, y: Any) -> Any:
-        return _plain_labels(y)[0]
-
-    def _segmented(self, chains: Chains, begins: np.ndarray | None, longest: int | None) -> SegmentedChains:
-        """Return chains with their segments, where they are labelled.
-
-        Of labels that are partly known, one labelling stands for all, cut anyhow.
-        """
-        assert isinstance(chains, SegmentedChains), "SegmentReader packs them so"
-        if chains.labels is None:
-            return chains
-        if begins is not None:
-            chains.given.check_complete(
-                "labels that are partly known are written position by position, not as segments (begin, end, label)"
-            )
-        else:
-            cut = self.repeats or not chains.given.complete
-            begins = begins_of(chains.labels, chains.offsets, longest if cut else None)
-        return replace(chains, begins=begins)
-
-    def _learn(
-        self, X: object, y: object, sample_weight: object, part_of: tuple[InputReader, np.ndarray] | None = None
-    ) -> tuple[InputReader, SegmentedChains, np.ndarray]:
-        y, begins = _plain_labels(self.training_labels(y, warn=part_of is None))
-        reader = self._reader_for(X, part_of)
-        known = None if part_of is None else part_of[1]
-        known = self._declared_classes if known is None else known
-        chains, classes = reader.learn(X, y, sample_weight, classes=known, allowed=self.allowed)
-        if self.max_duration is None:
-            chains.given.check_complete("some labels of y are not known, nor how long segments are: give max_duration")
-        data = self._segmented(chains, begins, self.max_duration)
-        check_labels(data, self._family_spec(classes, data), classes)
-        return reader, data, classes
-
-    def _read_items(self, X: object, y: object, sample_weight: object) -> SegmentedChains:
-        y, begins = _plain_labels(y)
-        return self._segmented(super()._read_items(X, y, sample_weight), begins, self.max_duration_)
-
-    def _family_spec(self, classes: np.ndarray, data: Chains | None) -> FamilySpec:
-        longest = self.max_duration
-        if longest is None:
-            if not isinstance(data, SegmentedChains):
-                raise ValueError("max_duration is read off segments of this process: give it for Dask collections")
-            begins, ends, _ = data.segments
-            longest = min(2 * int((ends - begins).max()), int(data.lengths.max()))
-        masks, repeats = self._masks(classes), bool(self.repeats)
-        return FamilySpec("segments", len(classes), masks, max_duration=int(longest), repeats=repeats)
-
-    def as_fitted(self) -> Self:
-        fitted = super().as_fitted()
-        fitted.max_duration = self.max_duration_ if self.max_duration is None else self.max_duration
-        return fitted
-
     @property
     def max_duration_(self) -> int:
         """The most positions of a segment."""
         check_is_fitted(self, "field_")
         return self.field_.spec.max_duration
-
-    def _set_views(self) -> None:
-        super()._set_views()
-        # Scores of durations are the same for all data, so those of none will do.
-        nothing = Chains(np.empty((0, 0)), np.zeros(1, dtype=np.int64))
-        durations = [term.scores(nothing, Workers(1)) for term in self.field_.terms if term.group == DURATION]
-        self.durations_ = np.sum(durations, axis=0) if durations else None
 
     # ---- answers
 
@@ -390,31 +287,6 @@ class SegmentCRF(SequenceField):
         begins, ends = bounds_of(mask)
         names = [plain_label(label) for label in self.classes_[labels[begins]]]
         return list(zip(begins.tolist(), ends.tolist(), names, strict=True))
-
-    # ---- files
-
-    def _describe_spec(self) -> Document:
-        spec = self.field_.spec
-        return {**super()._describe_spec(), "max_duration": spec.max_duration, "repeats": spec.repeats}
-
-    @classmethod
-    def _rebuilt_spec(cls, described: Document, classes: np.ndarray) -> FamilySpec:
-        check_duration(described["max_duration"])
-        longest, repeats = int(described["max_duration"]), bool(described["repeats"])
-        return replace(super()._rebuilt_spec(described, classes), max_duration=longest, repeats=repeats)
-
-    @classmethod
-    def _check_terms(cls, terms: Sequence[Term], reader: InputReader, spec: FamilySpec) -> None:
-        for term in terms:
-            if term.group == DURATION and term.clique.max_duration != spec.max_duration:
-                raise ValueError("the durations of a set are not those of the field")
-            if term.group not in (None, EDGE, DURATION):
-                raise ValueError(f"set {term.name!r} scores labels that do not meet in segments")
-
-
-def _plain_labels(y: Any) -> tuple[Any, np.ndarray | None]:
-    """Return labels of positions, and where segments begin if y is written as segments."""
-    return read_segments(y) if are_segments(y) else (y, None)
 
 
 def _entities(begins: np.ndarray, ends: np.ndarray, labels: np.ndarray, rules: SpanRules) -> Bounds:

@@ -51,12 +51,11 @@ from kernelfields.engines.choice import refuse_collections
 from kernelfields.estimators import questions
 from kernelfields.estimators.answering.decisions import DecisionRule
 from kernelfields.estimators.answering.formats import AnswerFormat, SingleFormat
-from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining, check_features, features_for
-from kernelfields.estimators.edges import EdgeParameters, clique_set
+from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining, check_features
+from kernelfields.estimators.edges import clique_set
 from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.estimators.inspecting.explanations import check_one_sequence
-from kernelfields.estimators.kept_field import EngineLike, KernelLike
-from kernelfields.estimators.kernel_classifier import partly_labelled, single_nodes
+from kernelfields.estimators.kept_field import EngineLike, FieldParameters, KernelLike
 from kernelfields.features.sequence_summaries import SequenceSummaries
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.packing import first_largest
@@ -73,6 +72,7 @@ from kernelfields.numerics.containers import n_rows_of
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
+    check_declared,
     check_window,
     declares_parameters,
     left_open,
@@ -90,7 +90,11 @@ from kernelfields.reports.inspection import (
     WeightsTable,
 )
 from kernelfields.reports.sequences import LabelledSequence
+from kernelfields.solvers.choice import resolve_tolerance
 from kernelfields.solvers.loop import Solution
+from kernelfields.structures.chains import features_for
+from kernelfields.structures.classes import ClassStructure
+from kernelfields.structures.rows import partly_labelled, single_nodes
 
 # Parameters of the chain over states.
 _OF_THE_CHAIN = ("scale", "tol", "max_iter", "dtype", "n_jobs", "engine", "random_state", "verbose")
@@ -109,7 +113,7 @@ _LOWEST = -1e300
 
 
 @declares_parameters
-class SequenceClassifier(ClassifierMixin, EdgeParameters):
+class SequenceClassifier(ClassifierMixin, FieldParameters):
     """Classifier of whole sequences: each class is a chain of hidden states, in reproducing kernel Hilbert spaces.
 
         p(c | x) = sum of p(h | x) over the labellings h by states of class c
@@ -193,7 +197,7 @@ class SequenceClassifier(ClassifierMixin, EdgeParameters):
     )
     window: int | tuple[int, int] = parameter(1, check_window)
     prior_variance: float | str = parameter("auto", variance_or_auto, usual=_USUAL_VARIANCE, tried=_VARIANCES)
-    edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques))
+    edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques), nested=EdgeCliques)
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     engine: EngineLike = parameter("auto")
     features: Any = parameter("auto", or_auto(or_none(check_features)))
@@ -247,6 +251,9 @@ class SequenceClassifier(ClassifierMixin, EdgeParameters):
         self.classes_, self.n_states_, self.choices_ = read.classes, chosen._usual_states, choices
         self.estimator_ = field if features is None or self.n_states_ == 0 else field.behind(features)
         return self
+
+    def check_parameters(self) -> None:
+        check_declared(self)
 
     def behind(self, transformer: Any) -> Self:
         model = copy.copy(self)
@@ -305,7 +312,7 @@ class SequenceClassifier(ClassifierMixin, EdgeParameters):
         self, X: Any, read: _Classes, weights: np.ndarray, drawn: np.ndarray, folds: Sequence, settings: dict
     ) -> Trial:
         """Return how well the classes of sequences that are held out are predicted, fold by fold."""
-        self.tol, self.verbose = max(self.relative_tolerance, _JUDGED_TOLERANCE), 0
+        self.tol, self.verbose = max(resolve_tolerance(self.tol), _JUDGED_TOLERANCE), 0
         table = np.empty((len(drawn), len(read.classes)))
         for train, test in folds:
             learnt, asked = drawn[train], drawn[test]
@@ -341,7 +348,7 @@ class SequenceClassifier(ClassifierMixin, EdgeParameters):
         kernel = settled(self.kernel, "linear" if is_feature_sequences(X) else "rbf")
         shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis}
         shared["prior_variance"] = settled(self.prior_variance, _USUAL_VARIANCE)
-        edges = self._edges.filled(**shared)
+        edges = (EdgeCliques() if self.edges is None else self.edges).filled(**shared)
         first = edges.prior_variance
         states = range(n_classes * n_states)
         apart = [(a, b) for a in states for b in states if a // n_states != b // n_states]
@@ -398,24 +405,10 @@ class SequenceClassifier(ClassifierMixin, EdgeParameters):
         chain = self._chain(X, len(read.classes), n_states)
         return chain.fit_state(X, states, sample_weight, progress, steps=steps, every_item=every_item)
 
-    def item_labels(self, training: ChainTraining, y: Any) -> list[np.ndarray]:
-        """Return the number of the class of each sequence, to spread sequences over folds.
-
-        Parameters
-        ----------
-        training : FitState
-            What the fit works on.
-        y : sequence (n,)
-            The class of each sequence.
-
-        Returns
-        -------
-        list of ndarray
-            An array of one number for each sequence; an empty one if its class is not known.
-        """
-        numbers, weights, _ = read_labels(list(y), None, None, SAMPLES)
-        known = given_labels(numbers, weights).certain()
-        return [np.array([number])[: int(sure)] for number, sure in zip(numbers, known, strict=True)]
+    @property
+    def structure(self) -> ClassStructure:
+        """What the labels of an item are: one class for each sequence."""
+        return ClassStructure()
 
     @property
     def solution_(self) -> Solution:

@@ -31,6 +31,7 @@ from kernelfields.estimators.auto_parameters import (
     kernel_of_windows,
     neighbours_open,
     open_scaling,
+    pilot_of,
     scale_candidates,
     set_chosen,
     suitable_kernels,
@@ -101,7 +102,7 @@ class Tuning(_Judging):
     def prepare(self, estimator: Estimator, reader: Reader, data: Any) -> Any:
         """Return data dense or sparse by their numbers, where the kernel follows them; note scales and groups."""
         data = super().prepare(estimator, reader, data)
-        if "kernel" in left_open(estimator) and not estimator._names_cliques():
+        if "kernel" in left_open(estimator) and not estimator.structure.names_cliques:
             data = data.changed(lambda own: self._beginning.in_kind(estimator, reader, own, data.processes))
         self.scaling = open_scaling(estimator, reader, data)
         return data
@@ -154,7 +155,7 @@ def _choose(chosen: Estimator, fit: OpenFit, chosen_later: bool) -> Sequence[Ter
     and variances may be ``chosen_later``.
     """
     problem, left = fit.problem, fit.left
-    described = not chosen._names_cliques() and not chosen_later
+    described = not chosen.structure.names_cliques and not chosen_later
     path, kernel_left = described and "prior_variance" in left, "kernel" in left and described
     columns, usual = scale_candidates(fit), {}
     if "kernel" in left:
@@ -162,7 +163,7 @@ def _choose(chosen: Estimator, fit: OpenFit, chosen_later: bool) -> Sequence[Ter
     chosen._set_chosen(usual)
     usual = usual if kernel_left else {}
     choices = Choices(columns[0] | usual | ({"prior_variance": FALLBACK} if path else {}))
-    tied, learns = chosen.ties is not None, described and chosen._learns_in_pilot
+    tied, learns = chosen.ties is not None, described and chosen.decision_rule.learns(chosen)
     most = MOST_OF_FEATURES if problem.reader.holds_features else MOST_POSITIONS
     open_ones = path or kernel_left or learns or len(columns) > 1
     drawn = fit.with_some(_DRAWN * most) if open_ones else fit
@@ -173,7 +174,7 @@ def _choose(chosen: Estimator, fit: OpenFit, chosen_later: bool) -> Sequence[Ter
     if wanted and (scenes := _scenes(chosen, seen, drawn, described)):
         if len(scenes) > 1:
             columns = [{**own, **scene.joins} for scene in scenes for own in scene.scales]
-        first, *changes = (chosen._weight_candidates(seen.problem, left) if path else []) or [{}]
+        first, *changes = (chosen.structure.weight_candidates(seen.problem, left) if path else []) or [{}]
         columns = [{**own, **usual, **first} for own in columns]
         for own in columns:
             if own.get("window") == STATISTICS:
@@ -304,7 +305,7 @@ def _choose_by_pilot_fits(
     """
     training = fit.problem
     single = FamilySpec("single", len(training.classes))
-    spec = estimator.for_pilot()._family_spec(training.classes, training.data) if scenes[0].has_edges else single
+    spec = pilot_of(estimator).structure.family(training.classes, training.data) if scenes[0].has_edges else single
 
     def scene_of(settings: Settings) -> _Scene:
         return next(own for own in scenes if all(settings.get(name) == own.joins[name] for name in own.joins))
@@ -314,14 +315,14 @@ def _choose_by_pilot_fits(
             return lambda number: _Forest(*scenes[-1].folds[number], len(training.classes))
         scene = scene_of(settings)
         folds = scene.last if last and scene.last is not None else scene.folds
-        piloted = estimator.for_pilot()
+        piloted = pilot_of(estimator)
         set_chosen(piloted, settings, training.reader)
         piloted.rank = settings.get(TRIED_RANK, piloted.rank)
         if settings.get("kernel") == "forest":
             piloted.kernel = resolve_kernel("forest").set_params(n_trees=_PILOT_TREES)
         has_edges = scene.has_edges and settings.get(EDGES, True)
         own = replace(scene.fit.problem, spec=spec, run=_silent(scene.fit.problem.run))
-        cliques = [each for each in piloted.clique_sets(own) if has_edges or each[1].group is None]
+        cliques = [each for each in piloted.structure.clique_sets(own) if has_edges or each[1].group is None]
         by_position = scene.has_edges and not has_edges
         own.spec = single if by_position else spec
 
@@ -332,13 +333,14 @@ def _choose_by_pilot_fits(
 
         def designs_on(sample: Sample) -> Sequence[Design]:
             own.run = _silent(own.run)
-            return piloted._designs(own, sample, cliques)
+            return piloted.structure.designs(own, sample, cliques)
 
         def variances_of(variance: float) -> list[float]:
             varied = copy.copy(piloted)
             varied.prior_variance = variance
             # Sets of nodes come before those of edges.
-            return varied.term_variances(own)[: len(cliques)] if not has_edges else varied.term_variances(own)
+            variances = varied.structure.term_variances(own)
+            return variances if has_edges else variances[: len(cliques)]
 
         @cache
         def on_all_folds() -> tuple[Sample, Sequence[Design]]:
@@ -395,7 +397,7 @@ def _choose_by_pilot_fits(
     held_out = judged.fit.on_scale(judged.folds[0][1], bool(best.get("scale")))
     if PARTS in best:
         held_out = _weighed(training, held_out, best[PARTS])
-    learnt = estimator._learn_from_pilot(training, field, held_out)
+    learnt = estimator.decision_rule.learn(estimator, training, field, held_out)
     return Choices(chosen | learnt.chosen, (*pilot.trials, *learnt.trials)), piloted
 
 

@@ -82,7 +82,7 @@ class FieldFamily(ExponentialFamily):
     >>> from kernelfields.families import FieldFamily
     >>> X, y = [np.array([[0.0], [1.0], [1.0]])], [["a", "b", "b"]]
     >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False, window=1).fit(X, y)
-    >>> data = crf.read_data(X)
+    >>> data = crf.structure.read(X)
     >>> family = FieldFamily(crf.field_.family(data))
     >>> round(family.log_partition(np.zeros(family.n_statistics)), 3)  # 3 log 2: eight labellings
     2.079

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields import models
+from kernelfields.numerics.parameters import set_nested
 
 
 class AdvisedEstimator(BaseEstimator):
@@ -41,6 +42,8 @@ class AdvisedEstimator(BaseEstimator):
     def set_params(self, **settings: object) -> Self:
         """Set parameters, as in scikit-learn; an unknown name raises an error that says what is meant.
 
+        Parameters of a parameter that is None are set on the object that None stands for; of a dict, on all its values.
+
         Parameters
         ----------
         **settings : object
@@ -55,7 +58,7 @@ class AdvisedEstimator(BaseEstimator):
         for name in settings:
             if name not in known and models.hints.advice(models.hints.PARAMETERS, type(self), name):
                 raise ValueError(models.hints.on_parameter(type(self), name, known))
-        return super().set_params(**settings)
+        return super().set_params(**set_nested(self, settings))
 
     if not TYPE_CHECKING:  # with it, a checker of types would take every name for an attribute
 

@@ -1,7 +1,7 @@
 """Labels that a fitted field gets later: how all that depends on the labels follows.
 
 Classes are sorted, so that a label which is added moves the numbers of others: old label i is now places[i]. What a
-fitted estimator keeps of its labels is listed once, where it admits classes (estimators/labelled_field.py):
+fitted estimator keeps of its labels is listed once, where it admits classes (estimators/base.py):
 
     classes       (L,), sorted
     reader        the labels that words may have, by number

@@ -193,13 +193,15 @@ def parameter(
     first: bool = False,
     usual: object = _NEVER_OPEN,
     tried: Sequence[object] = (),
+    nested: Callable[[], Any] | None = None,
 ) -> Any:
     """Declare a parameter of an estimator; ``first`` ones may be passed by position.
 
     ``usual`` stands for "auto" where nothing is chosen by the data, and ``tried`` are the values to choose from.
+    ``nested`` makes the object that None stands for, which has parameters of its own.
     """
     return dataclasses.field(
-        default=default, kw_only=not first, metadata={"check": check, "usual": usual, "tried": tried}
+        default=default, kw_only=not first, metadata={"check": check, "usual": usual, "tried": tried, "nested": nested}
     )
 
 
@@ -245,6 +247,14 @@ def left_open(instance: Any) -> dict[str, Sequence[Any]]:
     }
 
 
+def with_values(instance: Instance, values: Mapping[str, object]) -> Instance:
+    """Return a copy of an estimator with other values of parameters."""
+    copied = copy.copy(instance)
+    for name, value in values.items():
+        setattr(copied, name, value)
+    return copied
+
+
 def with_usual_values(instance: Instance) -> Instance:
     """Return a copy of an estimator with the usual values of parameters that are left to the data."""
     copied, usual = copy.copy(instance), {each.name: each.metadata for each in dataclasses.fields(instance)}  # type: ignore[arg-type]
@@ -257,6 +267,26 @@ def settle(instance: object, values: Mapping[str, object]) -> None:
     """Give those parameters of an estimator that are left to the data their values; others stay as they are."""
     for name in left_open(instance).keys() & values:
         setattr(instance, name, values[name])
+
+
+def set_nested(instance: Any, settings: Mapping[str, object]) -> dict[str, object]:
+    """Prepare ``name__inner`` for parameters that may be None or dicts; return the settings that are left to set.
+
+    The object that None stands for takes its place. Objects in a dict get the settings, all of them.
+    """
+    left = dict(settings)
+    for declared in dataclasses.fields(instance) if dataclasses.is_dataclass(instance) else ():
+        name, nested = declared.name, declared.metadata.get("nested")
+        inner = {key: value for key, value in settings.items() if key.startswith(f"{name}__")}
+        if nested is None or not inner or name in settings:
+            continue
+        if (value := getattr(instance, name)) is None:
+            setattr(instance, name, nested())
+        elif isinstance(value, Mapping):
+            for each in value.values():
+                each.set_params(**{key.removeprefix(f"{name}__"): own for key, own in inner.items()})
+            left = {key: own for key, own in left.items() if key not in inner}
+    return left
 
 
 def one_of(*choices: object) -> Check:

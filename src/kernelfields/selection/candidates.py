@@ -27,7 +27,7 @@ from sklearn.base import clone
 
 from kernelfields.data.cliques import NodeCliques
 from kernelfields.data.reading import Matrix
-from kernelfields.estimators.auto_parameters import beside_categories
+from kernelfields.estimators.auto_parameters import beside_categories, pilot_of
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.kept_field import KernelLike
@@ -170,7 +170,9 @@ def _check(described: Searched, training: FitState) -> None:
     """Raise what fitting a candidate would raise, as far as that needs no fit."""
     described.check_parameters()
     # As for short fits: without a search for pairs of labels, which label_graph="learn" would begin.
-    for name, clique in described.for_pilot().clique_sets(training) if isinstance(described, FieldEstimator) else ():
+    for name, clique in (
+        pilot_of(described).structure.clique_sets(training) if isinstance(described, FieldEstimator) else ()
+    ):
         if clique.kernel is not None and not resolve_kernel(clique.kernel).has_feature_map:
             check_pivots_allowed(name, clique)
 

@@ -77,6 +77,7 @@ from kernelfields.selection.folds import Fold, Items, Split, split_items
 from kernelfields.selection.results import Evaluation, SearchProgress, as_arrays, best_first, tabulate
 from kernelfields.selection.scores import Scoring, resolve_scoring
 from kernelfields.selection.search import Rung, Search, plan_rungs
+from kernelfields.solvers.choice import resolve_tolerance
 
 _SHOWN_ROWS = 20
 # What the file of a search may hold.
@@ -254,7 +255,7 @@ class FieldSearchCV(WrappedField):
         X, y = (list(values) if isinstance(values, Iterator) else values for values in (X, y))
         tuning = Tuning(FROM_NOTHING, ())
         training = estimator.fit_state(X, y, sample_weight, NoProgress(), steps=[tuning], every_item=True)
-        y = estimator.training_labels(y)
+        y = estimator.structure.training_labels(y)
         kernels = self._settle(estimator, training, tuning)
         items = Items(estimator, training, X, y, sample_weight)
         self._score_name, scorer = resolve_scoring(self.scoring, estimator, training, items)
@@ -274,7 +275,7 @@ class FieldSearchCV(WrappedField):
         search.run(candidates, rungs)
         self._set_results(search, candidates, splits, items)
         progress.show(self.table(top=_SHOWN_ROWS))
-        self._warn(progress.n_fits, original.relative_tolerance)
+        self._warn(progress.n_fits, resolve_tolerance(original.tol))
         if self.refit:
             begin = time.perf_counter()
             # Copies, so that changes to the field later do not reach the results.

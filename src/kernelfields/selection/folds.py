@@ -82,7 +82,7 @@ class Items:
         listed = (lambda values: indexable(values)[0]) if self.tables else list
         self.X: Any = listed(X)
         self.y: Any = y if isinstance(y, SoftTargets) else listed(y)
-        self.labels = estimator.item_labels(training, y)
+        self.labels = estimator.structure.item_labels(training, y)
         self.n_items = len(self.labels)
         self.lengths = np.ones(self.n_items, dtype=np.int64) if self.tables else training.data.lengths
         self.given = training.data.given

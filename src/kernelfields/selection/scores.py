@@ -57,7 +57,7 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, i
     if several:
         known["micro_f1"] = lambda fit: float(f1_score(*_indicators(fit), average="micro", zero_division=0.0))
         known["hamming"] = lambda fit: float(np.mean(np.equal(*_indicators(fit))))
-    approximate = estimator.approximate_method(training) if isinstance(estimator, FieldEstimator) else None
+    approximate = estimator.structure.approximate_method(training) if isinstance(estimator, FieldEstimator) else None
     instead = "hamming" if several else "accuracy"
     name: str = settled(scoring, "log_likelihood" if approximate is None else instead)
     if name == "log_likelihood" and approximate is not None:

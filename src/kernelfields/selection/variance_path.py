@@ -35,6 +35,7 @@ from kernelfields.engines.engine import Sample
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.beginning import PartOf
 from kernelfields.estimators.fit_state import FitState, NoProgress
+from kernelfields.estimators.kept_field import blas_limit
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.inference.choice import refuse_approximate
 from kernelfields.models.fit import data_value, fit_field
@@ -45,6 +46,7 @@ from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import Design
 from kernelfields.selection.candidates import Candidate, Searched
 from kernelfields.selection.folds import Items, Learnt, Part, Share
+from kernelfields.solvers.choice import resolve_tolerance
 
 # What a fit may raise because of the candidate; anything else is a fault and ends the search.
 _FAILURES = (ValueError, ArithmeticError, MemoryError)
@@ -75,7 +77,7 @@ class FoldFit:
     def converged(self) -> bool:
         """Whether the fit has reached the estimator's tolerance."""
         solution = self.estimator.solution_
-        return solution.converged or solution.relative_gap <= self.estimator.relative_tolerance
+        return solution.converged or solution.relative_gap <= resolve_tolerance(self.estimator.tol)
 
 
 def follow_path(estimator: Searched, items: Items, share: Share, candidates: Sequence[Candidate]) -> Iterator[FoldFit]:
@@ -115,12 +117,12 @@ def _fits_along(
     """Yield candidates that are fitted to the same features, each from the coefficients of those before it."""
     begin = time.perf_counter()
     described = clone(described).set_params(**candidates[0].params)
-    failing = partial(_failing, described.blas_limit(train.n_positions))
+    failing = partial(_failing, blas_limit(described, train.n_positions))
     with failing():
         training = described.fit_state(train.X, train.y, train.weights, NoProgress(), PartOf(*learnt))
         training.run.settings = replace(training.run.settings, workers=Workers(described.n_jobs))
         sample, designs = _designs(described, training, test.n_positions)
-    anew = described.learns_structure or any(design.panel is not None for design in designs)
+    anew = described.structure.learns_structure or any(design.panel is not None for design in designs)
     shared = (time.perf_counter() - begin) / len(candidates)
     trail: Trail = []
     for candidate in candidates:
@@ -130,7 +132,7 @@ def _fits_along(
         with failing():
             if anew:
                 sample, designs = _designs(estimator, training, test.n_positions)
-            designs = with_variances(designs, estimator.term_variances(training))
+            designs = with_variances(designs, estimator.structure.term_variances(training))
             start = None if anew else extrapolated(trail, candidate)
             fitted = fit_field(designs, sample, training.run.options, start=start, steps=training.run.steps)
             estimator.set_fitted(training, fitted)
@@ -145,9 +147,9 @@ def _fits_along(
 def _designs(estimator: FieldEstimator, training: FitState, beside: int) -> tuple[Sample, list[Design]]:
     """Return the terms of a candidate on the training part, drawn from the seed of its estimator."""
     training.run.options.random = random_generator(clone(estimator).random_state)
-    cliques = estimator.clique_sets(training)
+    cliques = estimator.structure.clique_sets(training)
     sample = training.place(training.data, cliques, beside)
-    return sample, estimator._designs(training, sample, cliques)
+    return sample, estimator.structure.designs(training, sample, cliques)
 
 
 def _held_out(
@@ -155,7 +157,7 @@ def _held_out(
 ) -> tuple[Datafit, float]:
     """Return the likelihood of held-out items in the terms of a fit, and the weight of all positions that are known."""
     with failing():
-        data = estimator.read_data(test.X, test.y, test.weights)
+        data = estimator.structure.read(test.X, test.y, test.weights)
         weights = np.ones(len(data.weights)) if test.weights is None else test.weights
         if not np.array_equal(data.weights, weights):  # those of classes are for fits
             data = replace(data, weights=weights)

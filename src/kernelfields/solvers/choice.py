@@ -32,6 +32,11 @@ USUAL_TOLERANCE, NATS_PER_POSITION = 1e-3, 1e-3
 _MEMORY_AFTER_START = 20
 
 
+def resolve_tolerance(tol: float | str) -> float:
+    """Return the relative gap at which a fit ends, at the latest if ``tol`` is "auto"."""
+    return USUAL_TOLERANCE if isinstance(tol, str) else tol
+
+
 def check_solver(solver: object) -> None:
     """Raise if ``solver`` is a name that no solver has; objects are checked where they are used."""
     if isinstance(solver, str) and solver not in ("auto", *SOLVERS):

@@ -161,6 +161,22 @@ class Solution(Bounded):
         """Whether the gap, or the gradient of an objective without one, fell below the tolerance."""
         return self.reason in ("gap", "settled", "stationary")
 
+    def within(self, tol: float) -> Solution:
+        """Return the solution, as converged if its gap is within a tolerance that is looser than that of the solver.
+
+        Parameters
+        ----------
+        tol : float
+            The relative gap.
+
+        Returns
+        -------
+        Solution
+            The solution.
+        """
+        short = self.reason in ("max_iter", "precision") and self.relative_gap <= tol
+        return replace(self, reason="gap") if short else self
+
     @property
     def message(self) -> str:
         """Why the solver stopped, in words."""

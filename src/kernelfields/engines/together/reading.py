@@ -39,26 +39,24 @@ from kernelfields.numerics.group import Group
 Found = TypeVar("Found")
 
 
-class AnswerForm(Protocol):
-    """The form of the answers of an estimator."""
+class PartsReader(Protocol):
+    """What reads the partitions of a collection: the structure of their labels."""
+
+    reads: type[InputReader]
+    new_reader: Callable[[Any], InputReader]
 
     @property
-    def items(self) -> ItemNames:
-        """The names of items and their positions."""
+    def item_names(self) -> ItemNames:
+        """What messages call items and their positions."""
 
+    @property
+    def class_weight(self) -> Any:
+        """The weights of classes."""
 
-class Estimator(Protocol):
-    """What reads the partitions of a collection."""
-
-    _reads: type[InputReader]
-    _reader_for: Callable[[Any], InputReader]
-    answer_format: AnswerForm
-    class_weight: Any
-
-    def _count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the sorted labels that y names, and what the positions of each weigh; names of columns, and None."""
 
-    def _read_part(self, X: Any, y: Any, reader: Any, classes: np.ndarray, class_weight: Any) -> PackedData:
+    def read_part(self, X: Any, y: Any, reader: Any, classes: np.ndarray, class_weight: Any) -> PackedData:
         """Return a part of the data of a fit, as a reader of all of them reads it."""
 
 
@@ -83,9 +81,9 @@ class Summary:
 class Part:
     """Partitions with items, read as one."""
 
-    def __init__(self, estimator: Estimator, partitions: list[Partition]):
+    def __init__(self, structure: PartsReader, partitions: list[Partition]):
         self.X, self.y = (_stacked([partition[place] for partition in partitions]) for place in (1, 2))
-        reader = estimator._reader_for(self.X)
+        reader = structure.new_reader(self.X)
         if reader.features is not None and get_tags(reader.features).requires_fit:
             raise ValueError("features that learn from data are for those of this process: apply them before")
         self.items = reader.learn_items(reader.made(self.X))
@@ -93,8 +91,8 @@ class Part:
         if weights is not None and len(weights) == n_rows_of(self.X) and not any(weights):
             self.weights = np.zeros(len(weights))  # other processes may hold all the weight
         else:
-            self.weights = check_sample_weight(weights, n_rows_of(self.X), estimator.answer_format.items)
-        classes, totals = estimator._count_labels(self.y, self.items.lengths, self.weights)
+            self.weights = check_sample_weight(weights, n_rows_of(self.X), structure.item_names)
+        classes, totals = structure.count_labels(self.y, self.items.lengths, self.weights)
         self.summary = Summary(
             partitions[0][0], reader, self.items.inputs.dtype, classes, totals, float(self.weights.sum())
         )
@@ -127,10 +125,10 @@ def _items(values: Any, table: bool) -> Any:
 
 
 def read_parts(
-    group: Group, estimator: Estimator, X: Partitions, y: Partitions, sample_weight: Partitions | None
+    group: Group, structure: PartsReader, X: Partitions, y: Partitions, sample_weight: Partitions | None
 ) -> tuple[InputReader, DataInParts, np.ndarray]:
     """Return how the partitions of all processes are read, those of this one, and the sorted classes."""
-    table, nouns = issubclass(estimator._reads, TableReader), estimator.answer_format.items
+    table, nouns = issubclass(structure.reads, TableReader), structure.item_names
     weights: list[Any] = [None] * len(X.values) if sample_weight is None else sample_weight.values
     partitions: list[Partition] = []
     for number, *given, own in zip(X.numbers, X.values, y.values, weights, strict=True):
@@ -143,7 +141,7 @@ def read_parts(
             )
         if n_items:
             partitions.append((number, x, labels, None if own is None else list(own)))
-    part = _naming_one(lambda some: Part(estimator, some), estimator, partitions) if partitions else None
+    part = _naming_one(lambda some: Part(structure, some), structure, partitions) if partitions else None
     told = group.gathered(None if part is None else part.summary)
     found = [summary for summary in told if summary is not None]
     if not found:
@@ -153,24 +151,24 @@ def read_parts(
     classes, totals = _joined_classes(found)
     if not sum(summary.weight for summary in found):
         raise ValueError(f"sample_weight is zero for every {nouns.whole}: nothing is left to fit")
-    class_weight = estimator.class_weight
+    class_weight = structure.class_weight
     if isinstance(class_weight, str):
         class_weight = dict(zip(classes.tolist(), balanced_weights(totals), strict=True))
     reader, dtype = _joined_reader([each.reader for each in found]), np.result_type(*(each.dtype for each in found))
 
     def packed(X: Any, y: Any, weights: np.ndarray, as_read: InputReader) -> PackedData:
         """Return items as a reader of all reads them."""
-        data = estimator._read_part(X, y, as_read, classes, class_weight)
+        data = structure.read_part(X, y, as_read, classes, class_weight)
         return replace(data, inputs=data.inputs.astype(dtype, copy=False), weights=data.weights * weights)
 
     def read(some: list[Partition]) -> tuple[PackedData, np.ndarray]:
-        own = part if part is not None and some is partitions else Part(estimator, some)
+        own = part if part is not None and some is partitions else Part(structure, some)
         data = packed(own.items_by(reader), own.y, own.weights, reader)
         # An item of weight zero is none: it must not lend the basis a pivot either.
         counts = data.weights > 0
         return data.weighty(), counts
 
-    data, counts = _naming_one(read, estimator, partitions) if partitions else (None, np.zeros(0, dtype=bool))
+    data, counts = _naming_one(read, structure, partitions) if partitions else (None, np.zeros(0, dtype=bool))
     sizes = group.gathered(0 if data is None else data.n_positions)
     if data is None or 0 in sizes:
         raise ValueError(
@@ -193,7 +191,7 @@ def read_parts(
     return reader, DataInParts(data, sum(sizes), group, read_some), classes
 
 
-def _naming_one(read: Callable[[list[Partition]], Found], estimator: Estimator, partitions: list[Partition]) -> Found:
+def _naming_one(read: Callable[[list[Partition]], Found], structure: PartsReader, partitions: list[Partition]) -> Found:
     """Return what is read of partitions as one; an error names the one that is wrong, or those that are not alike."""
     try:
         return read(partitions)
@@ -203,7 +201,7 @@ def _naming_one(read: Callable[[list[Partition]], Found], estimator: Estimator, 
                 read([partition])
             except (TypeError, ValueError) as error:
                 raise type(error)(f"partition {partition[0]}: {error}") from error
-        _check_alike([Part(estimator, [partition]).summary for partition in partitions])
+        _check_alike([Part(structure, [partition]).summary for partition in partitions])
         raise
 
 

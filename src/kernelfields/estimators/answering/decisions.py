@@ -9,6 +9,7 @@ A rule says what ``decode`` means for an estimator, None for its own way; a deci
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,6 +20,8 @@ from kernelfields.numerics.parameters import check_choice, settled
 
 if TYPE_CHECKING:
     from kernelfields.inference.answers import Answers
+    from kernelfields.models.choices import Choices
+    from kernelfields.models.field import Field
 
 #: How labels are chosen: the best labelling as a whole, or the most probable label of each position.
 DECODINGS = ("auto", "viterbi", "posterior")
@@ -60,6 +63,24 @@ class DecisionRule:
     def decision(self, model: Any, decode: str | None) -> Decision:
         """Return the decision of a fitted model."""
         return LikeliestLabels()
+
+    def learns(self, model: Any) -> bool:
+        """Whether the present way to decide needs what a short fit learns from held-out data."""
+        return False
+
+    def learn(self, model: Any, training: Any, field: Field, held_out: Any) -> Choices:
+        """Return what is chosen by the predictions of a field, fitted to a part of the data, for a part held out."""
+        from kernelfields.models.choices import Choices
+
+        return Choices()
+
+    def describe(self, model: Any) -> dict[str, Any]:
+        """Return what is to be kept in a file of how labels are decided."""
+        return {}
+
+    def rebuilt_choices(self, choices: Choices, described: Mapping[str, Any]) -> Choices:
+        """Return the choices of a file, with what it keeps of decisions beside them."""
+        return choices
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class AnswerFormat(Generic[Model]):
 
     def score(self, model: Any, X: object, y: Any, sample_weight: object, decode: str | None) -> float:
         """Return the share of positions whose label is the predicted one."""
-        lengths, y = model.read_data(X).lengths, model._position_labels(y)
+        lengths, y = model.structure.read(X).lengths, model.structure.position_labels(y)
         return share_right(y, model.classes_, lengths, lambda: model.predict(X, decode), sample_weight, self.items)
 
     def known_log_weights(self, model: Model, known: object, data: Any, spec: FamilySpec | None = None) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -14,9 +15,13 @@ from kernelfields.data.partial_labels import LabelWeights
 from kernelfields.data.reading import check_sample_weight
 from kernelfields.estimators.answering.decisions import BestLabelling, Decision, DecodeRule
 from kernelfields.estimators.answering.formats import AnswerFormat, Labelled, Parts, Tokens
+from kernelfields.estimators.rare_labels import half_largest_f1
+from kernelfields.models.stored_values import share
 
 if TYPE_CHECKING:
     from kernelfields.inference.answers import Answers
+    from kernelfields.models.choices import Choices
+    from kernelfields.models.field import Field
 
 
 class WithLabelNames(Labelled, Protocol):
@@ -99,4 +104,37 @@ class SetRule(DecodeRule):
                 f"decision={model.decision!r} takes a threshold that a fit with it learns, and this field was fitted "
                 "with another one: fit again, with warm_start=True from here, or set decision='hamming'"
             )
-        return AboveThreshold(model.threshold_ if model._learns_in_pilot else 0.5)
+        return AboveThreshold(model.threshold_ if self.learns(model) else 0.5)
+
+    def learns(self, model: Any) -> bool:
+        """Whether labels are there above a threshold that a short fit learns."""
+        return model.decision in ("auto", "f1")
+
+    def learn(self, model: Any, training: Any, field: Field, held_out: Any) -> Choices:
+        """Return the threshold that suits the decision, by the predictions of a field for a part held out."""
+        if not self.learns(model):
+            return super().learn(model, training, field, held_out)
+        from kernelfields.models.choices import Choices
+
+        marginals = field.answers(held_out, training.run.settings.workers, training.run.engine).marginals
+        learn = half_largest_f1 if model.decision == "f1" else _lowest_without_loss
+        weights = held_out.position_weights * held_out.given.informative()
+        return Choices({"threshold": float(learn(marginals[:, 1], held_out.required_labels, weights))})
+
+    def describe(self, model: Any) -> dict[str, Any]:
+        """Return the threshold."""
+        return {"threshold": float(model.threshold_)}
+
+    def rebuilt_choices(self, choices: Choices, described: Mapping[str, Any]) -> Choices:
+        """Return the choices of a file, the threshold that it keeps among them."""
+        threshold = share(described.get("threshold", 0.5), "the threshold of probabilities")
+        if threshold == choices.chosen.get("threshold", 0.5):
+            return choices
+        return replace(choices, chosen={**choices.chosen, "threshold": threshold})
+
+
+def _lowest_without_loss(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
+    """Return the lowest threshold, of those from 0.1 to 0.5, that makes no more wrong labels than 0.5 does."""
+    thresholds = np.linspace(0.1, 0.5, 41)
+    wrong = np.array([weights @ ((probabilities > threshold) != labels) for threshold in thresholds])
+    return float(thresholds[np.argmax(wrong <= wrong[-1])])

@@ -73,7 +73,7 @@ class SequenceInspection(Inspection):
     def item(self, model: Any, x: object, y: object, caller: str) -> Any:
         """Return one sequence as data, labelled if y is given."""
         library.check_one_sequence(x, caller)
-        data = model.read_data([x], None if y is None else [y])
+        data = model.structure.read([x], None if y is None else [y])
         if not data.n_positions:
             names = model.answer_format.items
             raise ValueError(f"{caller} takes a {names.whole} with {names.part}s, got an empty one")
@@ -111,7 +111,7 @@ class RowInspection(Inspection):
 
     def item(self, model: Any, x: object, y: object, caller: str) -> Any:
         """Return one row as data, labelled if y is given."""
-        data = model.read_data(library.one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
+        data = model.structure.read(library.one_row(x), None if y is None else np.atleast_1d(np.asarray(y)))
         if len(data.lengths) != 1:
             noun = model.answer_format.headings[0]
             raise ValueError(f"{caller} takes one {noun}, got {len(data.lengths)}: pass one, such as X[:1]")

@@ -23,7 +23,7 @@ class LargestEvidence(FitStep):
         """Raise ValueError if the field has no evidence."""
         why = "optimize moves kernels and pivots of labels that share no weights: leave out ties"
         resolve_ties(estimator.ties).refuse(why)
-        estimator.refuse_expectations("optimize", "choose prior variances by cross-validation")
+        estimator.structure.refuse_expectations("optimize", "choose prior variances by cross-validation")
 
     def around(self, solve: Solve) -> Solve:
         """Return the solve of the field with the largest evidence."""

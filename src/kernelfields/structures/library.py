@@ -1,0 +1,8 @@
+"""What structures call of the package when data are read, clique sets made and files read.
+
+Each name loads its module when it is first used, so that to describe an estimator loads nothing of a fit.
+"""
+
+from kernelfields.numerics.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,0 +1,19 @@
+from kernelfields.data.spans import mended_labels as mended_labels
+from kernelfields.engines.together.reading import read_parts as read_parts
+from kernelfields.features.choice import features_of_words as features_of_words, resolve_features as resolve_features
+from kernelfields.inference.checks import check_labels as check_labels, check_lengths as check_lengths
+from kernelfields.inference.choice import FamilySpec as FamilySpec
+from kernelfields.kernels.kernel import has_named_kinds as has_named_kinds
+from kernelfields.kernels.registry import resolve_kernel as resolve_kernel
+from kernelfields.models.build import (
+    build_designs as build_designs,
+    name_cliques as name_cliques,
+    tied_cliques as tied_cliques,
+)
+from kernelfields.models.choices import PILOT_RANK as PILOT_RANK
+from kernelfields.models.continuation import all_classes as all_classes
+from kernelfields.models.documents import checked_classes as checked_classes
+from kernelfields.models.label_growth import LabelGrowth as LabelGrowth
+from kernelfields.models.structure import FoundStructure as FoundStructure, StructureSearch as StructureSearch
+from kernelfields.numerics.group import RUNNING as RUNNING
+from kernelfields.structures.own_columns import own_columns as own_columns

@@ -1,0 +1,339 @@
+"""What the labels of an item are: how items are read, which labels meet, and what a model file keeps of that.
+
+    parameters  ->  Structure(settings)             before a fit
+    X, y        ->  learn                           reader, labelled data, sorted classes
+                ->  with_reader(reader, ...)        the structure of a fit
+    X           ->  read                            new items, for answers
+    X, y        ->  read_training, learn_again      the data of the fit once more, or others that it goes on with
+                ->  describe, rebuilt_spec          what decides the family, in a file and back
+
+A structure is never changed. It holds the parameters of an estimator and, once they are there, what a fit has learnt of
+labels, so that a batch with new labels is another structure.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kernelfields.data.cliques import USUAL_RANK
+from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
+from kernelfields.data.given_labels import given_labels, stated_labels
+from kernelfields.data.readers import InputReader, read_labels
+from kernelfields.data.reading import ItemNames
+from kernelfields.inputs.steps import ASKING, ColumnSteps, OwnColumns, steps_asked
+from kernelfields.numerics.parameters import settled, with_usual_values
+from kernelfields.structures import library
+
+if TYPE_CHECKING:
+    from kernelfields.engines.engine import PackedData, Sample
+    from kernelfields.inference.choice import FamilySpec
+    from kernelfields.models.build import NamedCliques
+    from kernelfields.models.choices import Settings
+    from kernelfields.models.model_file import Document
+    from kernelfields.numerics.group import Group
+    from kernelfields.objective.designs.design import Design
+    from kernelfields.objective.term import Term
+    from kernelfields.solvers.choice import FitOptions
+
+# Values of parameters that bring no kernel.
+_PLAIN = (str, int, float, type(None))
+#: Packed data of a structure, and how it reads them.
+Data = TypeVar("Data", bound="PackedData")
+Reader = TypeVar("Reader", bound="InputReader")
+
+
+@dataclass(frozen=True, eq=False)
+class Structure(ABC, Generic[Data, Reader]):
+    """What the labels of an item are; see the module.
+
+    ``settings`` is the estimator whose parameters describe it. ``reader``, ``classes`` and ``spec`` are those of a fit,
+    None before one.
+    """
+
+    settings: Any
+    reader: Any = None
+    classes: Any = None
+    spec: Any = None
+    #: The prior variance of the linear part of categories beside numbers: 0 leaves it out, None is that of the field.
+    variance_of_categories: float | None = None
+
+    #: The kind of the family of labellings.
+    kind: ClassVar[str]
+    #: The class of the readers of items.
+    reads: ClassVar[type[InputReader]] = InputReader
+
+    # ---- parameters
+
+    @property
+    def item_names(self) -> ItemNames:
+        """What messages call items and their positions."""
+        return self.settings.answer_format.items
+
+    @property
+    def class_weight(self) -> Any:
+        """The weights of classes, None if all weigh the same."""
+        return None
+
+    def with_class_weight(self, class_weight: Any) -> Self:
+        """Return the structure with these weights of classes."""
+        return self
+
+    @property
+    def declared_classes(self) -> Any:
+        """All labels there are, if ``partial_labels`` names them."""
+        return stated_labels(self.settings.partial_labels).classes
+
+    @property
+    def expects_shares(self) -> bool:
+        """Whether a fit has expected shares of labels beside labels."""
+        return stated_labels(self.settings.partial_labels).expects_shares
+
+    @property
+    def method(self) -> Any:
+        """How labels are inferred; None if there is one way."""
+        return None
+
+    @property
+    def first_variance(self) -> float:
+        """The prior variance of clique sets that have none of their own: that of the kernel, or of its first part."""
+        variances = self.settings.prior_variance
+        return variances[0] if isinstance(variances, list | tuple) else variances
+
+    @property
+    def learns_structure(self) -> bool:
+        """Whether a search chooses what the field is made of."""
+        return False
+
+    @property
+    def names_cliques(self) -> bool:
+        """Whether clique sets describe the field, so that kernel and prior variance are not used."""
+        return False
+
+    @property
+    def runs_anywhere(self) -> bool:
+        """Whether every engine can fit such a field; for those of threads alone, "auto" considers no other."""
+        return False
+
+    def check(self) -> None:
+        """Raise if parameters that can be used by themselves cannot be used together."""
+
+    def refuse_expectations(self, method: str, advice: str) -> None:
+        """Raise ValueError with advice if a fit has expectations, which a method does not support."""
+        if self.expects_shares:
+            raise ValueError(f"{method} takes labels only, and this field has expectations: {advice}")
+
+    def with_usual_values(self) -> Self:
+        """Return the structure with the usual values of parameters that are left to the data."""
+        return replace(self, settings=with_usual_values(self.settings))
+
+    def pilot_settings(self) -> dict[str, Any]:
+        """Return the values of parameters for short fits on a part of the data."""
+        rank = settled(self.settings.rank, USUAL_RANK)
+        return {"rank": min(rank or library.PILOT_RANK, library.PILOT_RANK), "basis": "random-cholesky"}
+
+    def masks(self, classes: np.ndarray) -> ConstraintMasks | None:
+        """Return the penalties of what the constraints forbid; None without constraints."""
+        constraints = self.settings.constraints
+        return None if constraints is None else resolve_constraints(constraints, classes)
+
+    # ---- the family
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The labels of the fit, or of several labels their names."""
+        return self.classes
+
+    def family(self, classes: np.ndarray, data: Data | None) -> FamilySpec:
+        """Return what decides the family of labellings; ValueError if that depends on data, and they are elsewhere."""
+        return library.FamilySpec(self.kind, len(classes), self.masks(classes))
+
+    def with_reader(self, reader: Reader, classes: np.ndarray, spec: FamilySpec | None = None) -> Self:
+        """Return the structure of a fit; without ``spec`` the present parameters decide the family."""
+        spec = self.family(classes, None) if spec is None else spec
+        return replace(self, reader=reader, classes=classes, spec=spec)
+
+    # ---- the data of a fit
+
+    def new_reader(self, X: object) -> Reader:
+        """Return a reader that is to learn the kind of X."""
+        parameters = self.settings.get_params(deep=False)
+        objects = {name: value for name, value in parameters.items() if not isinstance(value, _PLAIN)}
+        own = library.own_columns(objects) if objects else OwnColumns()
+        asked = {name: value for name, value in parameters.items() if value in ASKING.get(name, ())}
+        steps = steps_asked(asked, own.rows) if asked else ColumnSteps()
+        return self.reads(own=own, steps=steps)  # type: ignore[return-value]  # class variables cannot be generic
+
+    @abstractmethod
+    def learn(
+        self, X: object, y: object, sample_weight: object, part_of: tuple[Reader, np.ndarray] | None = None
+    ) -> tuple[Reader, Data, np.ndarray]:
+        """Return reader, labelled data and sorted classes; ``part_of`` are reader and classes of data around these."""
+
+    def in_own_kind(self, reader: Reader, data: Data, among: Group) -> Data:
+        """Return data dense or sparse by their numbers, those ``among`` others included, which the kernel follows."""
+        return reader.in_own_kind(data, among)
+
+    def training_labels(self, y: Any, *, warn: bool = False) -> Any:
+        """Return the labels of training data as the fit takes them; ``warn`` of labels that are changed."""
+        return y
+
+    def position_labels(self, y: Any) -> Any:
+        """Return the labels of all positions, however they are written."""
+        return y
+
+    # ---- data that lie elsewhere
+
+    def learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[Reader, Data, np.ndarray]:
+        """Return what :meth:`learn` does, of the partitions of a collection that this process has in a fit of all."""
+        group = library.RUNNING.get()
+        if group is None:
+            raise ValueError(
+                f"X is a Dask collection: use engine='dask' or 'auto', got engine={self.settings.engine!r}"
+            )
+        return library.read_parts(group, self, X, y, sample_weight)  # type: ignore[arg-type, return-value]
+
+    def count_labels(self, y: Any, lengths: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the sorted labels that y names, however many, and what the positions of each weigh."""
+        y = self.position_labels(self.training_labels(y, warn=True))
+        # A part of the data may hold one class only.
+        labels, partial, classes = read_labels(y, self.declared_classes, lengths, self.item_names, fewest=1)
+        rows = np.repeat(weights, lengths)
+        return classes, given_labels(labels, partial).totals(rows, len(classes))
+
+    def read_part(self, X: object, y: object, reader: Reader, classes: np.ndarray, class_weight: Any) -> Data:
+        """Return a part of the data of a fit, as a reader of all of them reads it."""
+        whole = self.with_class_weight(class_weight).with_reader(reader, classes)
+        return whole.read_training(X, y, None)
+
+    # ---- data after a fit
+
+    @abstractmethod
+    def read(self, X: object, y: object = None, sample_weight: object = None) -> Data:
+        """Return new data like those of the fit, labelled if y is given."""
+
+    def read_labelled(self, X: object, y: object, sample_weight: object = None) -> Data:
+        """Return labelled data beside those of the fit; their labels may be others than answers may have."""
+        return self.read(X, y, sample_weight)
+
+    def read_training(self, X: object, y: object, sample_weight: object) -> Data:
+        """Return the data of the fit once more, labelled and weighted as they were in it."""
+        data = self.read_labelled(X, self.training_labels(y), sample_weight)
+        library.check_labels(data, self.spec, self.classes)
+        return data
+
+    def learn_again(
+        self, X: object, y: object, sample_weight: object, *, further: bool = False
+    ) -> tuple[Reader, Data, np.ndarray]:
+        """Return what :meth:`learn` does for a fit that goes on: data as the present reader reads them.
+
+        Labels are to be what the present parameters allow. A dictionary of labels learns from ``further`` data beside
+        those that it has seen.
+        """
+        again = self.with_reader(self.reader, self.labels)
+        return self.reader, again.read_training(X, y, sample_weight), self.labels
+
+    def all_classes(self, y: Any, classes: ArrayLike | None) -> np.ndarray:
+        """Return the classes so far, those of new labels and those that are named."""
+        return library.all_classes(self.classes, self.position_labels(self.training_labels(y)), classes)
+
+    def extended(self, classes: np.ndarray) -> Self:
+        """Return the structure of more classes, the old ones among them."""
+        places = library.LabelGrowth.between(self.classes, classes).places
+        spec = replace(self.spec, n_labels=len(classes), masks=self.masks(classes))
+        return replace(self, reader=self.reader.with_labels(places, len(classes)), classes=classes, spec=spec)
+
+    def item_labels(self, training: Any, y: object) -> list[np.ndarray]:
+        """Return the numbers of the known labels of each item, to spread items over folds."""
+        data = training.data
+        labels, decided = data.split(data.required_labels), data.split(data.given.learnable())
+        return [own[known] for own, known in zip(labels, decided, strict=True)]
+
+    # ---- clique sets and terms of a fit; ``training`` is its FitState
+
+    @abstractmethod
+    def clique_sets(self, training: Any) -> NamedCliques:
+        """Return the named clique sets of the field."""
+
+    def term_cliques(self, training: Any, cliques: NamedCliques) -> NamedCliques:
+        """Return the clique set of each term, with its ties."""
+        ties = self.settings.ties
+        if ties is None:
+            return cliques
+        return library.tied_cliques(cliques, ties, training.classes, training.reader.tied_columns)
+
+    def term_variances(self, training: Any) -> list[float]:
+        """Return the prior variance of each term."""
+        return [clique.prior_variance for _, clique in self.clique_sets(training)]
+
+    def designs(self, training: Any, sample: Sample, cliques: NamedCliques) -> list[Design]:
+        """Return the terms of the field on the sample, each with a basis."""
+        options = training.run.options
+        return library.build_designs(self.term_cliques(training, cliques), sample, options.random, options.report)
+
+    def weight_candidates(self, training: Any, left: Mapping[str, Sequence]) -> list[Settings]:
+        """Return what may be chosen about the weights of features: first what the other choices are made with.
+
+        ``left`` are the parameters that are left to the data, with the values that are tried.
+        """
+        return []
+
+    def approximate_method(self, training: Any) -> str | None:
+        """Return the method by which labels are inferred if it is approximate; None if inference is exact."""
+        return None
+
+    def final_options(self, training: Any, designs: Sequence[Design]) -> FitOptions:
+        """Return the options of the fit once its terms are known."""
+        return training.run.options
+
+    # ---- what a fit has found
+
+    def views(self, terms: Sequence[Term]) -> dict[str, Any]:
+        """Return what users look for in fitted terms, by the names of attributes."""
+        return {
+            "transitions_": None,
+            "basis_": {term.name: term.subspace for term in terms},
+            "coef_": {term.name: term.label_coefficients for term in terms},
+        }
+
+    def findings(self, training: Any) -> dict[str, Any]:
+        """Return what a fit has found beside terms, by the names of attributes."""
+        return {}
+
+    def found(self) -> dict[str, Any]:
+        """Return the parameters that give what the fit has found to one that goes on."""
+        return {}
+
+    # ---- files
+
+    def described_classes(self) -> np.ndarray | list:
+        """Return what is to be kept of the classes."""
+        return self.classes
+
+    @classmethod
+    def rebuilt_classes(cls, described: Any) -> np.ndarray:
+        """Return the classes that were described."""
+        return library.checked_classes(described)
+
+    def describe(self) -> Document:
+        """Return what is to be kept of which labels meet."""
+        masks = self.spec.masks
+        return {} if masks is None else {"masks": masks.describe()}
+
+    @classmethod
+    def rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+        """Return what decides the family of labellings, as it was described."""
+        masks = None
+        if "masks" in described:
+            masks = ConstraintMasks(**described["masks"])
+            masks.check(len(classes))
+        return library.FamilySpec(cls.kind, len(classes), masks)
+
+    @classmethod
+    def check_terms(cls, terms: Sequence[Term], reader: Reader, spec: FamilySpec) -> None:
+        """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
