@@ -96,6 +96,7 @@ CORE = {
     "estimators": (
         "estimators/(answers|base|chain_crf|edges|kept_field|kernel_classifier|labelled_field|questions|requested)",
         "estimators/workers",
+        "structures/(structure|chains)",
     ),
 }
 #: Where the solver's first step is.

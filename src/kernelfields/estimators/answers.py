@@ -624,7 +624,7 @@ class AnsweringField(KeptField[Data, Reader]):
             check_count(number, name)
         terms = self._field().terms
         self.structure.refuse_expectations("laplace", "fit without them for a posterior")
-        data: Data = self.structure.read_training(X, y, sample_weight).weighty()  # type: ignore[assignment]  # of the same kind
+        data: Data = self.structure.read_training(X, y, sample_weight).weighty()
         settings = self._sample_settings(sum(not term.tied_everywhere for term in terms))
         sample = self._engine(data).place(data, self._field().spec, settings)
         with self._progress() as progress:

@@ -253,6 +253,7 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         return self
 
     def check_parameters(self) -> None:
+        """Raise if a parameter cannot be used, before any work starts."""
         check_declared(self)
 
     def behind(self, transformer: Any) -> Self:
