@@ -28,6 +28,7 @@ import tokenize
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -127,6 +128,41 @@ def entered(package: Path, call: Callable[[], object], until: tuple[str, str] = 
     return {file: len(functions) for file, functions in sorted(seen.items())}
 
 
+def idle_functions(package: Path, call: Callable[[], object]) -> list[str]:
+    """Return the functions of the package which a call runs and which bring it nothing, whenever they run.
+
+    They answer with None, False or nothing in it, leave the attributes of ``self`` as they are, and call nothing else
+    of the package: whether a feature is in use is all that they are there for, or that inputs are sound.
+    """
+    folder, idle, useful = f"{package}{os.sep}", set[str](), set[str]()
+    before: dict[int, int] = {}
+
+    def state(frame: Any) -> int:
+        owner = frame.f_locals.get("self")
+        return hash(tuple((name, id(value)) for name, value in getattr(owner, "__dict__", {}).items()))
+
+    def note(frame: Any, event: str, answer: object) -> None:
+        code = frame.f_code
+        if not code.co_filename.startswith(folder) or code.co_name.startswith("<") or event not in ("call", "return"):
+            return
+        name = f"{code.co_filename.removeprefix(folder)} {code.co_qualname}"
+        if event == "call":
+            before[id(frame)] = state(frame)
+            if frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(folder):
+                caller = frame.f_back.f_code
+                useful.add(f"{caller.co_filename.removeprefix(folder)} {caller.co_qualname}")
+        else:
+            nothing = answer is None or answer is False or (isinstance(answer, tuple | list | dict) and not answer)
+            (idle if nothing and before.pop(id(frame), None) == state(frame) else useful).add(name)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return sorted(idle - useful)
+
+
 def running(package: Path) -> dict:
     """Return what calls enter, and what the package offers: of the package that this process imports."""
     import kernelfields
@@ -151,6 +187,7 @@ def running(package: Path) -> dict:
             "predict_marginals": entered(package, lambda: crf.predict_marginals(X)),
             "laplace": entered(package, lambda: crf.laplace(X, y, random_state=0)),
         },
+        "idle": idle_functions(package, lambda: given.fit(X, y)),
         "names": len(kernelfields.__all__),
         "parameters": max(len(inspect.signature(each).parameters) for each in classes),
         "modules": modules,
@@ -342,6 +379,8 @@ def numbers(checkout: Path, listed: bool) -> dict[str, str]:
     found = json.loads(done.stdout)
     for call, files in found["calls"].items() if listed else ():
         print(f"{call}: {', '.join(f'{file} {count}' for file, count in files.items())}\n")
+    if listed:
+        print(f"only ask: {', '.join(found['idle'])}\n")
     longest = {
         (owner.name, node.name)
         for owner in ast.parse(texts.get(LONGEST, "")).body
@@ -363,6 +402,7 @@ def numbers(checkout: Path, listed: bool) -> dict[str, str]:
         **{f"files entered by {call}": str(len(files)) for call, files in found["calls"].items()},
         **{f"functions run by {call}": str(sum(files.values())) for call, files in found["calls"].items()},
         **{f"files that name {word}": str(count) for word, count in zip(WORDS, named, strict=True)},
+        "functions of it that only ask": str(len(found["idle"])),
         "modules a plain fit loads / lines": f"{found['modules']} / {found['lines']:,}",
         "fields of FitState": str(found["state"]),
         **{what: str(count) for what, count in found["inheritance"].items()},
