@@ -112,7 +112,7 @@ def same_objective(X: list, y: list, model: str, loss: float, c2: float) -> tupl
     designs = [sample.design(replace(design.term, label_factor=None)) for design in designs]
     chains, classes = training.data, training.classes
     places = {label: place for place, label in enumerate(classes.tolist())}
-    columns = training.reader.encoder.vocabulary_
+    columns = training.reader.rows.encoder.vocabulary_
     node, edge = np.zeros((len(columns), len(classes))), np.zeros((1, len(classes) ** 2))
     for (name, label), weight in info.state_features.items():
         node[columns[name], places[label]] = weight

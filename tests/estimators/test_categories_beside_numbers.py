@@ -81,5 +81,5 @@ def test_a_fit_goes_on_with_the_same_parts():
 def test_what_users_say_keeps_features_as_they_come(settings):
     X, y = drawn(4, told=0.8)
     crf = ChainCRF(**settings, random_state=0).fit(X, y)
-    assert crf._reader.categories == 0
+    assert crf._reader.rows.categories == 0
     assert "categories" not in names(crf)

@@ -118,7 +118,7 @@ def test_contributions_add_up_to_differences_of_scores(name):
 
 def test_features_contribute_value_times_difference_of_weights():
     crf = words_field(window=(1, 0))
-    weights, names = crf.coef_["node"], crf._reader.encoder.feature_names_
+    weights, names = crf.coef_["node"], crf._reader.rows.encoder.feature_names_
     transitions = crf.transitions_
     explanation = crf.explain(DICTS[1], ["D", "N", "V", "P"], top=100, against="V")
     noun, verb, det = (crf.classes_.tolist().index(label) for label in "NVD")

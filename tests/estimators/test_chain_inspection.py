@@ -34,7 +34,7 @@ def rows_of(listed):
 @pytest.mark.parametrize("count", [1, 3, 1000])
 def test_tables_hold_the_largest_weights_of_each_label(count):
     crf = words_field()
-    names, weights = crf._reader.encoder.feature_names_, crf.coef_["node"]
+    names, weights = crf._reader.rows.encoder.feature_names_, crf.coef_["node"]
     table = crf.weights(count)
     (node,) = table.sets
     assert [listed.label for listed in node.lists] == list(table.labels) == ["D", "N", "P", "V"]
@@ -52,7 +52,7 @@ def test_tables_hold_the_largest_weights_of_each_label(count):
 
 def test_positive_and_negative_weights_can_be_counted_apart():
     crf = words_field()
-    names = crf._reader.encoder.feature_names_
+    names = crf._reader.rows.encoder.feature_names_
     table = crf.weights((2, 1), labels=["V"])
     (listed,) = table.sets[0].lists
     column = crf.coef_["node"][:, 3]

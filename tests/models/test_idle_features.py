@@ -50,9 +50,9 @@ def test_a_checkpoint_of_a_fit_with_l1_ends_where_that_would_have(tmp_path):
 def test_parts_are_put_together_as_they_were(support):
     crf = ChainCRF("linear", support=support, **SPARSE).fit(*one_feature_matters(0, seed=1))
     reader, terms, described = without_idle_features(crf._reader, crf.field_.terms)
-    assert reader.n_features < crf.n_features_in_
+    assert reader.rows.n_features < crf.n_features_in_
     whole, same = with_idle_features(reader, terms, described)
-    assert whole.names == crf._reader.names
+    assert whole.rows.names == crf._reader.rows.names
     for mine, theirs in zip(crf.field_.terms, same, strict=True):
         np.testing.assert_array_equal(mine.known, theirs.known)
         if not mine.support.complete:

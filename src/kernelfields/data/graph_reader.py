@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -15,13 +16,13 @@ from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.column_names import check_columns, shared_columns
 from kernelfields.data.graph_reading import GRAPHS, given_tables
 from kernelfields.data.graphs import Factors, Graphs
-from kernelfields.data.readers import InputReader, same_kind
+from kernelfields.data.readers import InputReader, RowReader, check_own_columns, same_kind
 from kernelfields.data.ties import TiedColumns
 from kernelfields.inputs.steps import ColumnSteps
 
 
 @dataclass(eq=False)
-class FactorReader(InputReader):
+class FactorReader(RowReader):
     """Kind of the inputs of one type of factors, each of which joins ``n_nodes`` nodes; a width of 0 for no inputs."""
 
     n_nodes: int = 2
@@ -31,7 +32,7 @@ class FactorReader(InputReader):
         """Learn the kind of the factors of a fit; ``tables`` are their inputs as they were passed."""
         reader = cls(columns=shared_columns(tables or (), "graph"), n_nodes=factors.labels_per_clique)
         if factors.inputs is not None:
-            reader._learn_kind(factors.inputs)
+            reader.learn_kind(factors.inputs)
         return reader
 
     def read_factors(self, factors: Factors) -> Factors:
@@ -58,6 +59,7 @@ class GraphReader(InputReader):
     had none.
     """
 
+    rows: RowReader = field(default_factory=partial(RowReader, nouns=GRAPHS))
     factors: dict[str, FactorReader] = field(default_factory=dict)
     node_types: tuple[str, ...] | None = None
 
@@ -65,17 +67,18 @@ class GraphReader(InputReader):
 
     def columns_of(self, group: str | None) -> list[str] | None:
         """Return the names of the columns of nodes, under None, or of a type of factors."""
-        return self.columns if group is None else self.factors[group].columns
+        return self.rows.columns if group is None else self.factors[group].columns
 
     def tied_columns(self, group: str | None = None) -> TiedColumns:
         """Return the columns that ties move: those of nodes, or of a type of factors."""
-        return super().tied_columns() if group is None else self.factors[group].tied_columns()
+        return (self.rows if group is None else self.factors[group]).tied_columns
 
     def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:
         """Learn the kind of inputs, and the types of nodes and factors; return graphs without labels."""
         graphs, tables = Graphs.from_graphs(X), given_tables(X)
-        self.columns = shared_columns(tables.get(None, ()), "graph")
-        self._learn_kind(graphs.inputs)
+        self.rows.columns = shared_columns(tables.get(None, ()), "graph")
+        self.rows.learn_kind(graphs.inputs)
+        check_own_columns(self)
         self.node_types = None if graphs.node_types is None else graphs.node_types.names
         self.factors = {kind.name: FactorReader.of(kind, tables.get(kind.name)) for kind in graphs.factors}
         return graphs
@@ -89,8 +92,8 @@ class GraphReader(InputReader):
             raise ValueError(f"the nodes of X have {came}, but this model was fitted to graphs with {before}")
         for kind, tables in given_tables(X).items():
             check_columns(tables, self.columns_of(kind), "graph")
-        self._check_width(graphs.inputs)
-        inputs = same_kind(graphs.inputs, self.sparse)
+        self.rows.check_width(graphs.inputs)
+        inputs = same_kind(graphs.inputs, self.rows.sparse)
         factors = tuple(self.factors[kind.name].read_factors(kind) for kind in graphs.factors)
         return replace(graphs, inputs=inputs, factors=factors)
 

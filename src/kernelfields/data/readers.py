@@ -1,11 +1,13 @@
 """Readers: the kind of inputs that a fit was given, so that prediction sees new ones in the same way.
 
-    InputReader    lists of arrays (T, d), dense or CSR, of feature dicts or of feature strings    -> Chains
-    TextReader     lists of lists of strings, for transformers that make numbers of them            -> rows
+    RowReader      lists of arrays (T, d), dense or CSR, of feature dicts or of feature strings    -> rows (N, d)
+    TextReader     lists of lists of strings, for transformers that make numbers of them            -> rows (N,)
+    InputReader    labelled sequences, their rows read by a RowReader                              -> Chains
     GraphReader    graphs with features of nodes and factors, graph_reader.py                      -> Graphs
     TableReader    one table (n, d), dense or CSR, table_reader.py                                 -> rows
 
-Items are read by ``learn_items`` and ``read_items``, labels and weights by ``learn`` and ``read``, alike for all;
+Transformers have readers of rows alone. Items are read by ``learn_items`` and ``read_items``, labels and weights by
+``learn`` and ``read``, alike for all. Learnt beside: limits of labels by ``learn_limits``, scales by ``learn_scale``.
 ``describe`` and ``rebuild`` are for model files.
 Fails: ValueError or TypeError that names what differs from the data of the fit.
 """
@@ -98,8 +100,8 @@ def read_labels(
 
 
 @dataclass(eq=False)
-class InputReader:
-    """Reader of sequences, and what all readers know: width, kind, names and scales of the columns of inputs."""
+class RowReader:
+    """Kind of the rows of a fit: width, names and density of the columns, and how named features become columns."""
 
     n_features: int = 0
     sparse: bool = False
@@ -112,24 +114,12 @@ class InputReader:
     warns: bool = True
     #: Whether NaN and infinity are errors.
     finite: bool = True
-    #: What limits the labels that positions may have: a dictionary, or nothing.
-    limits: Sequence[FittedDictionary] = ()
-    #: What is done to the columns; nothing for plain arrays.
-    steps: ColumnSteps = field(default_factory=ColumnSteps)
-    #: Places of columns that kernels read as they come, which no step changes.
-    own: OwnColumns = field(default_factory=OwnColumns)
-    #: What makes inputs of what users pass, such as features of words; None where these are taken as they come.
-    features: Transformer | None = None
     #: How many columns, the last ones, are categories that are there or not, beside columns of numbers.
     categories: int = 0
     #: Whether numbers and categories with names come apart when they are learnt, or which names are numbers.
     apart: bool | Sequence[str] = False
-
-    #: What items are packed as, and what messages call them.
-    packs: ClassVar[type[Any]] = Chains
-    #: Whether inputs are the rows of one table.
-    is_table: ClassVar[bool] = False
-    nouns: ClassVar[ItemNames] = SEQUENCES
+    #: What messages call rows and items.
+    nouns: ItemNames = SEQUENCES
 
     @classmethod
     def of_names(cls, names: Iterable[str] | None, n_features: int, **settings: Any) -> Self:
@@ -152,104 +142,6 @@ class InputReader:
         named = self.encoder is not None and not self.categories
         return named or (self.sparse and self.n_features >= _WIDE)
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of positions or nodes after all steps."""
-        return self.steps.n_columns(self.n_features)
-
-    def with_labels(self, places: np.ndarray, n_labels: int) -> Self:
-        """Return the reader of a field that has more labels; old label i is now ``places[i]``."""
-        return replace(self, limits=[limit.with_labels(places, n_labels) for limit in self.limits])
-
-    def with_rule(
-        self,
-        rule: LabelDictionary | None,
-        X: object,
-        y: object,
-        classes: np.ndarray,
-        sample_weight: object = None,
-        *,
-        further: bool = False,
-    ) -> Self:
-        """Return a reader of the same inputs whose dictionary of labels is learnt from other labelled data.
-
-        With ``further`` the dictionary that is there learns from these as well.
-        """
-        reader = replace(self, limits=())
-        if rule is not None:
-            X = self.made(X)
-            chains = replace(reader, features=None, steps=ColumnSteps()).read(X, y, sample_weight, classes)
-            known = [rule.learn_more(limit, X, chains) for limit in self.limits] if further else []
-            reader.limits = known or [rule.learn(X, chains, classes)]
-        return reader
-
-    @staticmethod
-    def is_empty(X: object) -> bool:
-        """Whether X holds no sequence or graph, so that there is nothing to answer."""
-        return is_empty(X)
-
-    def learn(
-        self,
-        X: object,
-        y: object,
-        sample_weight: object = None,
-        *,
-        keep_zeros: bool = False,
-        classes: np.ndarray | None = None,
-        allowed: LabelDictionary | None = None,
-    ) -> tuple[Any, np.ndarray]:
-        """Learn the kind of X; return labelled data and the sorted classes, ``classes`` where they are known.
-
-        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
-        """
-        rules = [] if allowed is None else [allowed]
-        for rule in rules:
-            X = rule.readable(X)
-        if self.features is not None:
-            y = readable_again(y)
-            X = self.features.fit_transform(readable_again(X), y)
-        items: Any = self.learn_items(X, keep_zeros=keep_zeros)
-        data, known = self._labelled(self.with_categories(items) if self.apart else items, y, sample_weight, classes)
-        self.limits = [rule.learn(X, data, known) for rule in rules]
-        for limit in self.limits:
-            data = limit.limit_for_fit(X, data)
-        if self.steps.tables:
-            self.steps = self.steps.fit(data.tables, self.categories)
-        return data.rewritten(self.steps), known
-
-    def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
-        """Return data of new inputs; labelled ones if y is given, with labels among ``classes``.
-
-        X may be items that were read already, as ``read_items`` returns them.
-        """
-        if isinstance(X, self.packs):
-            data: Any = X
-        else:
-            for limit in self.limits:
-                X = limit.readable(X)
-            X = self.made(X)
-            data = self.read_items(X)
-        if y is not None:
-            data, _ = self._labelled(data, y, sample_weight, classes)
-        for limit in self.limits:
-            data = limit.limit(X, data)
-        return data.rewritten(self.steps)
-
-    def made(self, X: Any) -> Any:
-        """Return what ``features`` makes of new X; X itself without them."""
-        return X if self.features is None else self.features.transform(X)
-
-    def _labelled(
-        self, data: Packed, y: object, sample_weight: object, classes: np.ndarray | None
-    ) -> tuple[Any, np.ndarray]:
-        labels, partial, classes = read_labels(y, classes, data.lengths, self.nouns)
-        weights = check_sample_weight(sample_weight, len(data.lengths), self.nouns)
-        return replace(data, labels=labels, weights=weights, partial=partial), classes
-
-    def learn_items(self, X: Any, *, keep_zeros: bool = False) -> Packed:
-        """Learn the kind of X; return its items without labels."""
-        return self.packs(*self.learn_inputs(X, keep_zeros=keep_zeros))
-
     def learn_inputs(self, X: Any, *, keep_zeros: bool = False) -> tuple[Matrix, np.ndarray]:
         """Learn the kind of X; return the rows (N, d) of sequences and their offsets (S + 1,)."""
         refuse_containers(X, "X")
@@ -257,20 +149,15 @@ class InputReader:
             return self.learn_arrays(X)
         self.encoder = FeatureDictEncoder(keep_zeros=keep_zeros)
         inputs, offsets = self.encoder.fit_transform(X)
-        self._learn_kind(inputs)
+        self.learn_kind(inputs)
         return inputs, offsets
 
     def learn_arrays(self, X: Any) -> tuple[Matrix, np.ndarray]:
         """Learn the kind of X as :meth:`learn_inputs` does, where it may not be feature dicts or strings."""
         inputs, offsets = pack_inputs(X, finite=self.finite)
         self.columns = None if _are_plain(X) else shared_columns(X, "sequence")
-        self._learn_kind(inputs)
+        self.learn_kind(inputs)
         return inputs, offsets
-
-    def read_items(self, X: Any) -> Packed:
-        """Return new items without labels, dense or sparse as in the fit, but not on its scale."""
-        inputs, offsets = self.read_inputs(X)
-        return self.packs(same_kind(inputs, self.sparse), offsets)
 
     def read_inputs(self, X: Any) -> tuple[Matrix, np.ndarray]:
         """Return the rows (N, d) of new sequences and their offsets (S + 1,); dense or sparse as they come."""
@@ -285,18 +172,11 @@ class InputReader:
         inputs, offsets = pack_inputs(X, finite=self.finite, width=self.n_features)
         if self.columns is not None or (self.warns and not _are_plain(X)):
             check_columns([x for x in X if not has_no_rows(x)], self.columns, "sequence")
-        self._check_width(inputs)
+        self.check_width(inputs)
         return inputs, offsets
 
-    def _learn_kind(self, inputs: Matrix) -> None:
+    def learn_kind(self, inputs: Matrix) -> None:
         """Learn the width of inputs and whether they are sparse; warn of columns that look like time stamps."""
-        n_columns, part = inputs.shape[1], self.nouns.part
-        for column in self.own.rows:
-            if not 0 <= column < n_columns:
-                raise ValueError(
-                    f"own_columns of a kernel names column {column}, and X has {n_columns} features per {part}: name "
-                    f"columns of one {part}, from 0 to {n_columns - 1}"
-                )
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
         if self.warns and (self.encoder is not None or self.columns is not None):
             warn_of_time_stamps(inputs, self.names, named=self.encoder is not None)
@@ -357,7 +237,7 @@ class InputReader:
             )
         return inputs, offsets
 
-    def _check_width(self, inputs: Matrix) -> None:
+    def check_width(self, inputs: Matrix) -> None:
         """Raise ValueError if inputs have another width than those of the fit."""
         if inputs.shape[1] != self.n_features:
             raise ValueError(
@@ -365,29 +245,9 @@ class InputReader:
                 f"{self.n_features}; pass the same features in the same order"
             )
 
-    def learn_scale(self, data: Packed, *, always: bool, ties: object = None, among: Group = ALONE) -> ColumnSteps:
-        """Return the steps that bring columns to one scale, learnt from data; none if none needs it.
-
-        Columns that ties move into each other are scaled alike. The data may be those of this process ``among`` others.
-        """
-        found = {}
-        for name, table in data.tables.items():
-            columns, of_edges = self.tied_columns(name), name is not None
-            orbits = None
-            if ties is not None:
-                orbits = orbits_of(column_permutations(ties, columns, of_edges=of_edges), columns.count)
-            found[name] = ScaleRule(always, self._kept(name), orbits, among).fit(table)
-        return ColumnSteps(found)
-
-    def _kept(self, table: str | None) -> np.ndarray:
-        """Return the places of columns of a table that are not scaled: own ones of kernels, and categories."""
-        if table is not None:
-            return np.array([own for own in self.own.factors if own < self.tied_columns(table).count], dtype=np.int64)
-        last = np.arange(self.n_columns - self.categories, self.n_columns)
-        return np.append(self.steps.columns(self.own.rows, self.n_features), last)
-
-    def tied_columns(self, group: str | None = None) -> TiedColumns:
-        """Return the columns that ties move: those of inputs, or of a type of factors."""
+    @property
+    def tied_columns(self) -> TiedColumns:
+        """The columns that ties move."""
         return TiedColumns(self.n_features, self.names)
 
     def with_features(self, kept: np.ndarray) -> Self:
@@ -399,25 +259,15 @@ class InputReader:
         """Return a copy that reads features of these names, the columns in their order."""
         return replace(self, n_features=len(names), encoder=FeatureDictEncoder.from_spec(names))
 
-    def width(self, clique: CliqueSet) -> int | None:
-        """Return how many columns the cliques of a set see; None for factors without features."""
-        return clique.width(self.n_columns)
-
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
         size = {"n_features": int(self.n_features), "sparse": bool(self.sparse)}
         named = None if self.encoder is None else self.encoder.spec()
-        described: dict[str, object] = {**size, "columns": self.columns, "scaling": None, "feature_names": named}
-        described |= self.steps.describe()
-        if self.categories:
-            described["categories"] = self.categories
-        for limit in self.limits:
-            described["allowed"] = limit.describe()
-        return described
+        return {**size, "columns": self.columns, "scaling": None, "feature_names": named}
 
     @classmethod
-    def rebuild(cls, described: Mapping) -> Self:
-        """Return the reader that was described; ValueError if names or scales do not match the number of features."""
+    def rebuild(cls, described: Mapping, **settings: Any) -> Self:
+        """Return the reader that was described; ValueError if names do not match the number of features."""
         n_features, columns = int(described["n_features"]), described.get("columns")
         if columns is not None and (len(columns) != n_features or not all(isinstance(name, str) for name in columns)):
             raise ValueError("the names of columns do not match the number of features")
@@ -425,17 +275,14 @@ class InputReader:
         if named is not None and len(named) != n_features:
             raise ValueError("the feature names do not match the number of features")
         encoder = None if named is None else FeatureDictEncoder.from_spec(named)
-        names, limits = None if columns is None else list(columns), filter(None, [described.get("allowed")])
-        made = cls(n_features, bool(described["sparse"]), names, encoder, limits=list(map(rebuild_dictionary, limits)))
-        made.categories = int(described.get("categories", 0))
-        if not 0 <= made.categories < max(n_features, 1):
+        names, categories = None if columns is None else list(columns), int(described.get("categories", 0))
+        if not 0 <= categories < max(n_features, 1):
             raise ValueError("the number of categories does not match the number of features")
-        made.steps = ColumnSteps.rebuild({None: described})
-        return made
+        return cls(n_features, bool(described["sparse"]), names, encoder, categories=categories, **settings)
 
 
 @dataclass(eq=False)
-class TextReader(InputReader):
+class TextReader(RowReader):
     """Reader of sequences of strings, which are rows of one column for what makes numbers of them."""
 
     n_features: int = 1
@@ -459,10 +306,10 @@ class TextReader(InputReader):
         return np.array(texts, dtype=object), offsets_of(np.array([len(x) for x in X]))
 
 
-def reader_of(X: object) -> InputReader:
+def reader_of(X: object) -> RowReader:
     """Return a reader that is to learn the kind of X, for what is fitted to all positions: gaps are no errors."""
     settings: dict[str, Any] = {"finite": False, "warns": False}
-    return TextReader(**settings) if holds_words(X) else InputReader(**settings)
+    return TextReader(**settings) if holds_words(X) else RowReader(**settings)
 
 
 def _are_plain(tables: Any) -> bool:
@@ -475,3 +322,191 @@ def same_kind(inputs: Matrix, sparse: bool) -> Matrix:
     if isinstance(inputs, np.ndarray):
         return scipy.sparse.csr_array(inputs) if sparse else inputs
     return inputs if sparse else inputs.toarray()
+
+
+@dataclass(eq=False)
+class InputReader:
+    """Reader of sequences, and what all readers have: rows of one kind, steps of their columns, limits of labels."""
+
+    #: What the rows of inputs are.
+    rows: RowReader = field(default_factory=RowReader)
+    #: What limits the labels that positions may have: a dictionary, or nothing.
+    limits: Sequence[FittedDictionary] = ()
+    #: What is done to the columns; nothing for plain arrays.
+    steps: ColumnSteps = field(default_factory=ColumnSteps)
+    #: Places of columns that kernels read as they come, which no step changes.
+    own: OwnColumns = field(default_factory=OwnColumns)
+    #: What makes inputs of what users pass, such as features of words; None where these are taken as they come.
+    features: Transformer | None = None
+
+    #: What items are packed as, and what messages call them.
+    packs: ClassVar[type[Any]] = Chains
+    #: Whether inputs are the rows of one table.
+    is_table: ClassVar[bool] = False
+    nouns: ClassVar[ItemNames] = SEQUENCES
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of positions or nodes after all steps."""
+        return self.steps.n_columns(self.rows.n_features)
+
+    @staticmethod
+    def is_empty(X: object) -> bool:
+        """Whether X holds no sequence or graph, so that there is nothing to answer."""
+        return is_empty(X)
+
+    def learn(
+        self,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        *,
+        keep_zeros: bool = False,
+        classes: np.ndarray | None = None,
+        allowed: LabelDictionary | None = None,
+    ) -> tuple[Any, np.ndarray]:
+        """Learn the kind of X; return labelled data and the sorted classes, ``classes`` where they are known.
+
+        ``keep_zeros`` lets features of weight zero count as seen, as CRFsuite does. ``allowed`` is learnt from both.
+        """
+        rules = [] if allowed is None else [allowed]
+        for rule in rules:
+            X = rule.readable(X)
+        if self.features is not None:
+            y = readable_again(y)
+            X = self.features.fit_transform(readable_again(X), y)
+        items: Any = self.learn_items(X, keep_zeros=keep_zeros)
+        items = self.rows.with_categories(items) if self.rows.apart else items
+        data, known = self._labelled(items, y, sample_weight, classes)
+        self.limits = [rule.learn(X, data, known) for rule in rules]
+        for limit in self.limits:
+            data = limit.limit_for_fit(X, data)
+        if self.steps.tables:
+            self.steps = self.steps.fit(data.tables, self.rows.categories)
+        return data.rewritten(self.steps), known
+
+    def read(self, X: object, y: object = None, sample_weight: object = None, classes: np.ndarray | None = None) -> Any:
+        """Return data of new inputs; labelled ones if y is given, with labels among ``classes``.
+
+        X may be items that were read already, as ``read_items`` returns them.
+        """
+        if isinstance(X, self.packs):
+            data: Any = X
+        else:
+            for limit in self.limits:
+                X = limit.readable(X)
+            X = transformed(self.features, X)
+            data = self.read_items(X)
+        if y is not None:
+            data, _ = self._labelled(data, y, sample_weight, classes)
+        for limit in self.limits:
+            data = limit.limit(X, data)
+        return data.rewritten(self.steps)
+
+    def _labelled(
+        self, data: Packed, y: object, sample_weight: object, classes: np.ndarray | None
+    ) -> tuple[Any, np.ndarray]:
+        labels, partial, classes = read_labels(y, classes, data.lengths, self.nouns)
+        weights = check_sample_weight(sample_weight, len(data.lengths), self.nouns)
+        return replace(data, labels=labels, weights=weights, partial=partial), classes
+
+    def learn_items(self, X: Any, *, keep_zeros: bool = False) -> Packed:
+        """Learn the kind of X; return its items without labels."""
+        inputs, offsets = self.rows.learn_inputs(X, keep_zeros=keep_zeros)
+        check_own_columns(self)
+        return self.packs(inputs, offsets)
+
+    def read_items(self, X: Any) -> Packed:
+        """Return new items without labels, dense or sparse as in the fit, but not on its scale."""
+        inputs, offsets = self.rows.read_inputs(X)
+        return self.packs(same_kind(inputs, self.rows.sparse), offsets)
+
+    def tied_columns(self, group: str | None = None) -> TiedColumns:
+        """Return the columns that ties move: those of inputs, or of a type of factors."""
+        return self.rows.tied_columns
+
+    def width(self, clique: CliqueSet) -> int | None:
+        """Return how many columns the cliques of a set see; None for factors without features."""
+        return clique.width(self.n_columns)
+
+    def describe(self) -> dict[str, object]:
+        """Return plain values and arrays for a model file."""
+        described = self.rows.describe() | self.steps.describe()
+        if self.rows.categories:
+            described["categories"] = self.rows.categories
+        for limit in self.limits:
+            described["allowed"] = limit.describe()
+        return described
+
+    @classmethod
+    def rebuild(cls, described: Mapping) -> Self:
+        """Return the reader that was described; ValueError if names or scales do not match the number of features."""
+        limits = filter(None, [described.get("allowed")])
+        made = cls(RowReader.rebuild(described, nouns=cls.nouns), limits=list(map(rebuild_dictionary, limits)))
+        made.steps = ColumnSteps.rebuild({None: described})
+        return made
+
+
+def transformed(features: Transformer | None, X: Any) -> Any:
+    """Return what a transformer makes of new X; X itself without one."""
+    return X if features is None else features.transform(X)
+
+
+def check_own_columns(reader: InputReader) -> None:
+    """Raise ValueError if inputs lack a column that kernels read as it comes."""
+    n_columns, part = reader.rows.n_features, reader.nouns.part
+    for column in reader.own.rows:
+        if not 0 <= column < n_columns:
+            raise ValueError(
+                f"own_columns of a kernel names column {column}, and X has {n_columns} features per {part}: name "
+                f"columns of one {part}, from 0 to {n_columns - 1}"
+            )
+
+
+def learn_limits(
+    reader: InputReader,
+    rule: LabelDictionary | None,
+    X: object,
+    y: object,
+    classes: np.ndarray,
+    sample_weight: object = None,
+    *,
+    further: bool = False,
+) -> Sequence[FittedDictionary]:
+    """Return the limits of labels that a rule learns from labelled data, which a reader reads.
+
+    With ``further`` those that the reader has learn from these as well.
+    """
+    if rule is None:
+        return ()
+    X = transformed(reader.features, X)
+    plain = replace(reader, limits=(), features=None, steps=ColumnSteps())
+    chains = plain.read(X, y, sample_weight, classes)
+    known = [rule.learn_more(limit, X, chains) for limit in reader.limits] if further else []
+    return known or [rule.learn(X, chains, classes)]
+
+
+def learn_scale(
+    reader: InputReader, data: Packed, *, always: bool, ties: object = None, among: Group = ALONE
+) -> ColumnSteps:
+    """Return the steps that bring columns to one scale, learnt from data as a reader reads them; none if none needs it.
+
+    Columns that ties move into each other are scaled alike. The data may be those of this process ``among`` others.
+    """
+    found = {}
+    for name, table in data.tables.items():
+        columns, of_edges = reader.tied_columns(name), name is not None
+        orbits = None
+        if ties is not None:
+            orbits = orbits_of(column_permutations(ties, columns, of_edges=of_edges), columns.count)
+        found[name] = ScaleRule(always, _unscaled(reader, name), orbits, among).fit(table)
+    return ColumnSteps(found)
+
+
+def _unscaled(reader: InputReader, table: str | None) -> np.ndarray:
+    """Return the places of columns of a table that are not scaled: own ones of kernels, and categories."""
+    own, width = reader.own, reader.n_columns
+    if table is not None:
+        return np.array([each for each in own.factors if each < reader.tied_columns(table).count], dtype=np.int64)
+    last = np.arange(width - reader.rows.categories, width)
+    return np.append(reader.steps.columns(own.rows, reader.rows.n_features), last)

@@ -16,7 +16,7 @@ from kernelfields.data.chunks import is_collection, is_feature_position
 from kernelfields.data.cliques import CliqueSet
 from kernelfields.data.column_names import column_names
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.readers import InputReader, same_kind
+from kernelfields.data.readers import InputReader, check_own_columns, same_kind, transformed
 from kernelfields.data.reading import Matrix, check_finite, is_listing
 from kernelfields.inputs.step import Layout
 from kernelfields.numerics.containers import n_dimensions, refuse_tensor
@@ -42,8 +42,9 @@ class TableReader(InputReader):
         ``estimator`` gets the attributes ``n_features_in_`` and, for data frames, ``feature_names_in_``.
         """
         inputs, targets = _validated(estimator, X, y, reset=True)
-        self.columns = column_names(X)
-        self._learn_kind(inputs)
+        self.rows.columns = column_names(X)
+        self.rows.learn_kind(inputs)
+        check_own_columns(self)
         return inputs, targets
 
     def learn_items(self, X: object, *, keep_zeros: bool = False) -> Graphs:
@@ -53,13 +54,13 @@ class TableReader(InputReader):
 
     def read_rows(self, estimator: BaseEstimator, X: object, y: object = _NO_TARGETS) -> tuple[Matrix, np.ndarray]:
         """Return new X (n, d) of the kind and scale of the fit, and y (n,), if it is given, checked."""
-        inputs, targets = _validated(estimator, self.made(X), y, reset=False)
-        inputs = same_kind(inputs, self.sparse)
+        inputs, targets = _validated(estimator, transformed(self.features, X), y, reset=False)
+        inputs = same_kind(inputs, self.rows.sparse)
         return self.steps(inputs, Layout(np.arange(inputs.shape[0] + 1))), targets
 
     def width(self, clique: CliqueSet) -> int:
         """Return how many columns the cliques of a set see: windows are for sequences, and would show here."""
-        return self.n_features * (sum(clique.neighbours) + 1)
+        return self.rows.n_features * (sum(clique.neighbours) + 1)
 
 
 def refuse_named_features(X: object) -> None:

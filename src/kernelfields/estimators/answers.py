@@ -445,7 +445,7 @@ class AnsweringField(KeptField[Data, Reader]):
         return library.ModelSummary(
             name=type(self).__name__,
             labels=tuple(self.answer_format.labels(self).tolist()),
-            n_features=self._reader.n_features,
+            n_features=self._reader.rows.n_features,
             sets=tuple(library.summarise_term(term, self.answer_format.items.part) for term in field.terms),
             solution=self.solution_,
             # The free bound over the RKHS proves nothing unless nearly all inputs are pivots.

@@ -102,15 +102,15 @@ def pilot_of(estimator: Estimator) -> Estimator:
 
 def suitable_kernels(reader: InputReader, scaled: bool) -> list[str]:
     """Return the kernels that may suit inputs of a kind, the first where there is nothing to choose by."""
-    if reader.holds_features:
+    if reader.rows.holds_features:
         return ["linear"]
     # Kernels without a matrix product, such as the Laplacian, are for few columns.
-    return ["rbf", "laplacian"] if scaled and reader.n_features <= FEW_COLUMNS else ["rbf"]
+    return ["rbf", "laplacian"] if scaled and reader.rows.n_features <= FEW_COLUMNS else ["rbf"]
 
 
 def usual_scale(fit: OpenFit) -> bool:
     """Whether columns come to one scale where that is open and there is too little to judge it by: if they are few."""
-    return bool(fit.scaling) and fit.problem.reader.n_features <= FEW_COLUMNS
+    return bool(fit.scaling) and fit.problem.reader.rows.n_features <= FEW_COLUMNS
 
 
 def scale_candidates(fit: OpenFit) -> list[dict[str, object]]:
@@ -128,11 +128,11 @@ def kernel_candidates(training: FitState, *, tied: bool, by_node: bool = False) 
     tried where all labels are known, or candidates are judged ``by_node``, by known labels alone.
     """
     reader = training.reader
-    if reader.holds_features or reader.sparse:
+    if reader.rows.holds_features or reader.rows.sparse:
         return suitable_kernels(reader, scaled=False)
     # Of many positions short fits see a part, and linear functions gain least by the rest.
     simple = ["linear", "rbf"] if training.data.n_positions <= 2 * MOST_POSITIONS else ["rbf"]
-    if reader.n_features > FEW_COLUMNS:
+    if reader.rows.n_features > FEW_COLUMNS:
         return simple
     # Collections of a cluster have their labels elsewhere.
     labels_known = by_node or training.data.certain_labels is not None
@@ -148,7 +148,7 @@ def suiting_steps(kernels: list[str], steps: Sequence[FitStep]) -> list[str]:
 
 def kernel_of_windows(reader: InputReader) -> tuple[str, Kernel]:
     """Return the kernel that statistics of windows are first tried with, of own columns and of all, and its name."""
-    n_own = reader.n_features - reader.categories
+    n_own = reader.rows.n_features - reader.rows.categories
     return f"Columns(RBF(), 0, {n_own}) + Laplacian()", kernels.Columns(RBF(), 0, n_own) + Laplacian()
 
 
@@ -189,13 +189,13 @@ def with_neighbours(estimator: Estimator, fit: OpenFit) -> OpenFit:
 
 def with_windows(estimator: Estimator, fit: OpenFit) -> OpenFit:
     """Return the fit to sequences with statistics of windows."""
-    own, categories = fit.problem.reader.own.rows, fit.problem.reader.categories
+    own, categories = fit.problem.reader.own.rows, fit.problem.reader.rows.categories
     return _joined(estimator, fit, WindowStatistics(own=own, categories=categories), always=True)
 
 
 def _few_columns_left(estimator: Estimator, fit: OpenFit) -> bool:
     """Whether inputs are a few columns of numbers, and what is made of them is left to the data."""
-    few = isinstance(fit.problem.data.inputs, np.ndarray) and fit.problem.reader.n_features <= FEW_COLUMNS
+    few = isinstance(fit.problem.data.inputs, np.ndarray) and fit.problem.reader.rows.n_features <= FEW_COLUMNS
     left = {"kernel", "prior_variance"} <= set(fit.left)
     return few and left and estimator.ties is None and not estimator.structure.expects_shares
 

@@ -22,6 +22,7 @@ from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.given_labels import stated_labels
 from kernelfields.data.label_dictionary import readable_again
+from kernelfields.data.readers import learn_scale
 from kernelfields.data.reading import random_generator
 from kernelfields.estimators import library
 from kernelfields.estimators.answers import AnsweringField
@@ -399,7 +400,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
 
     def _learn_scale(self, reader: Reader, data: Data, *, always: bool) -> ColumnSteps:
         """Return the steps that bring columns to one scale; none if they need none, unless ``always``."""
-        return reader.learn_scale(data.own, always=always, ties=self.ties, among=data.processes)
+        return learn_scale(reader, data.own, always=always, ties=self.ties, among=data.processes)
 
     def _set_chosen(self, settings: Settings) -> None:
         """Take the values of parameters; what is no parameter, as the scale of the data, is elsewhere."""

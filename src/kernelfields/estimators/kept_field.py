@@ -229,10 +229,10 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         certificates: tuple[Certificate, Certificate] | None,
     ) -> Self:
         """Set the fitted attributes of a field that was fitted or read from a file."""
-        self._reader, self.classes_, self.n_features_in_ = reader, classes, reader.n_features
+        self._reader, self.classes_, self.n_features_in_ = reader, classes, reader.rows.n_features
         self.__dict__.pop("feature_names_in_", None)
-        if reader.names is not None:
-            self.feature_names_in_ = np.array(reader.names, dtype=object)
+        if reader.rows.names is not None:
+            self.feature_names_in_ = np.array(reader.rows.names, dtype=object)
         self.field_, self.inference_, self.solution_ = field, inference, solution
         self._certificates = certificates
         self._set_views()

@@ -127,7 +127,7 @@ class FirstBatch(Beginning):
 
     def in_kind(self, estimator: Any, reader: Any, data: Any, others: Any) -> Any:
         """Return data dense or sparse; categories in columns of their own would have explicit features."""
-        return reader.in_own_kind(data, others)
+        return reader.rows.in_own_kind(data, others)
 
     def terms(self, estimator: Any, problem: FitState, sample: Sample, cliques: NamedCliques) -> Start:
         """Return the terms of the field, all of them with pivots or constant."""

@@ -164,7 +164,7 @@ def _choose(chosen: Estimator, fit: OpenFit, chosen_later: bool) -> Sequence[Ter
     usual = usual if kernel_left else {}
     choices = Choices(columns[0] | usual | ({"prior_variance": FALLBACK} if path else {}))
     tied, learns = chosen.ties is not None, described and chosen.decision_rule.learns(chosen)
-    most = MOST_OF_FEATURES if problem.reader.holds_features else MOST_POSITIONS
+    most = MOST_OF_FEATURES if problem.reader.rows.holds_features else MOST_POSITIONS
     open_ones = path or kernel_left or learns or len(columns) > 1
     drawn = fit.with_some(_DRAWN * most) if open_ones else fit
     seen = problem.data.seen(fit, drawn)
@@ -212,7 +212,7 @@ def _with_learnt_decisions(chosen: Estimator, fit: OpenFit) -> Choices:
     """Return the choices of a fit that goes on, with what a pilot fit of its field learns about decisions."""
     before = chosen.choices_
     learnt: dict[str, Any] = {}
-    most = MOST_OF_FEATURES if fit.problem.reader.holds_features else MOST_POSITIONS
+    most = MOST_OF_FEATURES if fit.problem.reader.rows.holds_features else MOST_POSITIONS
     if scenes := _scenes(chosen, fit, fit.with_some(_DRAWN * most), described=False):
         with blas_threads(1):
             learnt = _choose_by_pilot_fits(chosen, fit, scenes, [{}], [], False, [], False)[0].chosen
@@ -264,7 +264,7 @@ def _scenes(estimator: Estimator, fit: OpenFit, drawn: OpenFit, described: bool)
     Whole items are ``drawn``; where there are too few of them, nodes of all are judged.
     """
     problem = fit.problem
-    features = problem.reader.holds_features
+    features = problem.reader.rows.holds_features
     most = MOST_OF_FEATURES if features else MOST_POSITIONS
 
     def rounds(own: OpenFit) -> tuple[Folds, Folds | None]:

@@ -29,7 +29,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from kernelfields.data.graph_reading import GRAPHS, holds_graphs, read_graphs
-from kernelfields.data.readers import InputReader, TextReader, reader_of
+from kernelfields.data.readers import RowReader, TextReader, reader_of
 from kernelfields.data.reading import SAMPLES, SEQUENCES, ItemNames, Matrix, is_empty, is_feature_sequences
 from kernelfields.features.folds import assign_folds, check_training_labels, known_labels, repeat_labels
 from kernelfields.features.stored_classifiers import StoredClassifier, store_classifier
@@ -250,8 +250,8 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
         made._reader = TextReader() if model.is_text_transformer else made._reader_of(described["names"])
         return made
 
-    def _reader_of(self, names: Any) -> InputReader:
-        return InputReader.of_names(names, self.n_features_in_, finite=False, warns=False)
+    def _reader_of(self, names: Any) -> RowReader:
+        return RowReader.of_names(names, self.n_features_in_, finite=False, warns=False)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each prediction, such as "log p(rain)"; of several labels "log p(label 3)", by number.
@@ -316,7 +316,7 @@ class OutOfFold(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  #
             made = _align_columns(made, model.classes_, classes)
         return np.log(np.maximum(made, self.clip))
 
-    def _keep(self, inputs: _Inputs, reader: InputReader, model: Any, classes: Any) -> Self:
+    def _keep(self, inputs: _Inputs, reader: RowReader, model: Any, classes: Any) -> Self:
         self.estimator_, self._reader, self.n_features_in_ = model, reader, inputs.n_columns
         self.classes_ = classes
         return self
@@ -362,7 +362,7 @@ def _add_context(what: str, estimator: object) -> Iterator[None]:
         raise ValueError(f"{what}: {type(estimator).__name__} failed: {error}") from error
 
 
-def _rows_of(X: Any, reader: InputReader, read: Callable[[Any], tuple[Matrix, np.ndarray]]) -> _Inputs:
+def _rows_of(X: Any, reader: RowReader, read: Callable[[Any], tuple[Matrix, np.ndarray]]) -> _Inputs:
     """Return sequences, graphs or a table as rows; ``read`` is how the reader learns or reads sequences."""
     numbers = reader.encoder is None and not is_feature_sequences(X)
     if numbers and n_dimensions(X) == 2:

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.readers import InputReader
+from kernelfields.data.readers import RowReader
 from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.features.text import TRANSFORMERS
 from kernelfields.numerics.parameters import check_count
@@ -87,7 +87,7 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
             The fitted transformer.
         """
         check_count(self.parts, "parts")
-        reader = InputReader()
+        reader = RowReader()
         rows, _ = reader.learn_arrays(X)
         if sp.issparse(rows):
             raise TypeError("X is sparse: summaries are of columns of numbers; use toarray()")
@@ -168,5 +168,5 @@ class SequenceSummaries(SequenceTransformer, auto_wrap_output_keys=None):  # typ
         """
         made = cls(parts=described["parts"], as_sequences=bool(described.get("as_sequences", False)))
         check_count(made.parts, "parts")
-        made._set_reader(InputReader(int(described["n_features"]), columns=described["names"]))
+        made._set_reader(RowReader(int(described["n_features"]), columns=described["names"]))
         return made

@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.readers import InputReader, TextReader, reader_of
+from kernelfields.data.readers import RowReader, TextReader, reader_of
 from kernelfields.data.reading import Matrix, is_empty
 from kernelfields.features.folds import known_labels, repeat_labels
 from kernelfields.features.stored_transformers import (
@@ -54,9 +54,9 @@ class SequenceTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys
     """Base of transformers of sequences, which check number and names of columns against the fit."""
 
     n_features_in_: int
-    _reader: InputReader
+    _reader: RowReader
 
-    def _set_reader(self, reader: InputReader) -> None:
+    def _set_reader(self, reader: RowReader) -> None:
         """Set the reader of the sequences of a fit."""
         self._reader, self.n_features_in_ = reader, reader.n_features
         self.__dict__.pop("feature_names_in_", None)
@@ -227,7 +227,7 @@ class Sequencewise(SequenceTransformer, auto_wrap_output_keys=None):  # type: ig
         made = cls(clone(fitted))
         made.transformer_ = fitted
         texts = is_text_transformer(described["transformer"])
-        made._set_reader(TextReader() if texts else InputReader(width, columns=described["names"], finite=False))
+        made._set_reader(TextReader() if texts else RowReader(width, columns=described["names"], finite=False))
         return made
 
     def _stack_for_fit(self, X: object, y: object) -> tuple[Matrix, np.ndarray | None, np.ndarray]:
@@ -317,7 +317,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         """
         self._check_parameters()
         self.transformers_ = {name: part if part == _PASSTHROUGH else clone(part) for name, part in self.transformers}
-        self._readers = {name: InputReader(warns=False) for name in self.transformers_}
+        self._readers = {name: RowReader(warns=False) for name in self.transformers_}
         parts = {}
         for name, transformer in self.transformers_.items():
             made = X if isinstance(transformer, str) else transformer.fit_transform(X, y)
@@ -399,7 +399,7 @@ class SequenceUnion(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None)
         # Files of older versions have no weights.
         union.weights_ = {name: float(part.get("weight", 1.0)) for name, part in parts.items()}
         union._readers = {
-            name: InputReader.of_names(part["names"], last - first, warns=False)
+            name: RowReader.of_names(part["names"], last - first, warns=False)
             for (name, part), (first, last) in zip(parts.items(), union.columns_.values(), strict=True)
         }
         return union

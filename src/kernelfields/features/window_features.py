@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.graph_reading import holds_graphs
-from kernelfields.data.readers import InputReader
+from kernelfields.data.readers import RowReader
 from kernelfields.data.reading import Matrix
 from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.features.text import TRANSFORMERS
@@ -74,7 +74,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         self._checked()
         if holds_graphs(X):
             raise TypeError("X holds graphs, whose nodes have no order: windows are for sequences")
-        reader = InputReader()
+        reader = RowReader()
         _dense(reader.learn_arrays(X)[0])
         self._set_reader(reader)
         return self
@@ -150,7 +150,7 @@ class WindowFeatures(SequenceTransformer, auto_wrap_output_keys=None):  # type: 
         """
         made = cls(widths=described["widths"], statistics=described["statistics"])
         made._checked()
-        made._set_reader(InputReader(int(described["n_features"]), columns=described["names"]))
+        made._set_reader(RowReader(int(described["n_features"]), columns=described["names"]))
         return made
 
     def _checked(self) -> tuple[list[int], list[str]]:

@@ -50,8 +50,8 @@ def may_lose_features(reader: InputReader, terms: Sequence[Term]) -> bool:
     They may where each term has a penalty on absolute weights and one weight for each pair of feature and label.
     """
     explicit = [term for term in terms if not term.tied_everywhere]
-    named = reader.encoder is not None and not reader.limits and not reader.steps
-    return named and bool(explicit) and all(_weighs_features(term, reader.n_features) for term in explicit)
+    named = reader.rows.encoder is not None and not reader.limits and not reader.steps
+    return named and bool(explicit) and all(_weighs_features(term, reader.rows.n_features) for term in explicit)
 
 
 def _weighs_features(term: Term, n_features: int) -> bool:
@@ -63,25 +63,25 @@ def _weighs_features(term: Term, n_features: int) -> bool:
 
 def without_idle_features(reader: Reader, terms: Sequence[Term]) -> tuple[Reader, list[Term], Document]:
     """Return reader and terms of a field that may lose features without the idle ones, and what describes these."""
-    idle = np.ones(reader.n_features, dtype=bool)
+    idle = np.ones(reader.rows.n_features, dtype=bool)
     for term in terms:
         if not term.tied_everywhere:
             idle &= _weights(term).count_nonzero(axis=1) == 0
     if idle.all():
         idle[0] = False  # a reader without any name would not know what it reads
-    names, supports = reader.names or [], {}
+    names, supports = reader.rows.names or [], {}
     for term in terms:
         if not term.tied_everywhere:
             for pairs in term.support.described().values():
                 counts, outcomes = np.diff(pairs["begin"]), pairs["outcomes"]
                 supports[term.name] = {"counts": _narrow(counts), "outcomes": _narrow(outcomes)}
     described = {
-        "n_features": int(reader.n_features),
+        "n_features": int(reader.rows.n_features),
         "marks": np.packbits(idle),
         "names": _packed_names([names[column] for column in np.flatnonzero(idle)]),
         "supports": supports,
     }
-    return reader.with_features(~idle), [_without(term, idle) for term in terms], described
+    return replace(reader, rows=reader.rows.with_features(~idle)), [_without(term, idle) for term in terms], described
 
 
 def with_idle_features(
@@ -91,11 +91,12 @@ def with_idle_features(
     n_features = whole_number(described["n_features"], "the number of features")
     marks = whole_array(described["marks"], "the marks of idle features", (-(-n_features // 8),), below=256)
     idle = np.unpackbits(marks.astype(np.uint8), count=n_features).astype(bool)
-    if not may_lose_features(reader, terms) or np.count_nonzero(~idle) != reader.n_features:
+    if not may_lose_features(reader, terms) or np.count_nonzero(~idle) != reader.rows.n_features:
         raise ValueError("the features without weights do not fit the others")
     every = np.empty(n_features, dtype=object)
-    every[idle], every[~idle] = _unpacked_names(described["names"], int(np.count_nonzero(idle))), reader.names
-    return reader.with_names(every.tolist()), [_with(term, idle, described["supports"]) for term in terms]
+    every[idle], every[~idle] = _unpacked_names(described["names"], int(np.count_nonzero(idle))), reader.rows.names
+    rows = reader.rows.with_names(every.tolist())
+    return replace(reader, rows=rows), [_with(term, idle, described["supports"]) for term in terms]
 
 
 def _without(term: Term, idle: np.ndarray) -> Term:

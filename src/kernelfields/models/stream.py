@@ -33,7 +33,7 @@ from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import EndCliques
 from kernelfields.data.constraints import resolve_constraints
 from kernelfields.data.ragged import plain_strings
-from kernelfields.data.readers import InputReader
+from kernelfields.data.readers import InputReader, transformed
 from kernelfields.data.reading import Matrix
 from kernelfields.inference.chain.streaming import ChainStream
 from kernelfields.inference.potentials import Potentials
@@ -126,7 +126,8 @@ class LabelStream:
         ahead = self._after + self._reach
         self.lag, self.every = _checked_lag(lag, ahead), every
         check_count(every, "every")
-        self._reader, self._classes, self._workers = replace(reader, warns=False), classes, Workers(n_jobs)
+        self._reader = replace(reader, rows=replace(reader.rows, warns=False))
+        self._classes, self._workers = classes, Workers(n_jobs)
         if any(reader.steps.reach):
             raise ValueError(
                 "a stream sees one position after the other, and this field sees means and ranges over "
@@ -192,14 +193,14 @@ class LabelStream:
         self._chain.refuse_if_ended()
         if self._reader.features is not None:
             return self._named(*self._push_words([x] if isinstance(x, str | tuple | Mapping) else list(x)))  # type: ignore[call-overload]
-        rows = _rows_of(x, named=self._reader.encoder is not None)
+        rows = _rows_of(x, named=self._reader.rows.encoder is not None)
         return self._named(*self._push_rows(rows))
 
     def _push_words(self, new: list, *, last: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Add words; those whose neighbours have come, or all with the last, become inputs."""
         words = self._words + new
         end = len(words) if last else max(self._done, len(words) - self._reach)
-        made = self._reader.made([words])[0][self._done : end] if end > self._done else []
+        made = transformed(self._reader.features, [words])[0][self._done : end] if end > self._done else []
         answers = self._push_rows(made)
         kept = max(0, end - self._reach)
         self._words, self._done = words[kept:], end - kept

@@ -110,13 +110,13 @@ def list_candidates(
         data = training.data
         window = getattr(estimator, "window", 1)
         seen = data.inputs if isinstance(window, str) else NodeCliques(window=window).view(data)
-        seen = seen[:, : seen.shape[1] - training.reader.categories]
+        seen = seen[:, : seen.shape[1] - training.reader.rows.categories]
         return seen, data.weights if seen.shape[0] == len(data.weights) else data.position_weights
 
     def expand(kernel: Kernels) -> list[Any]:
         found: list[Any] = expand_kernel(kernel, inputs)
         # Names leave open what becomes of categories beside numbers.
-        named = isinstance(kernel, str) and training.reader.categories
+        named = isinstance(kernel, str) and training.reader.rows.categories
         return (
             [beside_categories(own, training.estimator.choices_.chosen.get("categories")) for own in found]
             if named

@@ -330,7 +330,7 @@ class FieldSearchCV(WrappedField):
         if training.reader.steps.settings.get("window"):
             own = kernel_of_windows(training.reader)[1]
             variance = training.estimator.choices_.chosen.get("categories")
-            suitable.append(beside_categories(own, variance) if training.reader.categories else own)
+            suitable.append(beside_categories(own, variance) if training.reader.rows.categories else own)
         kernels = settled(estimator.kernel, suitable) if self.kernels is None else self.kernels
         settle(estimator, {"kernel": suitable[0], "prior_variance": FALLBACK, "rank": USUAL_RANK})
         if isinstance(estimator, SegmentCRF):
@@ -343,7 +343,7 @@ class FieldSearchCV(WrappedField):
         pilot.kernel = estimator.kernel if is_auto(estimator.kernel) else kernel
         pilot.rank, pilot.prior_variance = USUAL_RANK, "auto"
         fit = tuning.open_fit(pilot, training)
-        if fit.scaling or windows_open(pilot, fit) or neighbours_open(pilot, fit) or training.reader.categories:
+        if fit.scaling or windows_open(pilot, fit) or neighbours_open(pilot, fit) or training.reader.rows.categories:
             training.estimator = with_usual_choices(pilot)
             tuning.before(pilot, training)
 

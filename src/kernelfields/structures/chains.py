@@ -16,7 +16,7 @@ from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.constraints import Constraints, find_scheme
 from kernelfields.data.label_dictionary import readable_again
 from kernelfields.data.partial_labels import SoftTargets
-from kernelfields.data.readers import InputReader
+from kernelfields.data.readers import InputReader, learn_limits
 from kernelfields.data.reading import holds_words, is_sequence
 from kernelfields.data.ties import resolve_ties
 from kernelfields.numerics.parameters import check_window, is_auto, left_open, settled
@@ -72,8 +72,10 @@ class SequenceStructure(Structure[Chains, InputReader]):
         """Return a reader that is to learn the kind of X, a part of data that others have read."""
         apart: bool | Sequence[str] = library.has_named_kinds(self.settings.kernel)
         if apart and part_of is not None:
-            apart = part_of[0].numbers
-        return replace(super().new_reader(X), features=features_for(self.settings.features, X), apart=apart)
+            apart = part_of[0].rows.numbers
+        reader = super().new_reader(X)
+        rows = replace(reader.rows, apart=apart)
+        return replace(reader, features=features_for(self.settings.features, X), rows=rows)
 
     def in_own_kind(self, reader: InputReader, data: Chains, among: Group) -> Chains:
         """Return data dense or sparse by their numbers; of named ones, numbers and categories apart where few."""
@@ -82,9 +84,9 @@ class SequenceStructure(Structure[Chains, InputReader]):
         alone = check_window(self.window) == (0, 0)
         # Kernels name columns of their own by place, and categories would change places.
         few = free and alone and self.settings.ties is None and self.settings.allowed is None and not reader.own.rows
-        if reader.apart or (reader.encoder is not None and few):
-            return reader.with_categories(data, among)
-        return reader.in_own_kind(data, among)
+        if reader.rows.apart or (reader.rows.encoder is not None and few):
+            return reader.rows.with_categories(data, among)
+        return reader.rows.in_own_kind(data, among)
 
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
         if self.settings.constraints is None:
@@ -133,9 +135,8 @@ class SequenceStructure(Structure[Chains, InputReader]):
         self, X: object, y: object, sample_weight: object, *, further: bool = False
     ) -> tuple[InputReader, Chains, np.ndarray]:
         X, y, classes = readable_again(X), self.training_labels(readable_again(y), warn=True), self.classes
-        reader = self.reader.with_rule(
-            self.settings.allowed, X, self.position_labels(y), classes, sample_weight, further=further
-        )
+        given = self.settings.allowed, X, self.position_labels(y), classes, sample_weight
+        reader = replace(self.reader, limits=learn_limits(self.reader, *given, further=further))
         return reader, self.with_reader(reader, classes).read_training(X, y, sample_weight), classes
 
     # ---- clique sets
@@ -149,9 +150,9 @@ class SequenceStructure(Structure[Chains, InputReader]):
 
     def beside_categories(self, cliques: Sequence[CliqueSet], reader: InputReader) -> list[CliqueSet]:
         """Return clique sets in which that of positions sees columns of numbers, and another one categories."""
-        if not reader.categories:
+        if not reader.rows.categories:
             return list(cliques)
-        n_numbers = reader.n_columns - reader.categories
+        n_numbers = reader.n_columns - reader.rows.categories
         nodes, *others = cliques
         if library.has_named_kinds(nodes.kernel):
             return [clone(nodes).set_params(kernel=nodes.kernel.with_places(n_numbers)), *others]
@@ -163,7 +164,7 @@ class SequenceStructure(Structure[Chains, InputReader]):
         return [nodes, linear, *others] if own else [nodes, *others]
 
     def weight_candidates(self, training: Any, left: Mapping[str, Sequence]) -> list[Settings]:
-        return [{"categories": variance} for variance in _OF_CATEGORIES] if training.reader.categories else []
+        return [{"categories": variance} for variance in _OF_CATEGORIES] if training.reader.rows.categories else []
 
     # ---- fitted attributes
 
@@ -275,11 +276,13 @@ class ChainStructure(SequenceStructure):
         return {**super().pilot_settings(), "cliques": None}
 
     def weight_candidates(self, training: Any, left: Mapping[str, Sequence]) -> list[Settings]:
-        if training.reader.categories:
+        if training.reader.rows.categories:
             return super().weight_candidates(training, left)
         given = self.settings
         free = given.solver in ("auto", "lbfgs", "sgd+lbfgs")
-        if given.ties is not None or not (training.reader.holds_features and training.data.given.complete and free):
+        if given.ties is not None or not (
+            training.reader.rows.holds_features and training.data.given.complete and free
+        ):
             return []
         if not library.resolve_kernel(given.kernel).has_feature_map or training.run.engine.alone.name != "threads":
             return []

@@ -45,9 +45,9 @@ class TableStructure(Structure[Data, TableReader]):
     def with_reader(self, reader: TableReader, classes: np.ndarray, spec: FamilySpec | None = None) -> Self:
         settings = copy.copy(self.settings)
         # scikit-learn compares new rows with these.
-        settings.n_features_in_ = reader.n_features
-        if reader.names is not None:
-            settings.feature_names_in_ = np.array(reader.names, dtype=object)
+        settings.n_features_in_ = reader.rows.n_features
+        if reader.rows.names is not None:
+            settings.feature_names_in_ = np.array(reader.rows.names, dtype=object)
         return replace(super().with_reader(reader, classes, spec), settings=settings)
 
 

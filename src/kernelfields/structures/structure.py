@@ -177,7 +177,7 @@ class Structure(ABC, Generic[Data, Reader]):
 
     def in_own_kind(self, reader: Reader, data: Data, among: Group) -> Data:
         """Return data dense or sparse by their numbers, those ``among`` others included, which the kernel follows."""
-        return reader.in_own_kind(data, among)
+        return reader.rows.in_own_kind(data, among)
 
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
         """Return the labels of training data as the fit takes them; ``warn`` of labels that are changed."""
@@ -246,7 +246,8 @@ class Structure(ABC, Generic[Data, Reader]):
         """Return the structure of more classes, the old ones among them."""
         places = library.LabelGrowth.between(self.classes, classes).places
         spec = replace(self.spec, n_labels=len(classes), masks=self.masks(classes))
-        return replace(self, reader=self.reader.with_labels(places, len(classes)), classes=classes, spec=spec)
+        limits = [limit.with_labels(places, len(classes)) for limit in self.reader.limits]
+        return replace(self, reader=replace(self.reader, limits=limits), classes=classes, spec=spec)
 
     def item_labels(self, training: Any, y: object) -> list[np.ndarray]:
         """Return the numbers of the known labels of each item, to spread items over folds."""

@@ -24,9 +24,8 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import _safe_indexing, get_tags
 
-from kernelfields.data.dicts import FeatureDictEncoder
 from kernelfields.data.graph_reader import GraphReader
-from kernelfields.data.readers import InputReader
+from kernelfields.data.readers import InputReader, transformed
 from kernelfields.data.reading import ItemNames, balanced_weights, check_sample_weight
 from kernelfields.data.table_reader import TableReader
 from kernelfields.data.whole_numbers import joined_labels
@@ -86,7 +85,7 @@ class Part:
         reader = structure.new_reader(self.X)
         if reader.features is not None and get_tags(reader.features).requires_fit:
             raise ValueError("features that learn from data are for those of this process: apply them before")
-        self.items = reader.learn_items(reader.made(self.X))
+        self.items = reader.learn_items(transformed(reader.features, self.X))
         weights = [weight for *_, own in partitions for weight in own] if partitions[0][3] is not None else None
         if weights is not None and len(weights) == n_rows_of(self.X) and not any(weights):
             self.weights = np.zeros(len(weights))  # other processes may hold all the weight
@@ -102,10 +101,10 @@ class Part:
         own = self.summary.reader
         if isinstance(reader, TableReader):
             return self.X  # checked once more, which costs little
-        if reader.encoder is not None:
-            places = {name: column for column, name in enumerate(reader.names or ())}
+        if reader.rows.encoder is not None:
+            places = {name: column for column, name in enumerate(reader.rows.names or ())}
             inputs: Any = self.items.inputs
-            columns = np.array([places[name] for name in own.names or ()], dtype=inputs.indices.dtype)
+            columns = np.array([places[name] for name in own.rows.names or ()], dtype=inputs.indices.dtype)
             moved = (inputs.data, columns[inputs.indices], inputs.indptr)
             inputs = scipy.sparse.csr_array(moved, shape=(inputs.shape[0], len(places)))
             inputs.sort_indices()
@@ -175,8 +174,8 @@ def read_parts(
             f"process {sizes.index(0)} of the fit has no {nouns.whole} that counts: give every process partitions with "
             "items, or use fewer processes"
         )
-    if reader.apart:
-        data = reader.with_categories(data, group)
+    if reader.rows.apart:
+        data = reader.rows.with_categories(data, group)
     shares = group.gathered(int(counts.sum()))
 
     def read_some(as_read: InputReader, numbers: np.ndarray) -> PackedData:
@@ -235,20 +234,20 @@ def _check_alike(found: list[Summary]) -> None:
     first, expected = one.number, one.reader
     for summary in found:
         number, reader = summary.number, summary.reader
-        kinds = ["arrays" if kind.encoder is None else "feature dicts" for kind in (expected, reader)]
+        kinds = ["arrays" if kind.rows.encoder is None else "feature dicts" for kind in (expected, reader)]
         if kinds[0] != kinds[1]:
             raise ValueError(f"partition {number} holds {kinds[1]} but partition {first} holds {kinds[0]}")
-        if reader.sparse != expected.sparse:
-            sparse, dense = (number, first) if reader.sparse else (first, number)
+        if reader.rows.sparse != expected.rows.sparse:
+            sparse, dense = (number, first) if reader.rows.sparse else (first, number)
             raise ValueError(
                 f"partition {sparse} is sparse but partition {dense} is dense: make all partitions one kind"
             )
-        if reader.encoder is None and reader.n_features != expected.n_features:
+        if reader.rows.encoder is None and reader.rows.n_features != expected.rows.n_features:
             raise ValueError(
-                f"partition {number} has {reader.n_features} features per {reader.nouns.part} but partition {first} "
-                f"has {expected.n_features}: all partitions need the same columns"
+                f"partition {number} has {reader.rows.n_features} features per {reader.nouns.part} but partition "
+                f"{first} has {expected.rows.n_features}: all partitions need the same columns"
             )
-        if reader.columns != expected.columns:
+        if reader.rows.columns != expected.rows.columns:
             raise ValueError(
                 f"the columns of partition {number} do not have the names of those of partition {first}: give all "
                 "partitions the same columns in the same order"
@@ -270,9 +269,9 @@ def _check_alike(found: list[Summary]) -> None:
 def _joined_reader(readers: list[InputReader]) -> InputReader:
     """Return the reader of all partitions: features and types are those of all, in order of first sight."""
     first = readers[0]
-    if first.encoder is not None:
-        names = dict.fromkeys(name for reader in readers for name in reader.names or ())
-        first = replace(first, encoder=FeatureDictEncoder.from_spec(names), n_features=len(names))
+    if first.rows.encoder is not None:
+        names = dict.fromkeys(name for reader in readers for name in reader.rows.names or ())
+        first = replace(first, rows=first.rows.with_names(list(names)))
     graphs = [reader for reader in readers if isinstance(reader, GraphReader)]
     if not isinstance(first, GraphReader):
         return first

@@ -50,7 +50,7 @@ class Inspection(ABC):
     def feature_names(self, model: Any, term: Term, given: object) -> Sequence[str]:
         """Return the names of the input columns of a term: those given, those of the fit, or "x0", "x1", .."""
         reader = model._reader
-        return reader.steps.names(library.input_names(reader.names, reader.n_features, given))
+        return reader.steps.names(library.input_names(reader.rows.names, reader.rows.n_features, given))
 
     def weights(
         self,
