@@ -50,10 +50,9 @@ HOOKS = {
     *("decision_rule", "inspection", "fit_state"),
     *("set_fitted"),
     *("share_of_fit", "fit_in_steps"),
-    *("read_beside_fit", "note_parameters"),
 }
 #: What every estimator of the package defines for itself.
-OWN = {"fit", "save", "load", "placed", "kind", "from_document", "to_document", "behind"}
+OWN = {"fit", "save", "load", "kind", "from_document", "to_document", "behind"}
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from kernelfields.data.reading import SAMPLES, SEQUENCES, check_sample_weight, h
 from kernelfields.engines.choice import refuse_collections
 from kernelfields.estimators.answering.formats import ByItem
 from kernelfields.estimators.chain_crf import ChainCRF
+from kernelfields.estimators.going_on import note_parameters
 from kernelfields.estimators.graph_crf import GraphCRF
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.ring_crf import RingCRF
@@ -233,7 +234,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
             for name, value in given.items():
                 setattr(field, name, value)
         # Whoever goes on from the field has the parameters that are there now.
-        field.note_parameters()
+        note_parameters(field)
         counts = np.sum(annotations.codes != UNSAID, axis=0)
         shares = weights @ rounds.marginals / weights.sum()
         self._set_fitted(field, annotations.annotators, confusions.matrices, counts, shares)

@@ -44,6 +44,7 @@ from kernelfields.kernels import Kernel as Kernel, resolve_kernel as resolve_ker
 from kernelfields.labelling import agreement as agreement
 from kernelfields.models.choices import Choices as Choices, Trial as Trial
 from kernelfields.models.documents import document_bytes as document_bytes, read_document_of as read_document_of
+from kernelfields.models.stored import rebuild_here as rebuild_here
 from kernelfields.objective.bounds import Certificate as Certificate
 from kernelfields.page.files import document_format as document_format, open_file as open_file
 from kernelfields.page.server import Server as Server, check_installed as check_installed

@@ -331,7 +331,7 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
         return TrainedModel(placed(kind, document), rebuild_reading(notes["reading"]), settings, checksums)
 
     def placed(kind: type[library.ChainCRF | library.SegmentCRF], document: dict) -> Field:
-        return kind.placed(document).set_params(n_jobs=n_jobs, verbose=0)
+        return library.rebuild_here(kind, document).set_params(n_jobs=n_jobs, verbose=0)
 
     def rebuild_pipeline(document: dict) -> TrainedModel:
         described = document["estimator"]

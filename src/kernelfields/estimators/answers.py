@@ -27,10 +27,8 @@ from kernelfields.estimators.questions import Data, Reader, Seed
 from kernelfields.estimators.workers import runs_on_workers
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.threads import Workers, blas_threads
-from kernelfields.numerics.user_warnings import warn_user
 
 if TYPE_CHECKING:
-    from kernelfields.features.leakage import RepeatedLabels
     from kernelfields.inference.answers import Answers
     from kernelfields.objective.bounds import Certificate
     from kernelfields.posterior.laplace.laplace import Evidence
@@ -92,7 +90,8 @@ class AnsweringField(KeptField[Data, Reader]):
         if self._reader.is_empty(X) and (y is None or is_empty(y)):
             return
         data = self.structure.read(X, y)
-        self._warn_of_repeated_labels(self._repeated, self._reader, data)
+        if self._repeated is not None:
+            self._repeated.warn(self._reader.steps.undone(data.inputs))
         form = self.answer_format
         log_weights = None if known is None else form.known_log_weights(self, known, data, field.spec)
         place = scoring_engine(self.engine, n_values=self._n_values(data))
@@ -101,20 +100,6 @@ class AnsweringField(KeptField[Data, Reader]):
             end = begin + batch.n_positions
             yield field.answers(batch, workers, place).given(None if log_weights is None else log_weights[begin:end])
             begin = end
-
-    @staticmethod
-    def _warn_of_repeated_labels(repeated: RepeatedLabels | None, reader: Reader, data: Data) -> None:
-        """Warn where probabilities repeated the labels of the fit, and those of new data are less certain."""
-        if repeated is None:
-            return
-        doubt = repeated.larger_doubt(reader.steps.undone(data.inputs))
-        if doubt is not None:
-            warn_user(
-                f"columns {repeated.first} to {repeated.last - 1} are probabilities that repeat the labels of the fit, "
-                f"with a mean of {1.0 - repeated.doubt:.3f} for the likeliest, and {1.0 - doubt:.3f} in these data: if "
-                "a classifier made them for data that it was fitted to, the field trusts it far too much; "
-                "OutOfFold(classifier) makes them from the other folds",
-            )
 
     @answers_collections
     def predict(self, X: object, decode: str | None = None, *, known: object = None) -> ByItem:

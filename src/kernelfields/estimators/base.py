@@ -26,7 +26,7 @@ from kernelfields.data.readers import learn_scale
 from kernelfields.data.reading import random_generator
 from kernelfields.estimators import library
 from kernelfields.estimators.answers import AnsweringField
-from kernelfields.estimators.going_on import decides_as_fitted, described_parameters
+from kernelfields.estimators.going_on import decides_as_fitted, note_parameters
 from kernelfields.estimators.kept_field import EngineLike, blas_limit
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.requested import requested_steps
@@ -407,42 +407,6 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         for name in settings.keys() & set(self._get_param_names()):
             setattr(self, name, settings[name])
 
-    def read_beside_fit(self, training: library.FitState[Data, Reader], X: object, y: object) -> Data:
-        """Return the data of a development set, read as those of a fit that is not over yet.
-
-        Parameters
-        ----------
-        training : FitState
-            What the fit works on.
-        X : inputs
-            The inputs of the development set.
-        y : labels
-            Its labels.
-
-        Returns
-        -------
-        PackedData
-            The data.
-
-        Raises
-        ------
-        ValueError
-            If the data do not fit those of the fit.
-        """
-
-        try:
-            structure = self.structure.with_reader(training.reader, training.classes, training.spec)
-            data = structure.read_labelled(X, structure.training_labels(y))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"development set: {error}") from error
-        library.check_labels(data, training.spec, training.classes)
-        self._warn_of_repeated_labels(training.estimator._repeated, training.reader, data)
-        return data
-
-    def note_parameters(self) -> None:
-        """Note the present parameters as those of the fit, which one that goes on is compared with."""
-        self._fitted_with = described_parameters(self)
-
     def set_fitted(self, training: library.FitState[Data, Reader], fitted: FittedField) -> Self:
         """Set the fitted attributes from what a fit has found.
 
@@ -464,7 +428,7 @@ class FieldEstimator(AnsweringField[Data, Reader]):
         self.choices_, self._repeated = training.estimator.choices_, training.estimator._repeated
         self._fitted_items = fingerprint(training.data) if isinstance(training.data, Packed) else None
         self._lacks_features = False
-        self.note_parameters()
+        note_parameters(self)
         for name, value in self.structure.findings(training).items():
             setattr(self, name, value)
         return self._set_field(training.reader, training.classes, field, inference, fitted.solution, certificates)

@@ -11,6 +11,7 @@ import numpy as np
 
 from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
 from kernelfields.estimators.questions import Data, Reader
+from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.build import NamedCliques
@@ -61,6 +62,18 @@ class FitState(Generic[Data, Reader]):
         """Return data where the fit runs, for the features of clique sets."""
         n_terms = max(1, sum(clique.kernel is not None for _, clique in cliques))
         return self.run.place(data, self.spec, n_terms, beside, solved)
+
+    def read_beside(self, X: object, y: object) -> Data:
+        """Return a development set as data like those of the fit; ValueError or TypeError if they do not fit."""
+        structure = self.estimator.structure.with_reader(self.reader, self.classes, self.spec)
+        try:
+            data = structure.read_labelled(X, structure.training_labels(y))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"development set: {error}") from error
+        check_labels(data, self.spec, self.classes)
+        if (repeated := self.estimator._repeated) is not None:
+            repeated.warn(self.reader.steps.undone(data.inputs))
+        return data
 
 
 def rewritten(reader: Any, data: Any, steps: ColumnSteps) -> tuple[Any, Any]:

@@ -137,6 +137,11 @@ def _is_left_open(name: str, now: Any, was: str) -> bool:
     return is_auto(now) or (name in _UNLIKE_NONE and now is None) or (name == "bias_prior_variance" and was == "None")
 
 
+def note_parameters(estimator: Any) -> None:
+    """Note the present parameters as those of the fit, which one that goes on is compared with."""
+    estimator._fitted_with = described_parameters(estimator)
+
+
 def noted_parameters(estimator: BaseEstimator, noted: object) -> dict[str, str]:
     """Return what a file notes of the parameters of its fit; of older files, which note none, those that they hold."""
     if noted is None:

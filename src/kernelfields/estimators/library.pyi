@@ -31,7 +31,6 @@ from kernelfields.estimators.pipelines import (
 from kernelfields.features.choice import (
     check_transformers as check_transformers,
 )
-from kernelfields.inference.checks import check_labels as check_labels
 from kernelfields.inference.family import warn_of_inference as warn_of_inference
 from kernelfields.inference.spans import (
     Spans as Spans,

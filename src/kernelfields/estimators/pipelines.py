@@ -18,7 +18,7 @@ from kernelfields.features.templates import template_of_model
 from kernelfields.features.text import TRANSFORMERS, describe_transformer, rebuild_transformer
 from kernelfields.models.model_file import Document
 from kernelfields.models.model_text import PIPELINE
-from kernelfields.models.stored import Functions, StoredEstimator, find_kind
+from kernelfields.models.stored import Functions, StoredEstimator, find_kind, rebuild_here
 from kernelfields.models.wrapped_field import best_inside
 
 _STEPS = "TextFeatures, Sequencewise, OutOfFold, WindowFeatures, and a SequenceUnion of them"
@@ -90,6 +90,6 @@ def rebuild_model(kind: str, document: Document, callables: Functions | None = N
     """Return the estimator or pipeline of a kind that was described; errors of any kind if it is not sound."""
     if kind == PIPELINE:
         return rebuild_pipeline(document, callables)
-    model = find_kind(kind).placed(document, callables)
+    model = rebuild_here(find_kind(kind), document, callables)
     template = template_of_model(document)
     return model if template is None else Pipeline([("template", template), ("model", model)])

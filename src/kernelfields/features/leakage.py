@@ -23,6 +23,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from kernelfields.data.reading import Matrix
+from kernelfields.numerics.user_warnings import warn_user
 
 _ROWS_LOOKED_AT = 5000
 _NEARLY_ALL = 0.98
@@ -49,6 +50,17 @@ class RepeatedLabels:
             return None
         found, error = float(doubts.mean()), float(doubts.std()) / len(doubts) ** 0.5
         return found if found > self.doubt + max(_MORE_DOUBT, _ERRORS * error) else None
+
+    def warn(self, inputs: np.ndarray) -> None:
+        """Warn if the labels of new inputs (n, d) are less certain than those that were repeated."""
+        doubt = self.larger_doubt(inputs)
+        if doubt is not None:
+            warn_user(
+                f"columns {self.first} to {self.last - 1} are probabilities that repeat the labels of the fit, with a "
+                f"mean of {1.0 - self.doubt:.3f} for the likeliest, and {1.0 - doubt:.3f} in these data: if a "
+                "classifier made them for data that it was fitted to, the field trusts it far too much; "
+                "OutOfFold(classifier) makes them from the other folds",
+            )
 
 
 def find_repeated_labels(inputs: Matrix, labels: np.ndarray, n_classes: int) -> RepeatedLabels | None:

@@ -39,7 +39,7 @@ class DevelopmentSet(FitStep):
 
     def before(self, estimator: Any, problem: Any) -> None:
         """Read the set as the data of the fit were read; both share memory."""
-        self.held_out = estimator.read_beside_fit(problem, self.X, self.y)
+        self.held_out = problem.read_beside(self.X, self.y)
         problem.run.settings = replace(problem.run.settings, beside=self.held_out.n_positions)
         self._problem = problem
 

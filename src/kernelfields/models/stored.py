@@ -114,27 +114,6 @@ class StoredEstimator(AdvisedEstimator):
         """
         return load_one_of([cls], path, callables)
 
-    @classmethod
-    def placed(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described, with an engine that is available here.
-
-        Parameters
-        ----------
-        document : dict
-            The document of a model file.
-        callables : dict of str to callable or None, default None
-            Functions of kernels that are not data, by their names.
-
-        Returns
-        -------
-        Self
-            The fitted estimator.
-        """
-        model = cls.from_document(document, callables)
-        if hasattr(model, "engine"):
-            model.engine = engine_here(model.engine)
-        return model
-
     @abstractmethod
     def to_document(self) -> Document:
         """Return the fitted estimator as plain values and arrays.
@@ -177,8 +156,16 @@ def find_kind(name: str) -> type[StoredEstimator]:
     return _KINDS[name]
 
 
+def rebuild_here(kind: type[Loaded], document: Document, callables: Functions | None = None) -> Loaded:
+    """Return the estimator that was described, with an engine that is available here."""
+    model = kind.from_document(document, callables)
+    if hasattr(model, "engine"):
+        model.engine = engine_here(model.engine)
+    return model
+
+
 def load_one_of(kinds: Iterable[type[Loaded]], path: PathLike, callables: Functions | None = None) -> Loaded:
     """Return the model of a file, which is one of some classes; parameters as in :meth:`StoredEstimator.load`."""
     return models.documents.read_document_of(
-        path, {kind.kind: partial(kind.placed, callables=callables) for kind in kinds}
+        path, {kind.kind: partial(rebuild_here, kind, callables=callables) for kind in kinds}
     )
