@@ -100,6 +100,17 @@ CORE = {
         "structures/(structure|chains)",
     ),
 }
+#: Words of what a plain fit does not use, by what they are part of; plurals count as well.
+PLUG_INS = {
+    "structures": ("segment", "ring", "graph", "junction", "ngram", "instance"),
+    "weights": ("support", "l1", "tie", "orthant", "fused", "threshold"),
+    "labels": ("target", "expectation", "allowed", "listed"),
+    "tuning": ("auto", "evidence", "pilot"),
+    "places": ("torch", "device", "dask", "cluster", "budget"),
+    "answers": ("laplace", "stream", "conformal"),
+    "fits": ("continuation", "warm", "annotator", "development", "checkpoint", "growing", "callback"),
+    "columns": ("category", "window", "neighbour", "scale"),
+}
 #: Where the solver's first step is.
 SOLVER = ("solvers/loop.py", "DirectionRule.first_point")
 
@@ -230,6 +241,18 @@ def words_in_code(text: str) -> set[str]:
         fields = (getattr(node, field, None) for field in ("id", "attr", "name", "arg", "module"))
         names |= {name for name in fields if isinstance(name, str)}
     return {word.lower() for name in names for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
+
+
+def plug_in_words(texts: dict[str, str]) -> dict[str, int]:
+    """Return how often the names of the core's files have each word of a plug-in."""
+    counts: collections.Counter[str] = collections.Counter()
+    for place in core_files(texts):
+        for node in ast.walk(ast.parse(texts[place])):
+            fields = (getattr(node, field, None) for field in ("id", "attr", "name", "arg"))
+            for name in (name for name in fields if isinstance(name, str)):
+                counts.update({word.lower() for word in re.findall(r"[A-Z]?[a-z]+\d*|[A-Z]+\d*", name)})
+    plurals = {word: {f"{word}s", f"{word[:-1]}ies"} for words in PLUG_INS.values() for word in words}
+    return {word: counts[word] + sum(counts[each] for each in forms) for word, forms in plurals.items()}
 
 
 def files_that_name_steps(texts: dict[str, str]) -> dict[str, str]:
@@ -399,6 +422,7 @@ def numbers(checkout: Path, listed: bool) -> dict[str, str]:
         "lines / files of the core": f"{sum(len(texts[each].splitlines()) for each in core):,} / {len(core)}",
         "lines of Python in all": f"{sum(lines for lines, _ in sizes.values()):,}",
         **{f"  {room}, lines / files": "{:,} / {:,}".format(*sizes[room]) for room in ROOMS[1:]},
+        "words of plug-ins in the core": f"{sum(plug_in_words(texts).values()):,}",
         **{f"files entered by {call}": str(len(files)) for call, files in found["calls"].items()},
         **{f"functions run by {call}": str(sum(files.values())) for call, files in found["calls"].items()},
         **{f"files that name {word}": str(count) for word, count in zip(WORDS, named, strict=True)},

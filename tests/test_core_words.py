@@ -1,0 +1,37 @@
+"""The core names little of what a plain fit does not use: how often, word by word, which may only become less."""
+
+from pathlib import Path
+
+from benchmarks.house import PLUG_INS, core_files, plug_in_words, sources
+
+PACKAGE = Path(__file__).parents[1] / "src" / "kernelfields"
+#: How often names in the core's files have each word of a plug-in, at most; a word that is not here, never.
+AT_MOST = {
+    "structures": {"segment": 18, "ring": 11, "graph": 47, "junction": 6, "ngram": 11, "instance": 12},
+    "weights": {"support": 69, "l1": 22, "tie": 65, "orthant": 2, "fused": 8, "threshold": 25},
+    "labels": {"target": 25, "expectation": 9, "allowed": 47, "listed": 21},
+    "tuning": {"auto": 15, "evidence": 10, "pilot": 5},
+    "places": {"torch": 5, "device": 10, "dask": 8, "cluster": 9, "budget": 17},
+    "answers": {"laplace": 13, "stream": 3},
+    "fits": {"continuation": 13, "warm": 2, "growing": 2, "callback": 18},
+    "columns": {"category": 17, "window": 19, "neighbour": 2, "scale": 32},
+}
+
+
+def test_the_core_names_no_more_of_plug_ins_than_it_did():
+    texts = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in sources(PACKAGE)}
+    found = plug_in_words(texts)
+    at_most = {word: count for words in AT_MOST.values() for word, count in words.items()}
+    assert {word: count for word, count in found.items() if count > at_most.get(word, 0)} == {}, (
+        "the core asks for a plug-in: let the plug-in come to the core"
+    )
+
+
+def test_words_are_those_of_names_in_the_core():
+    place = core_files(["solvers/loop.py", "solvers/orthant.py"])
+    assert place == ["solvers/loop.py"]
+    found = plug_in_words(
+        {"solvers/loop.py": "def ask(rings):\n    # segments\n    return rings.l1_ratio + Rings(on='graph')"}
+    )
+    assert {word: count for word, count in found.items() if count} == {"ring": 3, "l1": 1}
+    assert all(set(words) <= set(PLUG_INS[part]) for part, words in AT_MOST.items())
