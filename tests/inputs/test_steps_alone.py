@@ -59,7 +59,7 @@ def test_columns_are_found_where_they_went(name):
 
 
 def test_each_kind_is_tried_here():
-    assert {type(step) for step in STEPS.values()} == set(KINDS)
+    assert {type(step).__name__: step.setting for step in STEPS.values()} == KINDS
 
 
 def test_own_columns_of_a_file_that_are_none_are_refused():
@@ -81,6 +81,7 @@ def test_steps_of_sequences_reach_as_far_as_their_windows():
 
 def test_a_step_of_ones_own_is_asked_for_by_its_setting_and_read_from_files(monkeypatch):
     monkeypatch.setattr("kernelfields.inputs.steps._REGISTERED", {})
+    monkeypatch.setitem(ASKING, "window", [*ASKING["window"]])
 
     class Squares(InputStep):
         """Columns beside their squares."""

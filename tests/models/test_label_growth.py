@@ -32,7 +32,7 @@ def fitted_term(clique, rank=1, seed=0):
     subspace = ConstantSubspace(Constant(1.0))
     if rank > 1:
         subspace = PivotSubspace(RBF(1.0), random.normal(size=(rank, 2)), np.eye(rank), np.arange(rank))
-    term = Term.of(clique, "set", subspace, 3, label_factor(clique, 3))
+    term = Term(clique, "set", subspace, label_factor(clique, 3))
     width = 3**clique.labels_per_clique if term.label_factor is None else term.label_factor.shape[1]
     return term.fitted(random.normal(size=(rank, width)))
 

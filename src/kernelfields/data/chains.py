@@ -60,6 +60,8 @@ class Packed:
 
     #: What messages call a row.
     part: ClassVar[str] = "position"
+    #: Whether the labels of an item share one row of the inputs.
+    share_rows: ClassVar[bool] = False
     #: The processes that have parts of the data: this one has all.
     processes: ClassVar[Group] = ALONE
     #: Fields with an entry for every row.
@@ -252,6 +254,16 @@ class Packed:
             The items.
         """
         return replace(self, inputs=rows[None])
+
+    def labelled_nodes(self) -> Packed:
+        """Return positions, or labelled nodes, as items of their own.
+
+        Returns
+        -------
+        Chains or Graphs
+            The items, each with the weight of its sequence or graph.
+        """
+        return replace(self, offsets=np.arange(self.n_positions + 1), weights=self.position_weights)
 
     def without_factors(self) -> Self:
         """Return the same items without what labels meet in beside their order.
@@ -495,6 +507,9 @@ class Chains(Packed):
     >>> chains.n_sequences, chains.n_positions, chains.lengths.tolist()
     (2, 5, [3, 2])
     """
+
+    #: Whether a part of a sequence says as much of its labels as the whole: the lengths of segments are cut as well.
+    can_be_cut: ClassVar[bool] = True
 
     @property
     def n_sequences(self) -> int:

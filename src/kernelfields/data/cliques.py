@@ -20,17 +20,19 @@ Sets of chains see a window of inputs, see numerics/windows.py. Fails: ValueErro
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.data.chains import Packed
 from kernelfields.data.reading import Matrix
-from kernelfields.data.ties import Permutations
 from kernelfields.numerics.docstrings import complete_docstring
 from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.registry import SETTINGS
+
+if TYPE_CHECKING:
+    from kernelfields.data.ties import Permutations
 
 #: The most basis functions of a kernel, where neither the user nor the data say otherwise.
 USUAL_RANK = 1000

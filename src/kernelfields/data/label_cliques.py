@@ -36,6 +36,7 @@ class LabelledInstances(Graphs):
     """Inputs of instances (n, d), and their labels as graphs of K nodes each; labels see the inputs of the instance."""
 
     row_fields: ClassVar[tuple[str, ...]] = ("labels", "partial")
+    share_rows: ClassVar[bool] = True
 
     @classmethod
     def build(

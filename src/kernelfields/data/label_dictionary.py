@@ -7,7 +7,7 @@ and prediction alike, and is kept in the model file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.data.chains import Chains
 from kernelfields.data.chunks import number_word, word_at
-from kernelfields.data.reading import listed, place_of, plain_label
+from kernelfields.data.reading import listed, place_of, plain_label, readable_again
 from kernelfields.numerics.containers import columns_of
 from kernelfields.numerics.parameters import check_count
 from kernelfields.numerics.registry import SETTINGS
@@ -235,11 +235,6 @@ def rebuild_dictionary(described: Mapping) -> FittedDictionary:
     if described["kind"] != "dictionary":
         raise ValueError("its labels are pruned by a coarse field, which is no longer done: fit with a LabelDictionary")
     return FittedDictionary.rebuild(described)
-
-
-def readable_again(X: object) -> object:
-    """Return X, as a list if it is an iterator: a dictionary of labels has to see it, too."""
-    return list(X) if isinstance(X, Iterator) else X
 
 
 def check_dictionary(allowed: object) -> None:

@@ -22,16 +22,9 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 import scipy.sparse
 
+from kernelfields.data import extras
 from kernelfields.data.chains import Chains, Packed
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.column_names import check_columns, shared_columns
-from kernelfields.data.dicts import FeatureDictEncoder
-from kernelfields.data.label_dictionary import (
-    FittedDictionary,
-    LabelDictionary,
-    readable_again,
-    rebuild_dictionary,
-)
 from kernelfields.data.partial_labels import LabelWeights, SoftTargets, read_partial_labels
 from kernelfields.data.reading import (
     SEQUENCES,
@@ -48,10 +41,8 @@ from kernelfields.data.reading import (
     is_listing,
     listed,
     pack_inputs,
+    readable_again,
 )
-from kernelfields.data.ties import TiedColumns, column_permutations, orbits_of
-from kernelfields.data.time_stamps import warn_of_time_stamps
-from kernelfields.inputs.scale import FEW_COLUMNS, ScaleRule
 from kernelfields.inputs.steps import ColumnSteps, OwnColumns
 from kernelfields.numerics.containers import refuse_containers
 from kernelfields.numerics.group import ALONE, Group
@@ -108,7 +99,7 @@ class RowReader:
     #: Names of the columns, where the inputs were data frames.
     columns: list[str] | None = None
     #: Columns of named features, where the inputs were feature dicts or lists of feature strings.
-    encoder: FeatureDictEncoder | None = None
+    encoder: extras.FeatureDictEncoder | None = None
     #: Whether to warn of inputs without any known feature, as positions that come one by one may be, and of names that
     #: the inputs of the fit did not have.
     warns: bool = True
@@ -124,7 +115,7 @@ class RowReader:
     @classmethod
     def of_names(cls, names: Iterable[str] | None, n_features: int, **settings: Any) -> Self:
         """Return a reader of inputs of a width or, with names, of feature dicts whose columns these are."""
-        encoder = None if names is None else FeatureDictEncoder.from_spec(names)
+        encoder = None if names is None else extras.FeatureDictEncoder.from_spec(names)
         return cls(n_features, encoder=encoder, **settings)
 
     @property
@@ -147,7 +138,7 @@ class RowReader:
         refuse_containers(X, "X")
         if not is_feature_sequences(X):
             return self.learn_arrays(X)
-        self.encoder = FeatureDictEncoder(keep_zeros=keep_zeros)
+        self.encoder = extras.FeatureDictEncoder(keep_zeros=keep_zeros)
         inputs, offsets = self.encoder.fit_transform(X)
         self.learn_kind(inputs)
         return inputs, offsets
@@ -155,7 +146,7 @@ class RowReader:
     def learn_arrays(self, X: Any) -> tuple[Matrix, np.ndarray]:
         """Learn the kind of X as :meth:`learn_inputs` does, where it may not be feature dicts or strings."""
         inputs, offsets = pack_inputs(X, finite=self.finite)
-        self.columns = None if _are_plain(X) else shared_columns(X, "sequence")
+        self.columns = None if _are_plain(X) else extras.shared_columns(X, "sequence")
         self.learn_kind(inputs)
         return inputs, offsets
 
@@ -171,7 +162,7 @@ class RowReader:
             )
         inputs, offsets = pack_inputs(X, finite=self.finite, width=self.n_features)
         if self.columns is not None or (self.warns and not _are_plain(X)):
-            check_columns([x for x in X if not has_no_rows(x)], self.columns, "sequence")
+            extras.check_columns([x for x in X if not has_no_rows(x)], self.columns, "sequence")
         self.check_width(inputs)
         return inputs, offsets
 
@@ -179,7 +170,7 @@ class RowReader:
         """Learn the width of inputs and whether they are sparse; warn of columns that look like time stamps."""
         self.n_features, self.sparse = inputs.shape[1], bool(scipy.sparse.issparse(inputs))
         if self.warns and (self.encoder is not None or self.columns is not None):
-            warn_of_time_stamps(inputs, self.names, named=self.encoder is not None)
+            extras.warn_of_time_stamps(inputs, self.names, named=self.encoder is not None)
 
     def in_own_kind(self, data: Data, among: Group = ALONE) -> Data:
         """Return data dense or sparse by their numbers, whatever they came in, and read others alike.
@@ -204,7 +195,7 @@ class RowReader:
         For few columns some of which hold other numbers than 0 and 1; others stay as they are.
         """
         inputs: Any = data.inputs  # sparse, where features have names
-        if self.encoder is None or inputs.shape[1] > FEW_COLUMNS:
+        if self.encoder is None or inputs.shape[1] > extras.FEW_COLUMNS:
             return data
         is_number = np.zeros(inputs.shape[1], dtype=bool)
         is_number[inputs.indices[(inputs.data != 0.0) & (inputs.data != 1.0)]] = True
@@ -215,7 +206,7 @@ class RowReader:
             return data
         order = np.argsort(~is_number, kind="stable")
         self.categories, self.sparse = int(np.count_nonzero(~is_number)), False
-        self.encoder = FeatureDictEncoder.from_spec([self.encoder.feature_names_[column] for column in order])
+        self.encoder = extras.FeatureDictEncoder.from_spec([self.encoder.feature_names_[column] for column in order])
         return replace(data, inputs=inputs.toarray()[:, order])
 
     @property
@@ -246,9 +237,9 @@ class RowReader:
             )
 
     @property
-    def tied_columns(self) -> TiedColumns:
+    def tied_columns(self) -> extras.TiedColumns:
         """The columns that ties move."""
-        return TiedColumns(self.n_features, self.names)
+        return extras.TiedColumns(self.n_features, self.names)
 
     def with_features(self, kept: np.ndarray) -> Self:
         """Return a copy with only the named features that are marked in ``kept``, in the same order."""
@@ -257,7 +248,7 @@ class RowReader:
 
     def with_names(self, names: Sequence[str]) -> Self:
         """Return a copy that reads features of these names, the columns in their order."""
-        return replace(self, n_features=len(names), encoder=FeatureDictEncoder.from_spec(names))
+        return replace(self, n_features=len(names), encoder=extras.FeatureDictEncoder.from_spec(names))
 
     def describe(self) -> dict[str, object]:
         """Return plain values and arrays for a model file."""
@@ -274,7 +265,7 @@ class RowReader:
         named = described.get("feature_names")
         if named is not None and len(named) != n_features:
             raise ValueError("the feature names do not match the number of features")
-        encoder = None if named is None else FeatureDictEncoder.from_spec(named)
+        encoder = None if named is None else extras.FeatureDictEncoder.from_spec(named)
         names, categories = None if columns is None else list(columns), int(described.get("categories", 0))
         if not 0 <= categories < max(n_features, 1):
             raise ValueError("the number of categories does not match the number of features")
@@ -331,7 +322,7 @@ class InputReader:
     #: What the rows of inputs are.
     rows: RowReader = field(default_factory=RowReader)
     #: What limits the labels that positions may have: a dictionary, or nothing.
-    limits: Sequence[FittedDictionary] = ()
+    limits: Sequence[extras.FittedDictionary] = ()
     #: What is done to the columns; nothing for plain arrays.
     steps: ColumnSteps = field(default_factory=ColumnSteps)
     #: Places of columns that kernels read as they come, which no step changes.
@@ -363,7 +354,7 @@ class InputReader:
         *,
         keep_zeros: bool = False,
         classes: np.ndarray | None = None,
-        allowed: LabelDictionary | None = None,
+        allowed: extras.LabelDictionary | None = None,
     ) -> tuple[Any, np.ndarray]:
         """Learn the kind of X; return labelled data and the sorted classes, ``classes`` where they are known.
 
@@ -421,7 +412,7 @@ class InputReader:
         inputs, offsets = self.rows.read_inputs(X)
         return self.packs(same_kind(inputs, self.rows.sparse), offsets)
 
-    def tied_columns(self, group: str | None = None) -> TiedColumns:
+    def tied_columns(self, group: str | None = None) -> extras.TiedColumns:
         """Return the columns that ties move: those of inputs, or of a type of factors."""
         return self.rows.tied_columns
 
@@ -442,7 +433,7 @@ class InputReader:
     def rebuild(cls, described: Mapping) -> Self:
         """Return the reader that was described; ValueError if names or scales do not match the number of features."""
         limits = filter(None, [described.get("allowed")])
-        made = cls(RowReader.rebuild(described, nouns=cls.nouns), limits=list(map(rebuild_dictionary, limits)))
+        made = cls(RowReader.rebuild(described, nouns=cls.nouns), limits=list(map(extras.rebuild_dictionary, limits)))
         made.steps = ColumnSteps.rebuild({None: described})
         return made
 
@@ -465,14 +456,14 @@ def check_own_columns(reader: InputReader) -> None:
 
 def learn_limits(
     reader: InputReader,
-    rule: LabelDictionary | None,
+    rule: extras.LabelDictionary | None,
     X: object,
     y: object,
     classes: np.ndarray,
     sample_weight: object = None,
     *,
     further: bool = False,
-) -> Sequence[FittedDictionary]:
+) -> Sequence[extras.FittedDictionary]:
     """Return the limits of labels that a rule learns from labelled data, which a reader reads.
 
     With ``further`` those that the reader has learn from these as well.
@@ -498,8 +489,8 @@ def learn_scale(
         columns, of_edges = reader.tied_columns(name), name is not None
         orbits = None
         if ties is not None:
-            orbits = orbits_of(column_permutations(ties, columns, of_edges=of_edges), columns.count)
-        found[name] = ScaleRule(always, _unscaled(reader, name), orbits, among).fit(table)
+            orbits = extras.orbits_of(extras.column_permutations(ties, columns, of_edges=of_edges), columns.count)
+        found[name] = extras.ScaleRule(always, _unscaled(reader, name), orbits, among).fit(table)
     return ColumnSteps(found)
 
 

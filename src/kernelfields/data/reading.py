@@ -18,11 +18,11 @@ Fails: ValueError or TypeError naming the sequence (counted from 0) and what to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Number
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,9 +45,6 @@ from kernelfields.numerics.sparse_rows import offsets_of
 from kernelfields.numerics.threads import Workers
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.wording import counted
-
-if TYPE_CHECKING:
-    pass
 
 #: Rows of inputs: a dense array or CSR.
 Matrix: TypeAlias = np.ndarray | sp.csr_array
@@ -126,6 +123,11 @@ def locate(offsets: np.ndarray, row: int) -> tuple[int, int]:
     """Return the sequence a packed row belongs to, and its position there."""
     sequence = int(np.searchsorted(offsets, row, side="right")) - 1
     return sequence, int(row - offsets[sequence])
+
+
+def readable_again(X: object) -> object:
+    """Return X, as a list if it is an iterator, so that it can be read twice."""
+    return list(X) if isinstance(X, Iterator) else X
 
 
 def listed(names: Iterable) -> str:

@@ -204,6 +204,7 @@ class SegmentedChains(Chains):
     begins: np.ndarray | None = None
 
     row_fields: ClassVar[tuple[str, ...]] = (*Chains.row_fields, "begins")
+    can_be_cut: ClassVar[bool] = False
 
     @property
     def labelling(self) -> Segmentation | None:

@@ -8,8 +8,11 @@ from kernelfields.numerics.lazy import lazy_names
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     registering=[
+        "kernelfields.data.constraints",
         "kernelfields.data.far_cliques",
         "kernelfields.data.graph_cliques",
+        "kernelfields.data.label_dictionary",
+        "kernelfields.data.ties",
         "kernelfields.engines.dask.engine",
         "kernelfields.engines.torch.engine",
         "kernelfields.models.partial",

@@ -39,11 +39,10 @@ from kernelfields import kernels
 from kernelfields.data.readers import InputReader
 from kernelfields.engines.engine import PackedData
 from kernelfields.estimators.fit_state import FitState, rewritten
-from kernelfields.inputs.neighbours import Neighbours
+from kernelfields.inputs import kinds
 from kernelfields.inputs.scale import FEW_COLUMNS, uneven_spreads
 from kernelfields.inputs.step import InputStep
 from kernelfields.inputs.steps import ColumnSteps
-from kernelfields.inputs.window_statistics import WindowStatistics
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.registry import has_default_scale, has_isotropic_scale
 from kernelfields.kernels.stationary import RBF, Laplacian
@@ -184,13 +183,13 @@ def windows_open(estimator: Estimator, fit: OpenFit) -> bool:
 
 def with_neighbours(estimator: Estimator, fit: OpenFit) -> OpenFit:
     """Return the fit to graphs whose nodes have the columns of neighbours."""
-    return _joined(estimator, fit, Neighbours(own=fit.problem.reader.own.rows))
+    return _joined(estimator, fit, kinds.Neighbours(own=fit.problem.reader.own.rows))
 
 
 def with_windows(estimator: Estimator, fit: OpenFit) -> OpenFit:
     """Return the fit to sequences with statistics of windows."""
     own, categories = fit.problem.reader.own.rows, fit.problem.reader.rows.categories
-    return _joined(estimator, fit, WindowStatistics(own=own, categories=categories), always=True)
+    return _joined(estimator, fit, kinds.WindowStatistics(own=own, categories=categories), always=True)
 
 
 def _few_columns_left(estimator: Estimator, fit: OpenFit) -> bool:

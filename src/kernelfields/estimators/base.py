@@ -21,9 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.chains import Packed
 from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.given_labels import stated_labels
-from kernelfields.data.label_dictionary import readable_again
 from kernelfields.data.readers import learn_scale
-from kernelfields.data.reading import random_generator
+from kernelfields.data.reading import random_generator, readable_again
 from kernelfields.estimators import library
 from kernelfields.estimators.answers import AnsweringField
 from kernelfields.estimators.going_on import decides_as_fitted, note_parameters

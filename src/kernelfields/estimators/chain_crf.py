@@ -9,9 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import USUAL, CliqueSet, EdgeCliques
-from kernelfields.data.label_dictionary import LabelDictionary, check_dictionary
 from kernelfields.data.readers import InputReader
-from kernelfields.data.ties import resolve_ties
 from kernelfields.engines.choice import answers_collections
 from kernelfields.estimators import library
 from kernelfields.estimators.answering.decisions import DECODINGS
@@ -117,8 +115,10 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto, usual=USUAL["prior_variance"])
     constraints: object = parameter(None)
     decode: str = parameter("auto", one_of(*DECODINGS))
-    allowed: LabelDictionary | None = parameter(None, or_none(lambda value, name: check_dictionary(value)))
-    ties: TiesLike | None = parameter(None, lambda value, name: resolve_ties(value))
+    allowed: library.LabelDictionary | None = parameter(
+        None, or_none(lambda value, name: library.check_dictionary(value))
+    )
+    ties: TiesLike | None = parameter(None, lambda value, name: library.resolve_ties(value))
     features: Any = parameter("auto", or_auto(or_none(check_features)))
 
     def behind(self, transformer: Any) -> Self:

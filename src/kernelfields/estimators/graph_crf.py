@@ -15,7 +15,7 @@ from kernelfields.data.graph_cliques import GraphFactors
 from kernelfields.data.graph_reader import GraphReader
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Graphs
-from kernelfields.data.ties import resolve_ties
+from kernelfields.estimators import library
 from kernelfields.estimators.answering.decisions import DECODINGS, ParameterRule
 from kernelfields.estimators.answering.formats import AnswerFormat
 from kernelfields.estimators.base import FieldEstimator
@@ -148,7 +148,7 @@ class GraphCRF(FieldEstimator[Graphs, GraphReader]):
     constraints: object = parameter(None)
     inference: object = parameter("auto", lambda value, name: check_method(value))
     decode: str = parameter("auto", one_of(*DECODINGS))
-    ties: TiesLike | None = parameter(None, lambda value, name: resolve_ties(value))
+    ties: TiesLike | None = parameter(None, lambda value, name: library.resolve_ties(value))
     neighbours: bool | str = parameter("auto", one_of("auto", True, False), usual=False)
 
     edge_scores_: dict[str, np.ndarray] = attribute()

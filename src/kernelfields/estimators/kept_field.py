@@ -23,12 +23,10 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields import kernels
 from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.fingerprints import Fingerprint
-from kernelfields.data.ties import LabelSymmetry
 from kernelfields.engines.choice import MANY_VALUES, resolve_engine
 from kernelfields.estimators import library
 from kernelfields.estimators.going_on import described_features, noted_parameters
 from kernelfields.estimators.questions import Data, Reader, Seed
-from kernelfields.inputs.scale import Scale
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
     attribute,
@@ -61,7 +59,7 @@ if TYPE_CHECKING:
 KernelLike: TypeAlias = "Kernel | str | Callable[..., np.ndarray] | BaseEstimator"
 BasisLike: TypeAlias = "Basis | str"
 EngineLike: TypeAlias = "Engine | str"
-TiesLike: TypeAlias = LabelSymmetry | Sequence[LabelSymmetry]
+TiesLike: TypeAlias = "library.LabelSymmetry | Sequence[library.LabelSymmetry]"
 
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
@@ -257,7 +255,7 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     def scale_(self) -> bool:
         """Whether columns of the inputs were brought to one scale."""
         check_is_fitted(self, "field_")
-        return self._reader.steps.holds(Scale)
+        return self._reader.steps.holds(library.Scale)
 
     @property
     def prior_variance_(self) -> float:

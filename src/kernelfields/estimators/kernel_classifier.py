@@ -17,8 +17,8 @@ from kernelfields.data.reading import (
     check_class_weight,
 )
 from kernelfields.data.table_reader import TableReader
-from kernelfields.data.ties import resolve_ties
 from kernelfields.engines.choice import answers_collections
+from kernelfields.estimators import library
 from kernelfields.estimators.answering.decisions import DecodeRule
 from kernelfields.estimators.answering.formats import SingleFormat
 from kernelfields.estimators.base import FieldEstimator
@@ -179,7 +179,7 @@ class KernelClassifier(TableField[Graphs]):
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto, usual=USUAL["prior_variance"])
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     tol: float = parameter(1e-4, lambda value, name: check_tolerance(value))
-    ties: TiesLike | None = parameter(None, lambda value, name: resolve_ties(value))
+    ties: TiesLike | None = parameter(None, lambda value, name: library.resolve_ties(value))
 
     def _scores(self, X: object, known: object = None) -> np.ndarray:
         """Return f(x, y) of new inputs, (n, L), with the log-weights of what is known."""

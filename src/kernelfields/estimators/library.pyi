@@ -1,3 +1,6 @@
+from kernelfields.data.constraints import guess_scheme as guess_scheme
+from kernelfields.data.label_dictionary import LabelDictionary as LabelDictionary, check_dictionary as check_dictionary
+from kernelfields.data.ties import LabelSymmetry as LabelSymmetry, resolve_ties as resolve_ties
 from kernelfields.engines.engine import SampleSettings as SampleSettings
 from kernelfields.estimators.beginning import FROM_NOTHING as FROM_NOTHING
 from kernelfields.estimators.fit_state import (
@@ -79,3 +82,4 @@ from kernelfields.solvers.choice import (
     check_solver as check_solver,
     resolve_tolerance as resolve_tolerance,
 )
+from kernelfields.inputs.scale import Scale as Scale

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.constraints import guess_scheme
+from kernelfields.estimators import library
 from kernelfields.estimators.answering.decisions import Decision, ParameterRule
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.numerics.user_warnings import warn_user
@@ -95,7 +95,7 @@ class ChainRule(ParameterRule):
         """Whether "auto" means the most probable labelling for a fitted chain."""
         if (chosen := model.choices_.chosen.get("decode")) is not None:
             return chosen == "viterbi"
-        return model.field_.spec.constrained or guess_scheme(model.classes_.tolist()) is not None
+        return model.field_.spec.constrained or library.guess_scheme(model.classes_.tolist()) is not None
 
     def decision(self, model: Any, decode: str | None) -> Decision:
         """Return the decision of a fitted chain; None means the ``decode`` of the chain."""
@@ -120,7 +120,7 @@ class ChainRule(ParameterRule):
         rare = judged_labels(shares, labels, weights)
         if model.decode == BY_THRESHOLDS:
             return Choices({"thresholds": rare_thresholds(answers.marginals, labels, weights, rare).tolist()})
-        fits = guess_scheme(training.classes.tolist()) is not None
+        fits = library.guess_scheme(training.classes.tolist()) is not None
         if not is_auto(model.decode):
             return Choices()
         if fits or not training.spec.constrained:

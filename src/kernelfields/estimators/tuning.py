@@ -21,7 +21,6 @@ from scipy.sparse import csr_array, issparse
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import USUAL_RANK
-from kernelfields.data.graphs import Graphs
 from kernelfields.engines.engine import PackedData, Sample
 from kernelfields.estimators.auto_parameters import (
     Estimator,
@@ -329,7 +328,7 @@ def _choose_by_pilot_fits(
         def prepared(data: PackedData) -> PackedData:
             data = scene.fit.on_scale(data, bool(settings.get("scale")))
             data = _weighed(own, data, settings[PARTS]) if PARTS in settings else data
-            return _position_by_position(data) if by_position else data
+            return data.labelled_nodes() if by_position else data
 
         def designs_on(sample: Sample) -> Sequence[Design]:
             own.run = _silent(own.run)
@@ -404,13 +403,6 @@ def _choose_by_pilot_fits(
 def _silent(run: FitRun) -> FitRun:
     """Return how a short fit is solved: as the fit, with draws of its own, and nothing to say."""
     return replace(run, options=replace(run.options, random=np.random.default_rng(0), announce=None))
-
-
-def _position_by_position(data: PackedData) -> PackedData:
-    """Return labelled sequences or graphs as positions by themselves."""
-    if isinstance(data, Graphs):
-        return data.labelled_nodes()
-    return replace(data, offsets=np.arange(data.n_positions + 1), weights=data.position_weights)
 
 
 @dataclass(eq=False)

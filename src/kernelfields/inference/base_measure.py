@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelfields.data.allowed import ANY_LABELS, AllowedLabels, AnyLabels
-from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.inference import chain
+
+if TYPE_CHECKING:
+    from kernelfields.data.constraints import ConstraintMasks
 
 
 def part_of(base: BaseMeasure | None, first: int, last: int) -> BaseMeasure | None:

@@ -17,21 +17,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
-from kernelfields.data.constraints import ConstraintMasks
+from kernelfields.inference import families
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.chain.list_family import ListFamily, listed_chains
-from kernelfields.inference.chain.lists import worth_lists
 from kernelfields.inference.family import LabelFamily, all_tied
 from kernelfields.inference.potentials import EDGE, Grouped, Placed
-from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.lazy import load_registering
 from kernelfields.numerics.memory import check_labels_fit
+
+if TYPE_CHECKING:
+    from kernelfields.data.constraints import ConstraintMasks
 
 Pairs = Mapping[str, tuple[int, int]]
 
@@ -192,7 +192,7 @@ def family_of(
 
 @builds("single")
 def _single_family(data: Packed, placed: Sequence[Placed], spec: FamilySpec, **options: object) -> LabelFamily:
-    return SingleFamily(data.n_positions, spec.n_labels)
+    return families.SingleFamily(data.n_positions, spec.n_labels)
 
 
 @builds("chain")
@@ -201,20 +201,21 @@ def _chain_family(
 ) -> LabelFamily:
     n_labels, base = spec.n_labels, spec.base_measure(chains) if spec.restricts(chains) else None
     if only_ngrams(placed):
-        from kernelfields.inference.ngrams.family import NgramFamily
-
         orders = sorted({term.labels_per_clique for term in placed if term.labels_per_clique > 2})
         ngrams = [(length, _listed_labellings(length, placed)) for length in orders]
-        return NgramFamily(chains.offsets, n_labels, ngrams, tied=all_tied(placed, EDGE), base=base)
+        return families.NgramFamily(chains.offsets, n_labels, ngrams, tied=all_tied(placed, EDGE), base=base)
     if reaches_far(placed):
-        from kernelfields.inference.graph_plans import junction_of_chains
-
-        return junction_of_chains(chains, placed, spec.base_measure(chains))
+        return families.junction_of_chains(chains, placed, spec.base_measure(chains))
     tied = all_tied(placed, EDGE)
-    if base is not None and base.lists is not None and worth_lists(base.lists):
+    if base is not None and base.lists is not None and families.worth_lists(base.lists):
         packed = base.lists if lists and tied else None
-        return ListFamily(chains.offsets, n_labels, base.lists, tied=tied, base=base, packed=packed)
-    return ChainFamily(chains.offsets, n_labels, tied=tied, base=base, narrow=listed_chains)
+        return families.ListFamily(chains.offsets, n_labels, base.lists, tied=tied, base=base, packed=packed)
+    return ChainFamily(chains.offsets, n_labels, tied=tied, base=base, narrow=_narrowed)
+
+
+def _narrowed(family: ChainFamily, base: BaseMeasure) -> ChainFamily | None:
+    """Return the family of chains over lists of labels where a base measure leaves few of them; None elsewhere."""
+    return families.listed_chains(family, base)
 
 
 def only_ngrams(placed: Sequence[Grouped]) -> bool:

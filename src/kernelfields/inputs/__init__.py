@@ -2,13 +2,10 @@
 
     rows  ->  step_1(rows)  ->  ...  ->  step_k(...)
 
-A step is a value that never changes, needs NumPy alone to answer, and sees the items of a call one by one.
+A step is a value that never changes, needs NumPy alone to answer, and sees the items of a call one by one. Names load
+on first use.
 """
 
-from kernelfields.inputs.neighbours import Neighbours
-from kernelfields.inputs.scale import Scale
-from kernelfields.inputs.step import InputStep, Layout, Table
-from kernelfields.inputs.steps import ColumnSteps, register_step
-from kernelfields.inputs.window_statistics import WindowStatistics
+from kernelfields.numerics.lazy import lazy_names
 
-__all__ = ["ColumnSteps", "InputStep", "Layout", "Neighbours", "Scale", "Table", "WindowStatistics", "register_step"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -13,13 +13,16 @@ from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from kernelfields.inputs.neighbours import Neighbours
-from kernelfields.inputs.scale import Scale
+from kernelfields.inputs import kinds
 from kernelfields.inputs.step import InputStep, Layout, Rows, Table
-from kernelfields.inputs.window_statistics import WindowStatistics
+from kernelfields.numerics.windows import STATISTICS
 
-#: Steps in the order in which they run.
-KINDS: tuple[type[InputStep], ...] = (WindowStatistics, Neighbours, Scale)
+#: Steps of the package in the order in which they run, by their classes, and the settings that ask for them.
+KINDS: Mapping[str, Mapping[str, object]] = {
+    "WindowStatistics": {"window": STATISTICS},
+    "Neighbours": {"neighbours": True},
+    "Scale": {"scale": True},
+}
 #: Steps of users by their entries, which run before columns are scaled.
 _REGISTERED: dict[str, type[InputStep]] = {}
 #: Values of parameters that ask for steps, by the names of the parameters.
@@ -310,25 +313,28 @@ def register_step(kind: Kind) -> Kind:
     >>> Squares.entry
     'squares'
     """
-    if kind.entry in {known.entry for known in KINDS}:
+    if kind.entry in {getattr(kinds, name).entry for name in KINDS}:
         raise ValueError(f"{kind.entry!r} is the entry of a step that is there already: choose another one")
     _REGISTERED[kind.entry] = kind
-    _note_setting(kind)
+    _note(kind.setting)
     return kind
 
 
-def _note_setting(kind: type[InputStep]) -> None:
-    for name, value in kind.setting.items():
+def _note(setting: Mapping[str, object]) -> None:
+    for name, value in setting.items():
         ASKING.setdefault(name, []).append(value)
 
 
-for _own in KINDS:
-    _note_setting(_own)
+for _setting in KINDS.values():
+    _note(_setting)
 
 
-def _kinds() -> tuple[type[InputStep], ...]:
-    *others, last = KINDS
-    return (*others, *_REGISTERED.values(), last)
+def _kinds(settings: Mapping[str, object] | None = None) -> list[type[InputStep]]:
+    """Return the classes of steps in their order, those that settings ask for or all."""
+    own = [name for name, setting in KINDS.items() if settings is None or setting.items() <= settings.items()]
+    of_users = [kind for kind in _REGISTERED.values() if settings is None or kind.setting.items() <= settings.items()]
+    before, last = [name for name in own if name != "Scale"], [name for name in own if name == "Scale"]
+    return [*(getattr(kinds, name) for name in before), *of_users, *(getattr(kinds, name) for name in last)]
 
 
 def _rebuilt(described: Mapping[str, Any], n_columns: int) -> list[InputStep]:
@@ -342,5 +348,4 @@ def _rebuilt(described: Mapping[str, Any], n_columns: int) -> list[InputStep]:
 
 def steps_asked(settings: Mapping[str, object], own: Sequence[int] = ()) -> ColumnSteps:
     """Return the steps for positions or nodes that the parameters of an estimator ask for."""
-    kinds = [kind for kind in _kinds() if kind.setting.items() <= settings.items()]
-    return ColumnSteps({None: [step for kind in kinds for step in kind.asked(own)]})
+    return ColumnSteps({None: [step for kind in _kinds(settings) for step in kind.asked(own)]})

@@ -25,15 +25,13 @@ from operator import add
 import numpy as np
 from sklearn.base import clone
 
-from kernelfields.basis.orbits import closed_subspace
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import Gradient, resolve_basis, warn_of_no_pivots
 from kernelfields.basis.subspace import ConstantSubspace, ExplicitSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.ties import Permutations, TiedColumns, column_permutations, label_permutations
 from kernelfields.engines.engine import Sample
 from kernelfields.kernels.kernel import Constant, Kernel
-from kernelfields.kernels.labels import CentredDelta, Delta, resolve_label_kernel
+from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.kernels.registry import resolve_kernel
 from kernelfields.numerics.parameters import (
     check_count,
@@ -43,12 +41,10 @@ from kernelfields.numerics.parameters import (
     check_window,
 )
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.term import Term, label_factor
+from kernelfields.objective.term import UNTIED, Term, Untied, label_factor
 
 #: Clique sets with names of their own.
 NamedCliques = Sequence[tuple[str, CliqueSet]]
-#: Columns of the inputs, under None, and of the features of types of factors.
-ColumnsOf = Callable[[str | None], TiedColumns]
 
 # What may change between a fit and one that goes on from it, whose basis is the same; names are compared first.
 _MAY_CHANGE = ("prior_variance", "l1", "max_duration", "name")
@@ -106,8 +102,6 @@ def resolved_clique(clique: CliqueSet) -> CliqueSet:
     check_penalty(clique.l1, "l1")
     check_window(clique.window)
     clique.check_reach()
-    if clique.ties is not None:
-        clique.ties.check()
     if clique.rank is not None:
         check_count(clique.rank, "rank", " (or None for no limit)")
     parameters = clique.get_params(deep=False)
@@ -183,9 +177,8 @@ def build_designs(
 def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random.Generator) -> Design:
     """Choose a basis for one clique set, as ``resolved_clique`` returns it, and put its term on the sample."""
     n_labels = sample.spec.n_labels
-    factor = label_factor(clique, n_labels)
     if clique.kernel is None:
-        return sample.design(Term.of(clique, name, ConstantSubspace(Constant(1.0)), n_labels, factor))
+        return sample.design(_term(name, clique, ConstantSubspace(Constant(1.0)), n_labels))
     basis = resolve_basis(clique.basis)
     if not resolve_kernel(clique.kernel).has_feature_map:
         sample.check_basis(name, basis)
@@ -199,7 +192,7 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
     explicit = kernel.feature_map(view.first_row)
     if explicit is not None:
         subspace: Subspace = ExplicitSubspace(kernel, explicit.shape[1])
-        return sample.design(Term.of(clique, name, subspace, n_labels, factor), view)
+        return sample.design(_term(name, clique, subspace, n_labels), view)
     check_pivots_allowed(name, clique)
     view.check_kernel(kernel, random)
 
@@ -211,45 +204,28 @@ def build_design(name: str, clique: CliqueSet, sample: Sample, random: np.random
 
     most = clique.most_pivots
     if clique.ties is not None:
-        _, moves = clique.ties.elements
-        panel = chosen(None if most is None else max(1, most // len(moves)))
-        subspace = closed_subspace(panel.subspace(), moves, most)
-        return sample.design(Term.of(clique, name, subspace, n_labels, factor), view)
+        from kernelfields.models.tied_sets import closed_pivots
+
+        return sample.design(_term(name, clique, closed_pivots(clique.ties, chosen, most), n_labels), view)
     panel = chosen(most)
-    design = sample.design(Term(clique, name, panel.subspace(), factor), view, panel)
+    design = sample.design(_term(name, clique, panel.subspace(), n_labels), view, panel)
     # Columns that will not grow may be kept in another form: let go of this one.
     return replace(design, panel=panel) if isinstance(basis, Gradient) else design
 
 
-def tied_cliques(named: NamedCliques, ties: object, classes: np.ndarray, columns: ColumnsOf) -> NamedCliques:
-    """Return clique sets whose labels share weights by ``ties``; ``columns`` gives the columns that a set is made of.
+def _term(name: str, clique: CliqueSet, subspace: Subspace, n_labels: int) -> Term:
+    """Return a term in a subspace that is not fitted yet, tied if its clique set is."""
+    factor = label_factor(clique, n_labels)
+    return Term(clique, name, subspace, factor, ties=ties_between(clique, subspace, n_labels))
 
-    ValueError for sets that cannot have ties.
-    """
-    labels, inputs = label_permutations(ties, classes), column_permutations(ties, columns(None))
-    made = []
-    for name, clique in named:
-        for parameter, given, singly in (
-            ("support", clique.support, clique.observed_only),
-            ("l1", clique.l1, (clique.l1 or 0.0) > 0),
-        ):
-            if singly:
-                raise ValueError(
-                    f"ties give every label all weights of a set, and {name!r} has {parameter}={given!r}: leave it out"
-                )
-        if not isinstance(clique.label_kernel, Delta | CentredDelta):
-            raise ValueError(f"ties need label_kernel='delta', and {name!r} has {clique.label_kernel!r}")
-        if isinstance(clique.basis, Gradient) and clique.kernel is not None and not clique.kernel.has_feature_map:
-            raise ValueError(f"ties need pivots that are chosen at once, and {name!r} has basis='gradient'")
-        moved = np.zeros((len(labels), 0), dtype=np.int64)
-        if clique.kernel is not None:
-            edges = moved
-            if clique.of_factors:
-                edges = column_permutations(ties, columns(clique.group), of_edges=True)
-            moved = clique.tied_columns(inputs, edges)
-        parameters = clique.get_params(deep=False)
-        made.append((name, type(clique)(**{**parameters, "ties": Permutations(labels, moved)})))
-    return made
+
+def ties_between(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Untied:
+    """Return how the labels of a clique set share coefficients in a subspace."""
+    if clique.ties is None:
+        return UNTIED
+    from kernelfields.objective.tied_coefficients import ties_of
+
+    return ties_of(clique, subspace, n_labels)
 
 
 def check_pivots_allowed(name: str, clique: CliqueSet) -> None:

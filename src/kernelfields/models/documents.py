@@ -30,7 +30,7 @@ from kernelfields.kernels.callables import CallableKernel
 from kernelfields.kernels.kernel import Constant, Kernel
 from kernelfields.kernels.labels import LabelKernel, label_kernel_from_spec
 from kernelfields.kernels.registry import kernel_from_spec
-from kernelfields.models.build import resolved_clique
+from kernelfields.models.build import resolved_clique, ties_between
 from kernelfields.models.model_file import Document, ModelFileError, model_bytes, read_model_of, write_model
 from kernelfields.models.stored_values import check_plain_parameters, n_labellings, record
 from kernelfields.numerics.registry import SETTINGS, parameter_defaults
@@ -293,7 +293,8 @@ def _rebuild_term(entry: Document, subspaces: Sequence[Subspace], n_labels: int,
     if (clique.kernel is None) != (place is None):
         raise ValueError(f"set {name!r} has a kernel without a basis, or a basis without a kernel")
     support.check_term(name, subspace, factor, coefficients)
-    term = Term.of(clique, name, subspace, n_labels, factor, support, coefficients)
+    ties = ties_between(clique, subspace, n_labels)
+    term = Term(clique, name, subspace, factor, support, coefficients, ties)
     if term.label_coefficients.shape != (subspace.rank, n_outcomes):
         raise ValueError(f"the coefficients of set {name!r} do not fit its basis and the classes")
     return term

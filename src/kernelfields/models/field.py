@@ -19,13 +19,12 @@ import numpy as np
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.data.chains import Chains
 from kernelfields.engines.engine import Engine, PackedData
+from kernelfields.inference import families
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.chain.list_family import ListFamily
 from kernelfields.inference.choice import FamilySpec, family_of, only_ngrams, reaches_far, refuse_approximate
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import EDGE, Potentials
-from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.bounds import Certificate
 from kernelfields.objective.designs.pairs import SupportScorer
@@ -92,9 +91,9 @@ class Field:
     def _inferred(self, data: PackedData, workers: Workers, place: Engine | None) -> tuple[LabelFamily, Potentials]:
         """Return the family by which answers about data are inferred, and potentials of it."""
         if not data.n_positions:
-            return SingleFamily(0, self.spec.n_labels), Potentials(np.zeros((0, self.spec.n_labels)))
+            return families.SingleFamily(0, self.spec.n_labels), Potentials(np.zeros((0, self.spec.n_labels)))
         family = self.family(data, lists=True)
-        if isinstance(family, ListFamily) and family.packed is not None:
+        if data.allowed.restrict and isinstance(family, families.ListFamily) and family.packed is not None:
             return family, self._listed_potentials(data, family, workers, place)
         kernels = any(term.has_pivots for term in self.terms)
         there = place.device_inference(family) if place is not None and kernels else None
@@ -103,7 +102,7 @@ class Field:
         return family, self.potentials(data, family, workers, place)
 
     def _listed_potentials(
-        self, data: PackedData, family: ListFamily, workers: Workers, place: Engine | None
+        self, data: PackedData, family: families.ListFamily, workers: Workers, place: Engine | None
     ) -> Potentials:
         """Return potentials of allowed labels alone; scores of others are not kept, if computed."""
         node = self._scores_of_lists(data, family.lists, workers, place)

@@ -26,8 +26,6 @@ from typing import TypeAlias
 import numpy as np
 
 from kernelfields.data.chains import Chains
-from kernelfields.data.label_cliques import LabelledInstances
-from kernelfields.data.segments import SegmentedChains
 from kernelfields.engines.engine import PackedData
 
 #: Data that are learnt from and data to judge by.
@@ -78,7 +76,7 @@ def pilot_folds(
     """
     if data.n_positions < _LEAST_POSITIONS:
         return Folds(data, ())
-    if isinstance(data, LabelledInstances) and data.n_instances < _LEAST_INSTANCES:
+    if data.share_rows and len(data.weights) < _LEAST_INSTANCES:
         return Folds(data, ())
     units = np.arange(len(data.weights)) if groups is None else np.unique(groups, return_inverse=True)[1]
     data, units = _weighted(data, units)
@@ -125,7 +123,7 @@ def _drawn(data: PackedData, units: np.ndarray, rank: np.ndarray, most: int) -> 
     """Return items of about ``most`` positions, or pieces: in turn one of each unit, in the order of ``rank``."""
     if data.n_positions <= most:
         return data, units
-    if isinstance(data, Chains) and not isinstance(data, SegmentedChains):  # how long segments last is learnt from them
+    if isinstance(data, Chains) and data.can_be_cut:
         data, parents = in_pieces(data, _LENGTH)
         units = units[parents]
     shuffled = np.random.default_rng(1).permutation(len(units))

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 
 from kernelfields.objective.designs.design import Design
-from kernelfields.objective.tied_coefficients import Ties
+
+if TYPE_CHECKING:
+    from kernelfields.objective.tied_coefficients import Ties
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +77,13 @@ class TiedBlock(Block):
     @classmethod
     def after(cls, begin: int, design: Design) -> Self:
         """Return the block of a design that begins at a place of theta."""
-        assert isinstance(design.term.ties, Ties)
-        size = design.term.ties.size
+        size = cast("Ties", design.term.ties).size
         return cls(design, slice(begin, begin + size), (size, 1))
 
     @property
     def ties(self) -> Ties:
         """How labels share coefficients."""
-        assert isinstance(self.design.term.ties, Ties)
-        return self.design.term.ties
+        return cast("Ties", self.design.term.ties)
 
     def split(self, theta: np.ndarray) -> np.ndarray:
         """Return the coefficients (r, q) of the design."""

@@ -12,26 +12,26 @@ of scores: that of the features and O(n r q).
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol, Self, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from kernelfields.basis.subspace import ConstantSubspace, Expansion, PivotSubspace, Subspace
 from kernelfields.data.chains import Packed
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.inference.chain.scored_steps import StepTable
+from kernelfields.inference import families
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.potentials import Array, Placement
+from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.pairs import EVERY_PAIR, EveryPair, Support, SupportScorer
 from kernelfields.objective.designs.pairs import Scorer as PairScorer
-from kernelfields.objective.tied_coefficients import UNTIED, QuadraticForm, Ties, Untied, ties_of
 
 #: Labelled or new data: packed sequences or graphs, or instances with several labels.
 Data: TypeAlias = Packed
@@ -44,6 +44,31 @@ class Scorer(Protocol):
         """Return k(x, B) alpha for each row of inputs, (n, q): an array, or a tensor for potentials of tensors."""
 
 
+#: Computes sum_tu k(x_t, x_u) <R_t, R_u> for residuals R (n, q) of inputs x (n, d).
+QuadraticForm: TypeAlias = Callable[[Kernel, Rows, np.ndarray], float]
+
+
+class Untied:
+    """Labels share no coefficients: each entry of V is one of theta."""
+
+    #: Whether labels share coefficients: fewer are free than the table V has entries.
+    shared: ClassVar[bool] = False
+
+    def reduce(self, table: np.ndarray) -> np.ndarray:
+        """Return the coefficients that are free of a table V, or the gradient in them of one in V: all."""
+        return table
+
+    def quadratic_form(
+        self, clique: CliqueSet, kernel: Kernel, inputs: Rows, residuals: np.ndarray, untied: QuadraticForm
+    ) -> float:
+        """Return the squared norm of the likelihood's gradient in the RKHS for residuals (n, q) of cliques."""
+        return untied(kernel, inputs, residuals)
+
+
+#: What most terms have: coefficients of their own for every label.
+UNTIED = Untied()
+
+
 @dataclass(eq=False)
 class Term:
     """A clique set in finite coordinates; ``coefficients`` V are None until it is fitted."""
@@ -54,22 +79,8 @@ class Term:
     label_factor: np.ndarray | None = None
     support: EveryPair | Support = EVERY_PAIR
     coefficients: np.ndarray | None = None
-    ties: Untied | Ties = UNTIED
-
-    @classmethod
-    def of(
-        cls,
-        clique: CliqueSet,
-        name: str,
-        subspace: Subspace,
-        n_labels: int,
-        label_factor: np.ndarray | None = None,
-        support: EveryPair | Support = EVERY_PAIR,
-        coefficients: np.ndarray | None = None,
-    ) -> Self:
-        """Return a term of a field with so many labels, tied if its clique set is."""
-        ties = ties_of(clique, subspace, n_labels)
-        return cls(clique, name, subspace, label_factor, support, coefficients, ties)
+    #: How labels share coefficients (tied_coefficients.py).
+    ties: Untied = UNTIED
 
     @property
     def shares_coefficients(self) -> bool:
@@ -228,7 +239,7 @@ class Expansions:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Expansion, list[np.ndarray]]] = {}
-        self._steps: tuple[np.ndarray, StepTable, list[np.ndarray]] | None = None
+        self._steps: tuple[np.ndarray, families.StepTable, list[np.ndarray]] | None = None
 
     def __reduce__(self) -> tuple[type[Expansions], tuple[()]]:
         return Expansions, ()
@@ -244,7 +255,7 @@ class Expansions:
         parts = [scores[:, begin:end] for begin, end in pairwise(ends)]
         return [term.in_labels(part) for term, part in zip(terms, parts, strict=True)]
 
-    def steps(self, terms: Sequence[Term], spec: FamilySpec) -> tuple[np.ndarray, StepTable]:
+    def steps(self, terms: Sequence[Term], spec: FamilySpec) -> tuple[np.ndarray, families.StepTable]:
         """Return the scores of all steps by tied terms, (1, L, L), and their table with the penalties of constraints.
 
         ValueError if they are not finite.
@@ -257,7 +268,7 @@ class Expansions:
                 edge += term.tied_scores.reshape(edge.shape)
             if not np.isfinite(edge).all():
                 raise ValueError("scores of steps are not finite: they are larger than numbers can be")
-            table = StepTable(edge if spec.masks is None else edge + spec.masks.edge)
+            table = families.StepTable(edge if spec.masks is None else edge + spec.masks.edge)
             known = self._steps = edge, table, coefficients
         return known[:2]
 

@@ -13,10 +13,8 @@ Cost: O(r q) for each of ``expand`` and ``reduce``, and a product O(r^2 q) where
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -28,41 +26,18 @@ from kernelfields.data.ties import moved_labellings, orbits_of
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.sparse_rows import Rows
-
-#: Computes sum_tu k(x_t, x_u) <R_t, R_u> for residuals R (n, q) of inputs x (n, d).
-QuadraticForm: TypeAlias = Callable[[Kernel, Rows, np.ndarray], float]
-
-
-class Untied:
-    """Labels share no coefficients: each entry of V is one of theta."""
-
-    #: Whether labels share coefficients: fewer are free than the table V has entries.
-    shared = False
-
-    def reduce(self, table: np.ndarray) -> np.ndarray:
-        """Return the coefficients that are free of a table V, or the gradient in them of one in V: all."""
-        return table
-
-    def quadratic_form(
-        self, clique: CliqueSet, kernel: Kernel, inputs: Rows, residuals: np.ndarray, untied: QuadraticForm
-    ) -> float:
-        """Return the squared norm of the likelihood's gradient in the RKHS for residuals (n, q) of cliques."""
-        return untied(kernel, inputs, residuals)
-
-
-#: What most terms have: coefficients of their own for every label.
-UNTIED = Untied()
+from kernelfields.objective.term import QuadraticForm, Untied
 
 
 @dataclass(eq=False)
-class Ties:
+class Ties(Untied):
     """Orbits of the entries of V (r, q): ``orbits`` (r q,) are their numbers; ``frame`` F (r, r), None: identity."""
 
     orbits: np.ndarray
     shape: tuple[int, int]
     frame: np.ndarray | None = None
 
-    shared: ClassVar[bool] = True
+    shared = True
 
     @cached_property
     def _heights(self) -> np.ndarray:
@@ -105,10 +80,10 @@ class Ties:
         return matrix[np.arange(rank * outputs).reshape(rank, outputs)[rows].ravel()]
 
 
-def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Untied | Ties:
-    """Return how labels share the coefficients of a clique set in a subspace."""
-    if clique.ties is None:
-        return UNTIED
+def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
+    """Return how labels share the coefficients of a tied clique set in a subspace."""
+    assert clique.ties is not None
+    clique.ties.check()
     labels, columns = clique.ties.labels, clique.ties.columns
     if labels.shape[1] != n_labels:
         raise ValueError(f"ties move {labels.shape[1]} labels, and there are {n_labels}")

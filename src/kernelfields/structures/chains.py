@@ -13,12 +13,9 @@ from sklearn.base import clone
 from kernelfields import kernels
 from kernelfields.data.chains import Chains
 from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
-from kernelfields.data.constraints import Constraints, find_scheme
-from kernelfields.data.label_dictionary import readable_again
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import InputReader, learn_limits
-from kernelfields.data.reading import holds_words, is_sequence
-from kernelfields.data.ties import resolve_ties
+from kernelfields.data.reading import holds_words, is_sequence, readable_again
 from kernelfields.numerics.parameters import check_window, is_auto, left_open, settled
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.windows import STATISTICS
@@ -64,7 +61,7 @@ class SequenceStructure(Structure[Chains, InputReader]):
     def check(self) -> None:
         if self.settings.window == STATISTICS:
             why = "ties move columns of inputs, and window='statistics' adds others: leave out one"
-            resolve_ties(self.settings.ties).refuse(why)
+            library.resolve_ties(self.settings.ties).refuse(why)
 
     # ---- the data of a fit
 
@@ -91,13 +88,13 @@ class SequenceStructure(Structure[Chains, InputReader]):
     def training_labels(self, y: Any, *, warn: bool = False) -> Any:
         if self.settings.constraints is None:
             return y
-        constraints = Constraints.of(self.settings.constraints)
+        constraints = library.Constraints.of(self.settings.constraints)
         if constraints.scheme is None or constraints.strict:
             return y
         y = readable_again(y)
         if isinstance(y, SoftTargets) or not is_sequence(y) or not all(item is None or is_sequence(item) for item in y):
             return y
-        mended, changed = library.mended_labels(y, find_scheme(constraints.scheme))
+        mended, changed = library.mended_labels(y, library.find_scheme(constraints.scheme))
         if not changed:
             return y
         if warn:
@@ -208,7 +205,7 @@ class ChainStructure(SequenceStructure):
             raise ValueError(f"cliques must be a list of clique sets, a StructureSearch or None, got {cliques!r}")
         if self.learns_structure:
             why = "a StructureSearch judges sets whose labels share no weights: leave out ties, or name the sets"
-            resolve_ties(self.settings.ties).refuse(why)
+            library.resolve_ties(self.settings.ties).refuse(why)
         if self.settings.decode == "f1" and self.names_cliques:
             raise ValueError(
                 "decode='f1' chooses thresholds by short fits of the field that parameters describe: leave out cliques"

@@ -13,13 +13,13 @@ from kernelfields.data.cliques import CliqueSet, EdgeCliques, NodeCliques
 from kernelfields.data.graph_cliques import GraphFactors, GraphNodes
 from kernelfields.data.graph_reader import GraphReader
 from kernelfields.data.graphs import Factors, Graphs
-from kernelfields.data.ties import resolve_ties
 from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.graph_families import graph_family
 from kernelfields.models.build import NamedCliques, name_cliques
 from kernelfields.numerics.parameters import is_auto
 from kernelfields.objective.term import Term
+from kernelfields.structures import library
 from kernelfields.structures.structure import Structure
 
 Value = TypeVar("Value")
@@ -55,7 +55,7 @@ class GraphStructure(Structure[Graphs, GraphReader]):
     ) -> tuple[GraphReader, Graphs, np.ndarray]:
         if self.settings.neighbours is True:
             why = "ties move columns of nodes, and neighbours=True adds columns that they do not name"
-            resolve_ties(self.settings.ties).refuse(why)
+            library.resolve_ties(self.settings.ties).refuse(why)
         if part_of is not None:
             # The types of nodes and edges are those of all graphs, whichever the part holds.
             asked, classes = self.new_reader(X), part_of[1]

@@ -1,3 +1,9 @@
+from kernelfields.data.constraints import (
+    ConstraintMasks as ConstraintMasks,
+    Constraints as Constraints,
+    find_scheme as find_scheme,
+    resolve_constraints as resolve_constraints,
+)
 from kernelfields.data.spans import mended_labels as mended_labels
 from kernelfields.engines.together.reading import read_parts as read_parts
 from kernelfields.features.choice import features_of_words as features_of_words, resolve_features as resolve_features
@@ -8,7 +14,6 @@ from kernelfields.kernels.registry import resolve_kernel as resolve_kernel
 from kernelfields.models.build import (
     build_designs as build_designs,
     name_cliques as name_cliques,
-    tied_cliques as tied_cliques,
 )
 from kernelfields.models.choices import PILOT_RANK as PILOT_RANK
 from kernelfields.models.continuation import all_classes as all_classes
@@ -17,3 +22,5 @@ from kernelfields.models.label_growth import LabelGrowth as LabelGrowth
 from kernelfields.models.structure import FoundStructure as FoundStructure, StructureSearch as StructureSearch
 from kernelfields.numerics.group import RUNNING as RUNNING
 from kernelfields.structures.own_columns import own_columns as own_columns
+from kernelfields.data.ties import resolve_ties as resolve_ties
+from kernelfields.models.tied_sets import tied_cliques as tied_cliques

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.data.cliques import USUAL_RANK
-from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
 from kernelfields.data.given_labels import given_labels, stated_labels
 from kernelfields.data.readers import InputReader, read_labels
 from kernelfields.data.reading import ItemNames
@@ -137,10 +136,10 @@ class Structure(ABC, Generic[Data, Reader]):
         rank = settled(self.settings.rank, USUAL_RANK)
         return {"rank": min(rank or library.PILOT_RANK, library.PILOT_RANK), "basis": "random-cholesky"}
 
-    def masks(self, classes: np.ndarray) -> ConstraintMasks | None:
+    def masks(self, classes: np.ndarray) -> library.ConstraintMasks | None:
         """Return the penalties of what the constraints forbid; None without constraints."""
         constraints = self.settings.constraints
-        return None if constraints is None else resolve_constraints(constraints, classes)
+        return None if constraints is None else library.resolve_constraints(constraints, classes)
 
     # ---- the family
 
@@ -331,7 +330,7 @@ class Structure(ABC, Generic[Data, Reader]):
         """Return what decides the family of labellings, as it was described."""
         masks = None
         if "masks" in described:
-            masks = ConstraintMasks(**described["masks"])
+            masks = library.ConstraintMasks(**described["masks"])
             masks.check(len(classes))
         return library.FamilySpec(cls.kind, len(classes), masks)
 

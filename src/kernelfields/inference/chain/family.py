@@ -28,7 +28,6 @@ from kernelfields.inference.base_measure import BaseMeasure, part_of
 from kernelfields.inference.chain.dense import Layout
 from kernelfields.inference.chain.recursions import chosen, suitable
 from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
-from kernelfields.inference.graphs import GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, exponentials
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Potentials
 from kernelfields.numerics.threads import Workers
@@ -62,6 +61,7 @@ class ChainMember(Member):
 
     def _rescue(self, sequences: np.ndarray) -> RescuedItems:
         """Infer some sequences in logarithms and blank their scaled quantities."""
+        from kernelfields.inference.graphs import GraphPotentials
         from kernelfields.inference.junction.family import RescuedItems
 
         steps = self.family.clique_members(EDGE)

@@ -30,10 +30,10 @@ import numpy as np
 from kernelfields.data.chains import Packed
 from kernelfields.data.given_labels import KnownLabels, PartialRows, TargetRows
 from kernelfields.data.partial_labels import SoftRows
+from kernelfields.inference import families
 from kernelfields.inference.choice import FamilySpec, family_of
 from kernelfields.inference.family import LabelFamily, Member
 from kernelfields.inference.potentials import EDGE, Placed, Potentials
-from kernelfields.inference.single import SingleFamily
 from kernelfields.numerics.memory import available_memory
 from kernelfields.numerics.threads import Workers
 
@@ -283,7 +283,7 @@ def _of_partial_labels(
     if len(family.groups) > 1 or family.base is not None or given.informative()[~known].any():
         return partial
     # Where labels meet no others, those that are not known drop out, and the rest is convex.
-    single = family if family.single_labels else SingleFamily(family.n_positions, family.n_labels)
+    single = family if family.single_labels else families.SingleFamily(family.n_positions, family.n_labels)
     rows = weights[family.position_items] * known
     likelihood = Likelihood(single, single.statistics(given.numbers, rows), rows, workers)
     likelihood.whole = partial

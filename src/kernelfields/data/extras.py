@@ -1,0 +1,8 @@
+"""What inputs and labels may have beside plain numbers: names, time stamps, a scale, dictionaries of labels.
+
+Each name loads its module when data have it.
+"""
+
+from kernelfields.numerics.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,0 +1,14 @@
+from kernelfields.data.column_names import check_columns as check_columns, shared_columns as shared_columns
+from kernelfields.data.dicts import FeatureDictEncoder as FeatureDictEncoder
+from kernelfields.data.label_dictionary import (
+    FittedDictionary as FittedDictionary,
+    LabelDictionary as LabelDictionary,
+    rebuild_dictionary as rebuild_dictionary,
+)
+from kernelfields.data.time_stamps import warn_of_time_stamps as warn_of_time_stamps
+from kernelfields.inputs.scale import FEW_COLUMNS as FEW_COLUMNS, ScaleRule as ScaleRule
+from kernelfields.data.ties import (
+    TiedColumns as TiedColumns,
+    column_permutations as column_permutations,
+    orbits_of as orbits_of,
+)

@@ -1,0 +1,58 @@
+"""Clique sets whose labels share weights: where labels and columns go, and pivots that go to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from kernelfields.basis.orbits import closed_subspace
+from kernelfields.basis.panel import PanelCholesky
+from kernelfields.basis.selection import Gradient
+from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.data.cliques import CliqueSet
+from kernelfields.data.ties import Permutations, TiedColumns, column_permutations, label_permutations
+from kernelfields.kernels.labels import CentredDelta, Delta
+
+#: Columns of the inputs, under None, and of the features of types of factors.
+ColumnsOf = Callable[[str | None], TiedColumns]
+
+
+def closed_pivots(ties: Permutations, chosen: Callable[[int | None], PanelCholesky], most: int | None) -> PivotSubspace:
+    """Return the span of pivots, at most so many, that ties move into each other; ``chosen`` selects some."""
+    _, moves = ties.elements
+    panel = chosen(None if most is None else max(1, most // len(moves)))
+    return closed_subspace(panel.subspace(), moves, most)
+
+
+def tied_cliques(
+    named: Sequence[tuple[str, CliqueSet]], ties: object, classes: np.ndarray, columns: ColumnsOf
+) -> list[tuple[str, CliqueSet]]:
+    """Return clique sets whose labels share weights by ``ties``; ``columns`` gives the columns that a set is made of.
+
+    ValueError for sets that cannot have ties.
+    """
+    labels, inputs = label_permutations(ties, classes), column_permutations(ties, columns(None))
+    made = []
+    for name, clique in named:
+        for parameter, given, singly in (
+            ("support", clique.support, clique.observed_only),
+            ("l1", clique.l1, (clique.l1 or 0.0) > 0),
+        ):
+            if singly:
+                raise ValueError(
+                    f"ties give every label all weights of a set, and {name!r} has {parameter}={given!r}: leave it out"
+                )
+        if not isinstance(clique.label_kernel, Delta | CentredDelta):
+            raise ValueError(f"ties need label_kernel='delta', and {name!r} has {clique.label_kernel!r}")
+        if isinstance(clique.basis, Gradient) and clique.kernel is not None and not clique.kernel.has_feature_map:
+            raise ValueError(f"ties need pivots that are chosen at once, and {name!r} has basis='gradient'")
+        moved = np.zeros((len(labels), 0), dtype=np.int64)
+        if clique.kernel is not None:
+            edges = moved
+            if clique.of_factors:
+                edges = column_permutations(ties, columns(clique.group), of_edges=True)
+            moved = clique.tied_columns(inputs, edges)
+        parameters = clique.get_params(deep=False)
+        made.append((name, type(clique)(**{**parameters, "ties": Permutations(labels, moved)})))
+    return made
