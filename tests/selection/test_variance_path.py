@@ -6,13 +6,13 @@ from search_sequences import as_entities, as_feature_dicts, per_token, search_se
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.estimators import library
 from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.kernels import RBF, Linear
 from kernelfields.selection import variance_path
 from kernelfields.selection.candidates import Candidate, list_candidates
 from kernelfields.selection.folds import Fold, Items
 from kernelfields.selection.variance_path import extrapolated, follow_path
+from kernelfields.structures import library
 
 X, y = search_sequences()
 TRAIN, TEST = np.arange(0, 16), np.arange(16, 24)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chains import Chains
@@ -120,6 +121,8 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
     )
     ties: TiesLike | None = parameter(None, lambda value, name: library.resolve_ties(value))
     features: Any = parameter("auto", or_auto(or_none(check_features)))
+
+    transitions_: np.ndarray | None = attribute()
 
     def behind(self, transformer: Any) -> Self:
         field = super().behind(transformer)

@@ -22,6 +22,7 @@ from kernelfields.estimators import library
 from kernelfields.estimators.answering.decisions import DecodeRule
 from kernelfields.estimators.answering.formats import SingleFormat
 from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.inspecting.inspection import RowInspection
 from kernelfields.estimators.kept_field import KernelLike, TiesLike
 from kernelfields.estimators.questions import Data
 from kernelfields.inference.single import softmax
@@ -174,6 +175,7 @@ class KernelClassifier(TableField[Graphs]):
     answer_format = SingleFormat(SAMPLES, ("sample", ""))
     # The largest score, whatever rounding does to probabilities.
     decision_rule = DecodeRule(jointly=True)
+    inspection = RowInspection()
 
     bias: bool = parameter(True)
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto, usual=USUAL["prior_variance"])

@@ -296,7 +296,6 @@ class Structure(ABC, Generic[Data, Reader]):
     def views(self, terms: Sequence[Term]) -> dict[str, Any]:
         """Return what users look for in fitted terms, by the names of attributes."""
         return {
-            "transitions_": None,
             "basis_": {term.name: term.subspace for term in terms},
             "coef_": {term.name: term.label_coefficients for term in terms},
         }
