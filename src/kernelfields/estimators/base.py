@@ -23,10 +23,12 @@ from kernelfields.data.fingerprints import fingerprint
 from kernelfields.data.given_labels import stated_labels
 from kernelfields.data.readers import learn_scale
 from kernelfields.data.reading import random_generator, readable_again
-from kernelfields.estimators import library
-from kernelfields.estimators.answers import AnsweringField
+from kernelfields.estimators import answers as predictions
+from kernelfields.estimators import library, questions
+from kernelfields.estimators.answering import posterior
 from kernelfields.estimators.going_on import decides_as_fitted, note_parameters
-from kernelfields.estimators.kept_field import EngineLike, blas_limit
+from kernelfields.estimators.inspecting import views
+from kernelfields.estimators.kept_field import EngineLike, KeptField, blas_limit
 from kernelfields.estimators.questions import Data, Reader
 from kernelfields.estimators.requested import requested_steps
 from kernelfields.estimators.workers import runs_on_workers
@@ -47,7 +49,7 @@ def _check_solver(solver: object, name: str) -> None:
 
 
 @declares_parameters
-class FieldEstimator(AnsweringField[Data, Reader]):
+class FieldEstimator(KeptField[Data, Reader]):
     """A field on labelled data: what fields of sequences, graphs, instances and rows share.
 
     Parameters
@@ -73,6 +75,34 @@ class FieldEstimator(AnsweringField[Data, Reader]):
     callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
     warm_start: bool = parameter(False)
     partial_labels: PartialLabels | None = parameter(None, lambda value, name: stated_labels(value))
+
+    # Answers about labels.
+    answers = predictions.answers
+    share_of_fit = predictions.share_of_fit
+    predict = predictions.predict
+    predict_marginals = predictions.predict_marginals
+    predict_variances = predictions.predict_variances
+    predict_nbest = questions.predict_nbest
+    sample = questions.sample
+    entropy = questions.entropy
+    log_likelihood = questions.log_likelihood
+
+    # Views, and answers about coefficients.
+    weights = views.weights
+    explain = views.explain
+    summary = views.summary
+    certify = posterior.certify
+    laplace = posterior.laplace
+    sample_coefficients = posterior.sample_coefficients
+
+    def _repr_html_inner(self) -> str:
+        """Return the HTML of scikit-learn's ``_repr_html_``; below a fitted estimator is its summary, folded."""
+        return super()._repr_html_inner() + (self.summary().folded() if self.__sklearn_is_fitted__() else "")
+
+    def _repr_mimebundle_(self, **settings: object) -> dict[str, str]:
+        """Return what a notebook shows, as scikit-learn does."""
+        bundle = super()._repr_mimebundle_(**settings)
+        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
     def fit(
         self,

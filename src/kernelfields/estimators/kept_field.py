@@ -25,7 +25,10 @@ from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.fingerprints import Fingerprint
 from kernelfields.engines.choice import MANY_VALUES, resolve_engine
 from kernelfields.estimators import library
+from kernelfields.estimators.answering.decisions import DecisionRule
+from kernelfields.estimators.answering.formats import AnswerFormat
 from kernelfields.estimators.going_on import described_features, noted_parameters
+from kernelfields.estimators.inspecting.inspection import Inspection
 from kernelfields.estimators.questions import Data, Reader, Seed
 from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.parameters import (
@@ -152,6 +155,12 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         The log-likelihoods of the development set.
     """
 
+    #: How labels are chosen.
+    decision_rule: ClassVar[DecisionRule]
+    #: The form of answers, with the names of items and positions.
+    answer_format: ClassVar[AnswerFormat[Any]]
+    #: What looking at the field needs of its structure.
+    inspection: ClassVar[Inspection]
     #: What the labels of an item are.
     _structures: ClassVar[type[Structure]]
 
@@ -268,6 +277,36 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         """Iterations of the solver."""
         check_is_fitted(self, "field_")
         return self.solution_.iterations
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far the fit can be from the best one in the span of its basis; only for exact inference."""
+        return self._certified()[0]
+
+    @property
+    def rkhs_certificate_(self) -> Certificate:
+        """How far the fit can be from the best one in the whole RKHS; only for exact inference.
+
+        It is exact for explicit features and ``basis="gradient"``. Else it is a bound that costs nothing, and its lower
+        bound is zero unless nearly all inputs are pivots: :meth:`certify` is what to ask then.
+        """
+        return self._certified()[1]
+
+    @property
+    def stationarity_(self) -> float:
+        """How flat the objective is at the fit: (s / 2) ||gradient||^2 over the value, summed over clique sets.
+
+        Where labels are partly known the objective has several minima, and this measures whether one is reached.
+        """
+        check_is_fitted(self, "field_")
+        return sum(self.solution_.gap_parts.values()) / max(abs(self.solution_.value), np.finfo(float).tiny)
+
+    def _certified(self) -> tuple[Certificate, Certificate]:
+        check_is_fitted(self, "field_")
+        if self._certificates is None:
+            method = None if self.inference_ is None else self.inference_.method
+            raise AttributeError(f"no certificate: the labels were inferred by {method!r}, which is approximate")
+        return self._certificates
 
     # ---- where it is worked on
 
