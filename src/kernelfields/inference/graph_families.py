@@ -6,13 +6,18 @@ Labels of instances are a small graph each, all of one structure, and may have a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import singledispatch
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows
+from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.data.reading import locate
+from kernelfields.inference.checks import LabelChecks, check_left, checks_labels
 from kernelfields.inference.choice import FamilySpec, builds
 from kernelfields.inference.family import LabelFamily, all_tied
 from kernelfields.inference.graph_plans import Method, named_plan, plan_inference
@@ -121,3 +126,43 @@ def _has_circle(offsets: np.ndarray, members: Sequence[np.ndarray]) -> bool:
     ends = np.array([pairs[0] for pairs in members]).reshape(-1, 2)
     shape = int(offsets[1]), int(offsets[1])
     return len(ends) > shape[0] - connected_components(coo_array((np.ones(len(ends)), ends.T), shape), False)[0]
+
+
+@checks_labels("graph")
+class GraphChecks(LabelChecks):
+    """Labels of nodes against constraints on them, and on the two ends of edges."""
+
+    def check_labels(self, data: Graphs, spec: FamilySpec, classes: np.ndarray) -> None:
+        """Raise ValueError at the first label or edge that is forbidden, or the graphs without a labelling."""
+        if spec.constrained:
+            _check_graph_labels(data.given, data, spec, classes)
+
+
+@singledispatch
+def _check_graph_labels(given: GivenLabels, graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -> None:
+    """Raise ValueError at the first label or edge of graphs that is forbidden, or the graphs without a labelling."""
+    raise TypeError(f"no checks of {type(given).__name__}")
+
+
+@_check_graph_labels.register
+def _of_partial_graphs(given: PartialRows, graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -> None:
+    check_left(given.weights, graphs, spec, GRAPHS)
+
+
+@_check_graph_labels.register
+def _of_known_graphs(given: KnownLabels, graphs: Graphs, spec: FamilySpec, classes: np.ndarray) -> None:
+    assert spec.masks is not None
+    labels, advice = given.numbers, "Correct y or drop the constraint."
+    if (barred := np.flatnonzero(spec.masks.label[labels])).size:
+        place, name = GRAPHS.place(graphs.offsets, int(barred[0])), classes[labels[barred[0]]].item()
+        raise ValueError(f"{place}: label {name!r} is forbidden everywhere by the constraints. {advice}")
+    pairs = [own.members for own in graphs.factors if own.name == EDGE and own.labels_per_clique == 2]
+    for members in pairs:
+        if (broken := np.flatnonzero(spec.masks.edge[tuple(labels[members].T)])).size:
+            nodes = members[broken[0]]
+            (graph, first), (_, second) = (locate(graphs.offsets, int(node)) for node in nodes)
+            names = classes[labels[nodes]].tolist()
+            raise ValueError(
+                f"{GRAPHS.name(graph)}: an edge joins node {first}, labelled {names[0]!r}, to node {second}, labelled "
+                f"{names[1]!r}, which the constraints forbid. {advice}"
+            )

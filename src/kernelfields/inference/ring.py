@@ -15,8 +15,10 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.data.chains import Chains
-from kernelfields.data.reading import Matrix
-from kernelfields.inference.choice import FamilySpec, builds
+from kernelfields.data.given_labels import PartialRows, TargetRows
+from kernelfields.data.reading import SEQUENCES, Matrix
+from kernelfields.inference.checks import ChainChecks, check_left, checks_labels
+from kernelfields.inference.choice import FamilySpec, builds, family_of
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.graph_plans import junction_of_chains
 from kernelfields.inference.potentials import Placed
@@ -63,3 +65,28 @@ def _ring_family(rings: Chains, placed: Sequence[Placed], spec: FamilySpec, **op
             "labels do: forbid pairs of labels instead"
         )
     return junction_of_chains(rings, placed, spec.base_measure(rings))
+
+
+@checks_labels("ring")
+class RingChecks(ChainChecks):
+    """Labels against constraints that reach around a ring, beyond what the checks of a chain see."""
+
+    def check_labels(self, data: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
+        """Raise ValueError at the first ring whose labels are forbidden, or leave it no labelling."""
+        super().check_labels(data, spec, classes)
+        if spec.constrained and isinstance(data.given, PartialRows | TargetRows):
+            check_left(data.given.weights, data, spec, SEQUENCES)
+
+    def check_lengths(self, data: Chains, spec: FamilySpec) -> None:
+        """Raise ValueError at the first ring that has no labelling once it is closed."""
+        super().check_lengths(data, spec)
+        if not spec.constrained:
+            return
+        every = data.allowed.alike(data.lengths)
+        wrong = every[family_of(data.subset(every), (), spec).impossible()]
+        if wrong.size:
+            first = int(wrong.min())
+            raise ValueError(
+                f"{SEQUENCES.name(first)}: the constraints leave no labelling of a ring of its length, "
+                f"{data.lengths[first]}, with the labels that are allowed there. Drop the sequence or a constraint."
+            )

@@ -20,9 +20,9 @@ from kernelfields.data.segments import (
     check_duration,
     read_segments,
 )
-from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.potentials import EDGE
+from kernelfields.inference.segments.checks import SegmentChecks
 from kernelfields.models.build import name_cliques
 from kernelfields.numerics.threads import Workers
 from kernelfields.structures.chains import PartOf, SequenceStructure
@@ -101,7 +101,7 @@ class SegmentStructure(SequenceStructure):
         if longest is None:
             chains.given.check_complete("some labels of y are not known, nor how long segments are: give max_duration")
         data = self._segmented(chains, begins, longest)
-        check_labels(data, self.family(classes, data), classes)
+        SegmentChecks().check_labels(data, self.family(classes, data), classes)
         return reader, data, classes
 
     def _read_items(self, X: object, y: object, sample_weight: object) -> SegmentedChains:
