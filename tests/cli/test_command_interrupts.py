@@ -9,7 +9,8 @@ import pytest
 from command_files import run, write_columns_file
 
 from kernelfields import ChainCRF
-from kernelfields.estimators import base, fit_state, library
+from kernelfields.estimators import base, fit_state
+from kernelfields.structures import library
 
 TIGHT = ["--tol", "1e-9", "--max-iter", "500"]
 

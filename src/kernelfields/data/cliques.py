@@ -20,19 +20,17 @@ Sets of chains see a window of inputs, see numerics/windows.py. Fails: ValueErro
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from kernelfields.data import extras
 from kernelfields.data.chains import Packed
 from kernelfields.data.reading import Matrix
 from kernelfields.numerics.docstrings import complete_docstring
 from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.registry import SETTINGS
-
-if TYPE_CHECKING:
-    from kernelfields.data.ties import Permutations
 
 #: The most basis functions of a kernel, where neither the user nor the data say otherwise.
 USUAL_RANK = 1000
@@ -106,7 +104,7 @@ class CliqueSet(BaseEstimator):
     l1: float | None = None
     name: str | None = None
     #: Where labels and columns go that share weights, by ``ties`` of an estimator.
-    ties: Permutations | None = None
+    ties: extras.Permutations | None = None
 
     #: How many labels meet in a clique.
     labels_per_clique: ClassVar[int] = 1

@@ -8,6 +8,7 @@ from kernelfields.data.label_dictionary import (
 from kernelfields.data.time_stamps import warn_of_time_stamps as warn_of_time_stamps
 from kernelfields.inputs.scale import FEW_COLUMNS as FEW_COLUMNS, ScaleRule as ScaleRule
 from kernelfields.data.ties import (
+    Permutations as Permutations,
     TiedColumns as TiedColumns,
     column_permutations as column_permutations,
     orbits_of as orbits_of,

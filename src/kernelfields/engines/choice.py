@@ -76,7 +76,7 @@ def _named(engine: Any, n_values: int) -> Engine | None:
 
 
 def _auto(n_values: int) -> Engine | None:
-    return _torch(n_values) if _device_pays(n_values) else None
+    return _torch(n_values) if n_values >= MANY_VALUES and _device_pays() else None
 
 
 def _threads(n_values: int) -> None:
@@ -104,8 +104,8 @@ _BY_NAME: dict[str, Callable[[int], Engine | None]] = {
 }
 
 
-def _device_pays(n_values: int) -> bool:
-    if n_values < MANY_VALUES or find_spec("torch") is None:
+def _device_pays() -> bool:
+    if find_spec("torch") is None:
         return False
     from kernelfields.engines.torch.engine import cuda_is_there
 

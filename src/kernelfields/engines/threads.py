@@ -131,6 +131,7 @@ class LocalSample:
         self.n_positions = settings.group.total(data.n_positions)
         self.spec = spec
         self.settings = settings
+        self._is_part = settings.group.size > 1
         #: All data, where these are a part of them; None where no process has all.
         self.everywhere: LocalSample | None = None
         #: Rows of a view in all processes; None where they are all here.
@@ -149,10 +150,6 @@ class LocalSample:
                 "bring together: use basis='random-cholesky', or engine='threads'"
             )
 
-    @property
-    def _is_part(self) -> bool:
-        return self.settings.group.size > 1
-
     def view(self, name: str, clique: CliqueSet) -> LocalView:
         """Return what the cliques of a set see."""
         if not self._is_part or not clique.sees_data:
@@ -162,7 +159,8 @@ class LocalSample:
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
         local = LocalSample.inferred_here(self, designs)
-        likelihood = likelihood_of(self.data, local, self.spec, self.settings.workers, self._planned)
+        planned = self._planned if self.spec.kind == "graph" else None
+        likelihood = likelihood_of(self.data, local, self.spec, self.settings.workers, planned)
         return self.settings.group.summed(Datafit(likelihood, local))
 
     def part(
@@ -285,8 +283,13 @@ class LocalSample:
         if not isinstance(subspace, PivotSubspace):
             return subspace.features(inputs, inputs.dtype if dtype is None else dtype), None
         inputs, precision = self.precise(inputs, subspace.rank)
-        plan = self.memory_plan(term.name, term.clique, inputs.shape[0], subspace.rank, precision, known=True)
-        features = plan.features_of(subspace, inputs) if plan else subspace.features(inputs, precision)
+        if self._budget is None:
+            features: Rows = subspace.features(inputs, precision)
+        else:
+            size = inputs.shape[0], subspace.rank
+            features = self.memory_plan(term.name, term.clique, *size, precision, known=True).features_of(
+                subspace, inputs
+            )
         left = left_outside(subspace, inputs, features)
         return features, FeatureOrigin(subspace.kernel, subspace.pivots, inputs, left)
 
@@ -314,17 +317,18 @@ class LocalSample:
     def panel(self, name: str, clique: CliqueSet, kernel: Kernel, inputs: Matrix, capacity: int) -> PanelCholesky:
         """Return a panel of inputs, its columns in memory or in a file; MemoryError if it cannot fit."""
         inputs, precision = self.precise(inputs, capacity)
-        plan = self.memory_plan(name, clique, inputs.shape[0], capacity, precision)
+        plan = None
+        if self._budget is not None:
+            plan = self.memory_plan(name, clique, inputs.shape[0], capacity, precision)
         if plan is None or plan.keep == "memory":
             check_features_fit(name, inputs.shape[0], capacity, precision)
         return PanelCholesky(kernel, inputs, capacity, precision, None if plan is None else plan.room())
 
     def memory_plan(
         self, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype, known: bool = False
-    ) -> designing.budget.FeaturePlan | None:
-        """Return how to keep the features of a term, in a ``known`` basis or a new one, within the budget, if any."""
-        if self._budget is None:
-            return None
+    ) -> designing.budget.FeaturePlan:
+        """Return how to keep the features of a term, in a ``known`` basis or a new one, within the budget."""
+        assert self._budget is not None, "without a budget, features are kept in memory"
         settings, n_labels, n_positions = self.settings, self.spec.n_labels, self.data.n_positions
         n_threads, outputs = settings.workers.n_threads, clique.n_configurations(n_labels)
         solver = designing.budget.solver_bytes(rank, outputs, itemsize=precision.itemsize, n_threads=n_threads)

@@ -37,7 +37,6 @@ from kernelfields.numerics.parameters import check_callbacks, declares_parameter
 from kernelfields.numerics.threads import blas_threads
 
 if TYPE_CHECKING:
-    from kernelfields.estimators.beginning import Beginning
     from kernelfields.models.choices import Settings
     from kernelfields.models.partial import PartialLabels
     from kernelfields.models.placed import FitStep, FittedField
@@ -188,7 +187,7 @@ class FieldEstimator(KeptField[Data, Reader]):
         """
         return self._fit(X, y, sample_weight, beginning=self._beginning(), steps=steps)
 
-    def _beginning(self) -> Beginning:
+    def _beginning(self) -> library.Beginning:
         """Return how a fit begins: from the present coefficients, or from nothing."""
         if self.warm_start and self.__sklearn_is_fitted__():
             return library.GoesOn()
@@ -305,7 +304,7 @@ class FieldEstimator(KeptField[Data, Reader]):
         y: object,
         sample_weight: object = None,
         *,
-        beginning: Beginning,
+        beginning: library.Beginning,
         steps: Sequence[FitStep] = (),
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -352,7 +351,7 @@ class FieldEstimator(KeptField[Data, Reader]):
         y: object,
         sample_weight: object,
         progress: library.FitProgress | library.NoProgress,
-        beginning: Beginning | None = None,
+        beginning: library.Beginning | None = None,
         *,
         steps: Sequence[FitStep] = (),
         every_item: bool = False,

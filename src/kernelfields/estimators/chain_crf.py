@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -41,10 +41,6 @@ from kernelfields.numerics.parameters import (
     variances_or_auto,
 )
 from kernelfields.structures.chains import ChainStructure
-
-if TYPE_CHECKING:
-    from kernelfields.models.structure import StructurePath
-
 
 ChainTraining: TypeAlias = "library.FitState[Chains, InputReader]"
 # What a window may be that is not named.
@@ -315,7 +311,7 @@ class ChainCRF(SequenceField):
     l1: float | str = parameter("auto", or_auto(check_penalty), usual=USUAL["l1"], tried=(_USUAL_L1, 0.0))
     cliques: Sequence[CliqueSet] | library.StructureSearch | None = parameter(None)
 
-    structure_path_: StructurePath | None = attribute(None)
+    structure_path_: library.StructurePath | None = attribute(None)
 
     @property
     def thresholds_(self) -> dict[Any, float]:

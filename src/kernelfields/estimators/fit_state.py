@@ -11,7 +11,6 @@ import numpy as np
 
 from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
 from kernelfields.estimators.questions import Data, Reader
-from kernelfields.inference.checks import check_labels
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.build import NamedCliques
@@ -20,6 +19,7 @@ from kernelfields.models.placed import FitStep
 from kernelfields.numerics.parameters import with_usual_values
 from kernelfields.solvers.choice import FitOptions
 from kernelfields.solvers.loop import Iteration
+from kernelfields.structures import library
 
 
 @dataclass
@@ -70,7 +70,7 @@ class FitState(Generic[Data, Reader]):
             data = structure.read_labelled(X, structure.training_labels(y))
         except (TypeError, ValueError) as error:
             raise type(error)(f"development set: {error}") from error
-        check_labels(data, self.spec, self.classes)
+        library.check_labels(data, self.spec, self.classes)
         if (repeated := self.estimator._repeated) is not None:
             repeated.warn(self.reader.steps.undone(data.inputs))
         return data

@@ -224,7 +224,7 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "field_")
+        return "field_" in vars(self)
 
     def _set_field(
         self,

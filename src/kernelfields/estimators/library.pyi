@@ -2,7 +2,7 @@ from kernelfields.data.constraints import guess_scheme as guess_scheme
 from kernelfields.data.label_dictionary import LabelDictionary as LabelDictionary, check_dictionary as check_dictionary
 from kernelfields.data.ties import LabelSymmetry as LabelSymmetry, resolve_ties as resolve_ties
 from kernelfields.engines.engine import SampleSettings as SampleSettings
-from kernelfields.estimators.beginning import FROM_NOTHING as FROM_NOTHING
+from kernelfields.estimators.beginning import FROM_NOTHING as FROM_NOTHING, Beginning as Beginning
 from kernelfields.estimators.fit_state import (
     FitRun as FitRun,
     FitState as FitState,
@@ -83,3 +83,4 @@ from kernelfields.solvers.choice import (
     resolve_tolerance as resolve_tolerance,
 )
 from kernelfields.inputs.scale import Scale as Scale
+from kernelfields.models.structure import StructurePath as StructurePath

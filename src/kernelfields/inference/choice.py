@@ -90,7 +90,7 @@ class FamilySpec:
     def step_penalties(self) -> np.ndarray:
         """Penalties of neighbouring labels, (L, L); of segments also those of a segment that follows its like."""
         penalties = np.zeros((self.n_labels, self.n_labels)) if self.masks is None else self.masks.edge
-        if self._bars_repeats:
+        if self.kind == "segments" and not self.repeats:
             return np.where(np.eye(self.n_labels), -np.inf, penalties)
         return penalties
 
@@ -108,7 +108,7 @@ class FamilySpec:
             The base measure.
         """
         masks = self.masks if self.constrained else None
-        step = self.step_penalties if self._bars_repeats else None
+        step = self.step_penalties if self.kind == "segments" and not self.repeats else None
         return BaseMeasure(data.offsets, self.n_labels, masks, data.allowed, step_penalties=step)
 
     def restricts(self, data: Packed) -> bool:
@@ -124,12 +124,8 @@ class FamilySpec:
         bool
             Whether constraints or lists of labels forbid one.
         """
-        return self.constrained or self._bars_repeats or data.allowed.restrict
-
-    @property
-    def _bars_repeats(self) -> bool:
-        """Whether a segment may not have the label of the one before it."""
-        return self.kind == "segments" and not self.repeats
+        bars_repeats = self.kind == "segments" and not self.repeats
+        return bars_repeats or data.allowed.restrict or (self.masks is not None and self.masks.any)
 
 
 #: Returns the family of data for clique sets and a spec. With ``lists`` node potentials may be those of allowed labels
@@ -200,12 +196,12 @@ def _chain_family(
     chains: Chains, placed: Sequence[Placed], spec: FamilySpec, *, lists: bool = False, **options: object
 ) -> LabelFamily:
     n_labels, base = spec.n_labels, spec.base_measure(chains) if spec.restricts(chains) else None
-    if only_ngrams(placed):
+    if any(term.reach > 1 for term in placed):
+        if not only_ngrams(placed):
+            return families.junction_of_chains(chains, placed, spec.base_measure(chains))
         orders = sorted({term.labels_per_clique for term in placed if term.labels_per_clique > 2})
         ngrams = [(length, _listed_labellings(length, placed)) for length in orders]
         return families.NgramFamily(chains.offsets, n_labels, ngrams, tied=all_tied(placed, EDGE), base=base)
-    if reaches_far(placed):
-        return families.junction_of_chains(chains, placed, spec.base_measure(chains))
     tied = all_tied(placed, EDGE)
     if base is not None and base.lists is not None and families.worth_lists(base.lists):
         packed = base.lists if lists and tied else None

@@ -54,7 +54,10 @@ def _usual_start(posterior: LogPosterior, sample: Sample, options: FitOptions) -
         return options.minimize(posterior, theta)
     found = None
     if posterior.convex:
-        found = _start_without_ngrams(posterior, sample, options) or _start_on_share(posterior, sample, options)
+        if posterior.datafit.likelihood.family.method == "n-grams":
+            found = _start_without_ngrams(posterior, sample, options)
+        if found is None and sample.n_positions >= _LEAST_POSITIONS:
+            found = _start_on_share(posterior, sample, options)
     return _from_zero(posterior, sample, options) if found is None else found
 
 
@@ -65,8 +68,7 @@ _STARTS = {"auto": _usual_start}
 def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution | None:
     """Return a solution from the one on every fourth sequence, and the steps there; None where that saves little."""
     rank = max(block.shape[0] for block in posterior.blocks)
-    small = sample.n_positions < max(_LEAST_POSITIONS, _POSITIONS_PER_FEATURE * rank)
-    if small or not posterior.penalty.quadratic:
+    if sample.n_positions < _POSITIONS_PER_FEATURE * rank or not posterior.penalty.quadratic:
         return None
     every = slice(None, None, _SHARE)
     share = sample.part(posterior.datafit.designs, every, _SHARE) if choose(posterior) == "lbfgs" else None
@@ -84,8 +86,6 @@ def _start_on_share(posterior: LogPosterior, sample: Sample, options: FitOptions
 
 def _start_without_ngrams(posterior: LogPosterior, sample: Sample, options: FitOptions) -> Solution | None:
     """Return a solution from that of the field without its n-grams, whose passes are cheap; None where it has none."""
-    if posterior.datafit.likelihood.family.method != "n-grams":
-        return None
     found = _solved_with_few_labels(
         posterior, sample, 2, options, "fitting the field without its n-grams, then all of it"
     )

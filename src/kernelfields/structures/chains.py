@@ -24,7 +24,6 @@ from kernelfields.structures import library
 from kernelfields.structures.structure import Structure
 
 if TYPE_CHECKING:
-    from kernelfields.models.build import NamedCliques
     from kernelfields.models.choices import Settings
     from kernelfields.numerics.group import Group
     from kernelfields.objective.term import Term
@@ -239,7 +238,7 @@ class ChainStructure(SequenceStructure):
             library.check_labels(chains, spec, classes)
         return reader, chains, classes
 
-    def clique_sets(self, training: Any) -> NamedCliques:
+    def clique_sets(self, training: Any) -> library.NamedCliques:
         training.estimator.structure_path_ = None
         described = self.beside_categories(self.described_cliques(), training.reader)
         if not self.learns_structure:

@@ -12,6 +12,7 @@ from kernelfields.inference.choice import FamilySpec as FamilySpec
 from kernelfields.kernels.kernel import has_named_kinds as has_named_kinds
 from kernelfields.kernels.registry import resolve_kernel as resolve_kernel
 from kernelfields.models.build import (
+    NamedCliques as NamedCliques,
     build_designs as build_designs,
     name_cliques as name_cliques,
 )

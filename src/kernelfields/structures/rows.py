@@ -23,11 +23,10 @@ from kernelfields.data.whole_numbers import labels_as_array, places_in
 from kernelfields.models.build import name_cliques
 from kernelfields.numerics.containers import shape_of
 from kernelfields.numerics.parameters import with_values
+from kernelfields.structures import library
 from kernelfields.structures.structure import Data, Structure
 
 if TYPE_CHECKING:
-    from kernelfields.inference.choice import FamilySpec
-    from kernelfields.models.build import NamedCliques
     from kernelfields.objective.designs.design import Design
     from kernelfields.solvers.choice import FitOptions
 
@@ -42,7 +41,7 @@ class TableStructure(Structure[Data, TableReader]):
 
     reads = TableReader
 
-    def with_reader(self, reader: TableReader, classes: np.ndarray, spec: FamilySpec | None = None) -> Self:
+    def with_reader(self, reader: TableReader, classes: np.ndarray, spec: library.FamilySpec | None = None) -> Self:
         settings = copy.copy(self.settings)
         # scikit-learn compares new rows with these.
         settings.n_features_in_ = reader.rows.n_features
@@ -112,7 +111,7 @@ class RowStructure(TableStructure[Graphs]):
             check_classification_targets(_kept_whole(y))
         return super().all_classes([y], classes)
 
-    def clique_sets(self, training: Any) -> NamedCliques:
+    def clique_sets(self, training: Any) -> library.NamedCliques:
         given = self.settings
         cliques = [GraphNodes(given.kernel, basis=given.basis, rank=given.rank, prior_variance=given.prior_variance)]
         if given.bias:

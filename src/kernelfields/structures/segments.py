@@ -25,10 +25,10 @@ from kernelfields.inference.potentials import EDGE
 from kernelfields.inference.segments.checks import SegmentChecks
 from kernelfields.models.build import name_cliques
 from kernelfields.numerics.threads import Workers
+from kernelfields.structures import library
 from kernelfields.structures.chains import PartOf, SequenceStructure
 
 if TYPE_CHECKING:
-    from kernelfields.models.build import NamedCliques
     from kernelfields.models.model_file import Document
     from kernelfields.objective.term import Term
 
@@ -122,7 +122,7 @@ class SegmentStructure(SequenceStructure):
             cliques.append(durations.filled(**{**shared, "window": 1}).set_params(max_duration=max_duration))
         return cliques
 
-    def clique_sets(self, training: Any) -> NamedCliques:
+    def clique_sets(self, training: Any) -> library.NamedCliques:
         return name_cliques(self.beside_categories(self.described_cliques(training.spec.max_duration), training.reader))
 
     # ---- after a fit

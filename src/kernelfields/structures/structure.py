@@ -31,8 +31,6 @@ from kernelfields.structures import library
 
 if TYPE_CHECKING:
     from kernelfields.engines.engine import PackedData, Sample
-    from kernelfields.inference.choice import FamilySpec
-    from kernelfields.models.build import NamedCliques
     from kernelfields.models.choices import Settings
     from kernelfields.models.model_file import Document
     from kernelfields.numerics.group import Group
@@ -148,11 +146,11 @@ class Structure(ABC, Generic[Data, Reader]):
         """The labels of the fit, or of several labels their names."""
         return self.classes
 
-    def family(self, classes: np.ndarray, data: Data | None) -> FamilySpec:
+    def family(self, classes: np.ndarray, data: Data | None) -> library.FamilySpec:
         """Return what decides the family of labellings; ValueError if that depends on data, and they are elsewhere."""
         return library.FamilySpec(self.kind, len(classes), self.masks(classes))
 
-    def with_reader(self, reader: Reader, classes: np.ndarray, spec: FamilySpec | None = None) -> Self:
+    def with_reader(self, reader: Reader, classes: np.ndarray, spec: library.FamilySpec | None = None) -> Self:
         """Return the structure of a fit; without ``spec`` the present parameters decide the family."""
         spec = self.family(classes, None) if spec is None else spec
         return replace(self, reader=reader, classes=classes, spec=spec)
@@ -257,10 +255,10 @@ class Structure(ABC, Generic[Data, Reader]):
     # ---- clique sets and terms of a fit; ``training`` is its FitState
 
     @abstractmethod
-    def clique_sets(self, training: Any) -> NamedCliques:
+    def clique_sets(self, training: Any) -> library.NamedCliques:
         """Return the named clique sets of the field."""
 
-    def term_cliques(self, training: Any, cliques: NamedCliques) -> NamedCliques:
+    def term_cliques(self, training: Any, cliques: library.NamedCliques) -> library.NamedCliques:
         """Return the clique set of each term, with its ties."""
         ties = self.settings.ties
         if ties is None:
@@ -271,7 +269,7 @@ class Structure(ABC, Generic[Data, Reader]):
         """Return the prior variance of each term."""
         return [clique.prior_variance for _, clique in self.clique_sets(training)]
 
-    def designs(self, training: Any, sample: Sample, cliques: NamedCliques) -> list[Design]:
+    def designs(self, training: Any, sample: Sample, cliques: library.NamedCliques) -> list[Design]:
         """Return the terms of the field on the sample, each with a basis."""
         options = training.run.options
         return library.build_designs(self.term_cliques(training, cliques), sample, options.random, options.report)
@@ -325,7 +323,7 @@ class Structure(ABC, Generic[Data, Reader]):
         return {} if masks is None else {"masks": masks.describe()}
 
     @classmethod
-    def rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> FamilySpec:
+    def rebuilt_spec(cls, described: Mapping[str, Any], classes: np.ndarray) -> library.FamilySpec:
         """Return what decides the family of labellings, as it was described."""
         masks = None
         if "masks" in described:
@@ -334,5 +332,5 @@ class Structure(ABC, Generic[Data, Reader]):
         return library.FamilySpec(cls.kind, len(classes), masks)
 
     @classmethod
-    def check_terms(cls, terms: Sequence[Term], reader: Reader, spec: FamilySpec) -> None:
+    def check_terms(cls, terms: Sequence[Term], reader: Reader, spec: library.FamilySpec) -> None:
         """Raise unless terms, inputs and labels fit together, so that a model that loads can predict."""
