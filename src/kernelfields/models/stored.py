@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields import models
 from kernelfields.engines.choice import engine_here
-from kernelfields.models.advised import AdvisedEstimator
+from kernelfields.models.advised import check_attribute_name, check_parameter_names, with_advice
 from kernelfields.numerics.lazy import load_registering
+from kernelfields.numerics.parameters import set_nested
 
 if TYPE_CHECKING:
     from kernelfields.models.model_file import Document
@@ -26,7 +28,7 @@ Loaded = TypeVar("Loaded", bound="StoredEstimator")
 _KINDS: dict[str, type[StoredEstimator]] = {}
 
 
-class StoredEstimator(AdvisedEstimator):
+class StoredEstimator(BaseEstimator):
     """An estimator that can be kept in a file; derived classes define its document."""
 
     #: The name of its kind in model files.
@@ -34,8 +36,41 @@ class StoredEstimator(AdvisedEstimator):
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
+        cls._parameters_declared()
         if "kind" in cls.__dict__:
             _KINDS.setdefault(cls.kind, cls)
+
+    @classmethod
+    def _parameters_declared(cls) -> None:
+        """Let ``__init__``, once it is there, give advice on parameters that it does not have."""
+        init = cls.__dict__.get("__init__")
+        if init is not None:
+            cls.__init__ = with_advice(init)  # type: ignore[method-assign, assignment]
+
+    def set_params(self, **settings: object) -> Self:
+        """Set parameters, as in scikit-learn; an unknown name raises an error that says what is meant.
+
+        Parameters of a parameter that is None are set on the object that None stands for; of a dict, on all its values.
+
+        Parameters
+        ----------
+        **settings : object
+            Parameters by name, ``name__inner`` for those of a parameter.
+
+        Returns
+        -------
+        Self
+            The estimator.
+        """
+        check_parameter_names(self, settings)
+        return super().set_params(**set_nested(self, settings))
+
+    if not TYPE_CHECKING:  # with it, a checker of types would take every name for an attribute
+
+        def __getattr__(self, name):
+            # Only what is not found comes this way. The second lookup raises Python's own error, or a property's.
+            check_attribute_name(self, name)
+            return object.__getattribute__(self, name)
 
     def save(self, path: PathLike) -> None:
         """Write the fitted model to one file of data (safetensors), atomically.
