@@ -30,7 +30,7 @@ def test_the_field_is_that_of_a_pipeline_with_window_features(cls):
     assert crf.n_features_in_ == 2
     for one, other in zip(crf.predict_marginals(X), beside.predict_marginals(seen), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
-    assert crf.inspection.feature_names(crf, crf.field_.terms[0], None)[2] == "mean 5 of x0"
+    assert crf._inspection.feature_names(crf, crf.field_.terms[0], None)[2] == "mean 5 of x0"
 
 
 @pytest.mark.slow

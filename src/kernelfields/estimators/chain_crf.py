@@ -100,7 +100,7 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
     """
 
     answer_format = AnswerFormat(spans=SpanReading())
-    inspection = SequenceInspection()
+    _inspection = SequenceInspection()
 
     kernel: KernelLike = parameter("auto", first=True, usual="rbf")
     window: int | tuple[int, int] | str = parameter(
@@ -161,7 +161,7 @@ class SequenceField(FieldEstimator[Chains, InputReader]):
         ('sun', 'rain')
         """
         check_is_fitted(self, "field_")
-        return self.inspection.picture(self, x, y, tokens, caption)
+        return self._inspection.picture(self, x, y, tokens, caption)
 
     @answers_collections
     def predict_entities(

@@ -139,7 +139,7 @@ class GraphCRF(FieldEstimator[Graphs, GraphReader]):
     _structures = GraphStructure
     answer_format = AnswerFormat(GRAPHS, ("graph", "node"))
     decision_rule = ParameterRule()
-    inspection = GraphInspection()
+    _inspection = GraphInspection()
 
     kernel: KernelLike | Mapping[str, KernelLike] = parameter("auto", first=True, usual="rbf")
     edges: EdgesLike | Mapping[str, EdgesLike] | None = parameter(None, _check_edges, nested=usual_edges)

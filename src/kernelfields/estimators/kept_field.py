@@ -160,7 +160,7 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     #: The form of answers, with the names of items and positions.
     answer_format: ClassVar[AnswerFormat[Any]]
     #: What looking at the field needs of its structure.
-    inspection: ClassVar[Inspection]
+    _inspection: ClassVar[Inspection]
     #: What the labels of an item are.
     _structures: ClassVar[type[Structure]]
 

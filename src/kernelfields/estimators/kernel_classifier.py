@@ -175,7 +175,7 @@ class KernelClassifier(TableField[Graphs]):
     answer_format = SingleFormat(SAMPLES, ("sample", ""))
     # The largest score, whatever rounding does to probabilities.
     decision_rule = DecodeRule(jointly=True)
-    inspection = RowInspection()
+    _inspection = RowInspection()
 
     bias: bool = parameter(True)
     prior_variance: float | str | Sequence[float] = parameter("auto", variances_or_auto, usual=USUAL["prior_variance"])

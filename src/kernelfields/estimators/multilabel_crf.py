@@ -160,7 +160,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
     _structures = InstanceStructure
     answer_format = InstanceFormat(headings=("instance", "label name"))
     decision_rule = SetRule()
-    inspection = InstanceInspection()
+    _inspection = InstanceInspection()
 
     label_graph: str | StructureSearch | Sequence[tuple[object, object]] = parameter("auto")
     edges: EdgeCliques | None = parameter(None, _check_edges, nested=EdgeCliques)

@@ -160,7 +160,7 @@ class SegmentCRF(SequenceField):
     _structures = SegmentStructure
     answer_format = AnswerFormat(spans=SegmentSpans())
     decision_rule = ParameterRule(jointly=True)
-    inspection = SegmentInspection()
+    _inspection = SegmentInspection()
 
     durations: DurationCliques | str | None = parameter("auto", or_auto(clique_set(DurationCliques)))
     max_duration: int | None = parameter(None, or_none(lambda value, name: check_duration(value)))

@@ -692,7 +692,7 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         marginals = self.estimator_.predict_marginals([x])[0]
         if self.n_states_ == 0:
             tokens = ["the whole sequence"]
-        tokens = chain.inspection.tokens(chain, x) if tokens is None else tokens
+        tokens = chain._inspection.tokens(chain, x) if tokens is None else tokens
         return LabelledSequence(chain.classes_[states], marginals, chain.classes_.tolist(), tokens, None, caption)
 
     def explain(self, x: Any, **settings: Any) -> Explanation:

@@ -1,6 +1,6 @@
 """Views of a fitted field: its largest weights, what moved the labels of an item, a summary.
 
-Each is a function that fields have as a method; what it needs of the structure is the ``inspection`` of the field.
+Each is a function that fields have as a method; what it needs of the structure of a field is in inspection.py.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def weights(
     >>> [(row["feature"], round(row["weight"], 2)) for row in table.to_rows() if row["feature"]]
     [('warm', 0.52)]
     """
-    return self.inspection.weights(self, top, labels, feature_re, feature_names)
+    return self._inspection.weights(self, top, labels, feature_re, feature_names)
 
 
 def explain(
@@ -141,7 +141,7 @@ def explain(
 
     field, settings = self._field(), library.ExplanationSettings(top, neighbours)
     settings.check()
-    looks = self.inspection
+    looks = self._inspection
     if looks.why_unexplained:
         raise ValueError(looks.why_unexplained)
     data = looks.item(self, x, y, "explain")
@@ -197,6 +197,6 @@ def summary(self: KeptField[Any, Any]) -> library.ModelSummary:
         certificates=tuple(own for own in self._certificates or () if own.scope == "span" or own.relative_gap < 1.0),
         choices=str(self.choices_).splitlines() if self.choices_.chosen else (),
         parameters=library.changed_parameters(self),
-        transitions=self.inspection.transitions(self),
+        transitions=self._inspection.transitions(self),
         forbidden=forbidden if forbidden.any() else None,
     )
