@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "kernelfields"
 AT_MOST = {
     "structures": {"segment": 1, "ring": 4, "graph": 22, "junction": 6, "ngram": 11, "instance": 12},
     "weights": {"support": 69, "l1": 22, "tie": 65, "orthant": 2, "fused": 8, "threshold": 25},
-    "labels": {"target": 25, "expectation": 9, "allowed": 46, "listed": 21},
+    "labels": {"target": 25, "expectation": 9, "allowed": 43, "listed": 21},
     "tuning": {"auto": 15, "evidence": 10, "pilot": 5},
     "places": {"torch": 5, "device": 10, "dask": 8, "cluster": 9, "budget": 17},
     "answers": {"laplace": 13, "stream": 3},

@@ -24,6 +24,7 @@ from kernelfields.structures import library
 from kernelfields.structures.structure import Structure
 
 if TYPE_CHECKING:
+    from kernelfields.data.label_dictionary import LabelDictionary
     from kernelfields.models.choices import Settings
     from kernelfields.numerics.group import Group
     from kernelfields.objective.term import Term
@@ -46,6 +47,11 @@ def features_for(features: Any, X: Any) -> Any:
 @dataclass(frozen=True, eq=False)
 class SequenceStructure(Structure[Chains, InputReader]):
     """Labels of the positions of sequences: what chains and segments share."""
+
+    @property
+    def dictionary(self) -> LabelDictionary | None:
+        """What limits the labels that positions may have; None if each may have all."""
+        return self.settings.allowed
 
     @property
     def edges(self) -> CliqueSet:
@@ -79,7 +85,7 @@ class SequenceStructure(Structure[Chains, InputReader]):
         free = open_ones <= set(left_open(self.settings))
         alone = check_window(self.window) == (0, 0)
         # Kernels name columns of their own by place, and categories would change places.
-        few = free and alone and self.settings.ties is None and self.settings.allowed is None and not reader.own.rows
+        few = free and alone and self.settings.ties is None and self.dictionary is None and not reader.own.rows
         if reader.rows.apart or (reader.rows.encoder is not None and few):
             return reader.rows.with_categories(data, among)
         return reader.rows.in_own_kind(data, among)
@@ -107,7 +113,7 @@ class SequenceStructure(Structure[Chains, InputReader]):
         return mended
 
     def learn_collection(self, X: object, y: object, sample_weight: object) -> tuple[InputReader, Chains, np.ndarray]:
-        if self.settings.allowed is not None:
+        if self.dictionary is not None:
             raise ValueError("allowed is for data of this process, and X is a Dask collection: leave it out")
         return super().learn_collection(X, y, sample_weight)
 
@@ -131,7 +137,7 @@ class SequenceStructure(Structure[Chains, InputReader]):
         self, X: object, y: object, sample_weight: object, *, further: bool = False
     ) -> tuple[InputReader, Chains, np.ndarray]:
         X, y, classes = readable_again(X), self.training_labels(readable_again(y), warn=True), self.classes
-        given = self.settings.allowed, X, self.position_labels(y), classes, sample_weight
+        given = self.dictionary, X, self.position_labels(y), classes, sample_weight
         reader = replace(self.reader, limits=learn_limits(self.reader, *given, further=further))
         return reader, self.with_reader(reader, classes).read_training(X, y, sample_weight), classes
 
@@ -195,7 +201,7 @@ class ChainStructure(SequenceStructure):
 
     @property
     def runs_anywhere(self) -> bool:
-        chosen = self.settings.allowed is None and not self.learns_structure
+        chosen = self.dictionary is None and not self.learns_structure
         return chosen and not any(clique.needs_threads for clique in self.described_cliques())
 
     def check(self) -> None:
@@ -230,9 +236,7 @@ class ChainStructure(SequenceStructure):
         reader = self.new_reader(X, part_of)
         seen = any(clique.observed_only for _, clique in library.name_cliques(self.described_cliques()))
         known = self.declared_classes if part_of is None else part_of[1]
-        chains, classes = reader.learn(
-            X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.settings.allowed
-        )
+        chains, classes = reader.learn(X, y, sample_weight, keep_zeros=seen, classes=known, allowed=self.dictionary)
         spec = self.family(classes, chains)
         if spec.restricts(chains):
             library.check_labels(chains, spec, classes)
