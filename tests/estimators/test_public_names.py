@@ -11,7 +11,7 @@ SCIKIT_LEARN = {
 ANSWERS = {
     *("predict_marginals", "predict_variances", "predict_nbest", "predict_entities", "predict_boundaries", "sample"),
     *("log_likelihood", "entropy", "laplace", "sample_coefficients", "certify", "stream", "save", "load"),
-    *("weights", "explain", "summary", "show", "structure_path_"),
+    *("weights", "explain", "summary", "show"),
 }
 #: What other rooms and further estimators ask for: this list may only get shorter.
 OF_THE_PACKAGE = {

@@ -311,7 +311,7 @@ class ChainCRF(SequenceField):
     l1: float | str = parameter("auto", or_auto(check_penalty), usual=USUAL["l1"], tried=(_USUAL_L1, 0.0))
     cliques: Sequence[CliqueSet] | library.StructureSearch | None = parameter(None)
 
-    structure_path_: library.StructurePath | None = attribute(None)
+    structure_path_: library.StructurePath | None = attribute()
 
     @property
     def thresholds_(self) -> dict[Any, float]:

@@ -449,6 +449,8 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
             certificates = span, rkhs
         solution = library.rebuild_solution(document["solution"], terms)
         estimator._forget_findings()
+        for name in cls._structures.unstored:
+            setattr(estimator, name, None)
         steps, estimator.choices_ = document.get("evidence_path"), library.Choices.rebuild(document.get("choices"))
         estimator.choices_ = cls.decision_rule.rebuilt_choices(estimator.choices_, document["structure"])
         estimator.evidence_path_ = None if steps is None else library.EvidencePath.rebuild(steps)

@@ -173,7 +173,7 @@ class MultiLabelCRF(TableField[LabelledInstances]):
     label_names_: np.ndarray = attribute()
     label_edges_: list[tuple[Hashable, Hashable]] = attribute()
     edge_scores_: dict[tuple[Hashable, Hashable], float] = attribute()
-    structure_path_: StructurePath | None = attribute(None)
+    structure_path_: StructurePath | None = attribute()
 
     @property
     def threshold_(self) -> float:

@@ -189,6 +189,7 @@ class ChainStructure(SequenceStructure):
     """Labels of positions, of which neighbours meet, and what else clique sets say."""
 
     kind = "chain"
+    unstored = ("structure_path_",)
 
     @property
     def learns_structure(self) -> bool:

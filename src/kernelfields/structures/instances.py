@@ -37,6 +37,7 @@ class InstanceStructure(TableStructure[LabelledInstances]):
     """Several yes-or-no labels of each instance; ``classes`` of a structure that is settled are their names."""
 
     kind = "instances"
+    unstored = ("structure_path_",)
 
     @property
     def labels(self) -> np.ndarray:

@@ -64,6 +64,8 @@ class Structure(ABC, Generic[Data, Reader]):
     kind: ClassVar[str]
     #: The class of the readers of items.
     reads: ClassVar[type[InputReader]] = InputReader
+    #: Fitted attributes that files do not keep.
+    unstored: ClassVar[tuple[str, ...]] = ()
 
     # ---- parameters
 
