@@ -79,8 +79,8 @@ class ThreadsWithFile(Threads):
     def place(self, data, structure, settings):
         """Return labelled data whose features are kept elsewhere."""
         sample = super().place(data, structure, settings)
-        plan = sample.memory_plan
-        sample.memory_plan = lambda *sizes: replace(plan(*sizes), keep="file")
+        plan = sample.memory.plan
+        sample.memory.plan = lambda *sizes: replace(plan(*sizes), keep="file")
         return sample
 
 

@@ -145,7 +145,8 @@ def test_tables_of_pairs_count_in_the_memory_of_a_plan():
     chains = Chains(np.zeros((n, 1)), np.array([0, n]), np.zeros(n, dtype=np.int64))
     sample = chain_sample(chains, n_labels, engine=Threads(memory=10**12))
     node, edge = (
-        sample.memory_plan("term", clique, n, 10, np.dtype(np.float64)) for clique in (NodeCliques(), EdgeCliques())
+        sample.memory.plan(sample, "term", clique, n, 10, np.dtype(np.float64))
+        for clique in (NodeCliques(), EdgeCliques())
     )
     solver = solver_bytes(10, n_labels**2, itemsize=8) - solver_bytes(10, n_labels, itemsize=8)
     assert edge.memory_bytes - node.memory_bytes == 7 * 8 * n * n_labels**2 + solver

@@ -113,19 +113,19 @@ class Threads(Engine):
         Sample
             The data in this process.
         """
-        return LocalSample(data, spec, settings, self.budget(), self.folder)
+        limit = self.budget()
+        return LocalSample(data, spec, settings, designing.budget.MemoryBudget(limit, self.folder) if limit else None)
 
 
 class LocalSample:
-    """Labelled data in this process; ``budget`` is the memory for all that is sampled together, in bytes."""
+    """Labelled data in this process; ``memory`` is what features of all that is sampled together may take."""
 
     def __init__(
         self,
         data: PackedData,
         spec: FamilySpec,
         settings: SampleSettings,
-        budget: int | None = None,
-        folder: str | PathLike[str] | None = None,
+        memory: designing.budget.MemoryBudget | None = None,
     ):
         self.data = data
         self.n_positions = settings.group.total(data.n_positions)
@@ -136,8 +136,7 @@ class LocalSample:
         self.everywhere: LocalSample | None = None
         #: Rows of a view in all processes; None where they are all here.
         self.rows_of_all: int | None = None
-        self._budget = budget
-        self._folder = folder
+        self.memory = memory
         # Terms of one subspace share its features for as long as someone holds them.
         self._designs: WeakValueDictionary[int, LocalDesign] = WeakValueDictionary()
 
@@ -170,7 +169,7 @@ class LocalSample:
 
         None unless the data are chains whose features are in memory, dense, or those of plain transitions.
         """
-        if self._budget is not None or not isinstance(self.data, Chains):
+        if self.memory is not None or not isinstance(self.data, Chains):
             return None
         data = self.data.subset(items)
         rows, _ = entries_of(self.data.offsets, np.arange(self.data.n_sequences)[items])
@@ -283,13 +282,10 @@ class LocalSample:
         if not isinstance(subspace, PivotSubspace):
             return subspace.features(inputs, inputs.dtype if dtype is None else dtype), None
         inputs, precision = self.precise(inputs, subspace.rank)
-        if self._budget is None:
-            features: Rows = subspace.features(inputs, precision)
+        if self.memory is None:
+            features = subspace.features(inputs, precision)
         else:
-            size = inputs.shape[0], subspace.rank
-            features = self.memory_plan(term.name, term.clique, *size, precision, known=True).features_of(
-                subspace, inputs
-            )
+            features = self.memory.features_of(self, term, inputs, precision)
         left = left_outside(subspace, inputs, features)
         return features, FeatureOrigin(subspace.kernel, subspace.pivots, inputs, left)
 
@@ -317,42 +313,12 @@ class LocalSample:
     def panel(self, name: str, clique: CliqueSet, kernel: Kernel, inputs: Matrix, capacity: int) -> PanelCholesky:
         """Return a panel of inputs, its columns in memory or in a file; MemoryError if it cannot fit."""
         inputs, precision = self.precise(inputs, capacity)
-        plan = None
-        if self._budget is not None:
-            plan = self.memory_plan(name, clique, inputs.shape[0], capacity, precision)
-        if plan is None or plan.keep == "memory":
+        room = None
+        if self.memory is not None:
+            room = self.memory.room(self, name, clique, inputs.shape[0], capacity, precision)
+        if room is None:
             check_features_fit(name, inputs.shape[0], capacity, precision)
-        return PanelCholesky(kernel, inputs, capacity, precision, None if plan is None else plan.room())
-
-    def memory_plan(
-        self, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype, known: bool = False
-    ) -> designing.budget.FeaturePlan:
-        """Return how to keep the features of a term, in a ``known`` basis or a new one, within the budget."""
-        assert self._budget is not None, "without a budget, features are kept in memory"
-        settings, n_labels, n_positions = self.settings, self.spec.n_labels, self.data.n_positions
-        n_threads, outputs = settings.workers.n_threads, clique.n_configurations(n_labels)
-        solver = designing.budget.solver_bytes(rank, outputs, itemsize=precision.itemsize, n_threads=n_threads)
-        working = designing.budget.potential_bytes(
-            n_positions, n_labels, tied=clique.labels_per_clique == 1, solved=settings.solved
-        )
-        held = solver if settings.solved else 0
-
-        def share(budget: int) -> int:
-            # There is one solver, whatever the number of samples: they share what it leaves.
-            left = budget // settings.n_terms - solver
-            return left * n_positions // (n_positions + settings.beside) + held
-
-        return designing.budget.plan_features(
-            name,
-            n_rows,
-            rank,
-            precision,
-            budget=self._budget,
-            share=share,
-            other_bytes=working + held,
-            known=known,
-            folder=self._folder,
-        )
+        return PanelCholesky(kernel, inputs, capacity, precision, room)
 
 
 def feature_dtype(dtype: np.dtype | None, n_values: int, tol: float) -> np.dtype:

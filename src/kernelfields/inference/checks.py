@@ -86,7 +86,7 @@ class ChainChecks(LabelChecks):
 
     def check_labels(self, data: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
         """Raise ValueError at the first sequence whose labels are forbidden, or leave it no labelling."""
-        if spec.constrained or data.allowed.restrict:
+        if spec.restricts(data):
             _check_chain_labels(data.given, data, spec, classes)
 
     def check_lengths(self, data: Chains, spec: FamilySpec) -> None:

@@ -26,12 +26,13 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from kernelfields.basis.subspace import PivotSubspace
+from kernelfields.data.cliques import CliqueSet
 from kernelfields.kernels.rows import BLOCK_BYTES, row_blocks
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import Rows
@@ -59,6 +60,22 @@ _PAIR_BYTES = 256 * 2**20
 # A file system is slow and fragile when it is full to the last byte.
 _DISK_MARGIN = 1.05
 _PAGE = 4096
+
+
+class LabelledSample(Protocol):
+    """Labelled data, as far as the memory of their features depends on them."""
+
+    data: Any
+    spec: Any
+    settings: Any
+
+
+class PivotTerm(Protocol):
+    """A term whose features are those of pivots."""
+
+    name: str
+    clique: CliqueSet
+    subspace: Any
 
 
 def parse_memory(memory: object) -> int | None:
@@ -136,6 +153,60 @@ class FeaturePlan:
         for rows in row_blocks(self.n_rows, self.capacity, budget=_FILLED_BYTES):
             room[rows] = subspace.features(inputs[rows], self.dtype)
         return room
+
+
+class MemoryBudget:
+    """A limit in bytes on the memory that a fit adds to the process, and the folder of files of what does not fit."""
+
+    def __init__(self, limit: int, folder: Folder = None):
+        self.limit = limit
+        self.folder = folder
+
+    def room(
+        self, sample: LabelledSample, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype
+    ) -> np.ndarray | None:
+        """Return an array for the columns of a panel; None to leave it to the panel."""
+        return self.plan(sample, name, clique, n_rows, rank, precision).room()
+
+    def features_of(self, sample: LabelledSample, term: PivotTerm, inputs: Rows, precision: np.dtype) -> np.ndarray:
+        """Return the features of inputs in a subspace that is there already."""
+        n_rows, rank = inputs.shape[0], term.subspace.rank
+        plan = self.plan(sample, term.name, term.clique, n_rows, rank, precision, known=True)
+        return plan.features_of(term.subspace, inputs)
+
+    def plan(
+        self,
+        sample: LabelledSample,
+        name: str,
+        clique: CliqueSet,
+        n_rows: int,
+        rank: int,
+        precision: np.dtype,
+        known: bool = False,
+    ) -> FeaturePlan:
+        """Return how to keep the features of a clique set of a sample, in a ``known`` basis or a new one."""
+        settings, n_labels, n_positions = sample.settings, sample.spec.n_labels, sample.data.n_positions
+        outputs = clique.n_configurations(n_labels)
+        solver = solver_bytes(rank, outputs, itemsize=precision.itemsize, n_threads=settings.workers.n_threads)
+        working = potential_bytes(n_positions, n_labels, tied=clique.labels_per_clique == 1, solved=settings.solved)
+        held = solver if settings.solved else 0
+
+        def share(budget: int) -> int:
+            # There is one solver, whatever the number of samples: they share what it leaves.
+            left = budget // settings.n_terms - solver
+            return left * n_positions // (n_positions + settings.beside) + held
+
+        return plan_features(
+            name,
+            n_rows,
+            rank,
+            precision,
+            budget=self.limit,
+            share=share,
+            other_bytes=working + held,
+            known=known,
+            folder=self.folder,
+        )
 
 
 def plan_features(
