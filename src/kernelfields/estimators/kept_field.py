@@ -74,8 +74,8 @@ _LINEAR_NAMES = ("auto", "linear")
 
 
 @declares_parameters
-class FieldParameters(StoredEstimator):
-    """The parameters that every field has, and estimators that are made of one.
+class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
+    """A field with its parameters and what a fit has found; see the module for the hooks.
 
     Parameters
     ----------
@@ -100,22 +100,6 @@ class FieldParameters(StoredEstimator):
         The source of randomness; a number makes fits repeatable.
     verbose : int, default 0
         What a fit prints: 1 shows where it is, 2 every iteration.
-    """
-
-    rank: int | str | None = parameter("auto", or_auto(count_or_none), usual=USUAL_RANK)
-    basis: BasisLike = parameter("random-cholesky")
-    scale: bool | str = parameter("auto", one_of("auto", True, False), usual=False)
-    tol: float | str = parameter("auto", or_auto(lambda value, name: check_tolerance(value)))
-    max_iter: int = parameter(1000, check_count)
-    dtype: object = parameter("auto", lambda value, name: resolve_dtype(value))
-    n_jobs: int | None = parameter(None)
-    random_state: Seed = parameter(None)
-    verbose: int = parameter(0)
-
-
-@declares_parameters
-class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
-    """A field with its parameters and what a fit has found; see the module for the hooks.
 
     Attributes
     ----------
@@ -154,6 +138,16 @@ class KeptField(FieldParameters, Generic[Data, Reader], metaclass=ABCMeta):
     dev_log_likelihoods_ : ndarray (iterations + 1,) or None
         The log-likelihoods of the development set.
     """
+
+    rank: int | str | None = parameter("auto", or_auto(count_or_none), usual=USUAL_RANK)
+    basis: BasisLike = parameter("random-cholesky")
+    scale: bool | str = parameter("auto", one_of("auto", True, False), usual=False)
+    tol: float | str = parameter("auto", or_auto(lambda value, name: check_tolerance(value)))
+    max_iter: int = parameter(1000, check_count)
+    dtype: object = parameter("auto", lambda value, name: resolve_dtype(value))
+    n_jobs: int | None = parameter(None)
+    random_state: Seed = parameter(None)
+    verbose: int = parameter(0)
 
     #: How labels are chosen.
     decision_rule: ClassVar[DecisionRule]

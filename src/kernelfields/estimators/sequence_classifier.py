@@ -33,7 +33,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields.data.chunks import check_sequence
-from kernelfields.data.cliques import EdgeCliques, NodeCliques, StartCliques
+from kernelfields.data.cliques import USUAL_RANK, EdgeCliques, NodeCliques, StartCliques
 from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows, given_labels
 from kernelfields.data.partial_labels import SoftTargets, share_right, tells_partly
 from kernelfields.data.readers import read_labels
@@ -55,7 +55,8 @@ from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining, check_fea
 from kernelfields.estimators.edges import clique_set
 from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.estimators.inspecting.explanations import check_one_sequence
-from kernelfields.estimators.kept_field import EngineLike, FieldParameters, KernelLike
+from kernelfields.estimators.kept_field import BasisLike, EngineLike, KernelLike
+from kernelfields.estimators.questions import Seed
 from kernelfields.features.sequence_summaries import SequenceSummaries
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.packing import first_largest
@@ -67,18 +68,22 @@ from kernelfields.models.model_file import Document
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.placed import FitStep
 from kernelfields.models.position_loss import position_loss
-from kernelfields.models.stored import Functions
+from kernelfields.models.stored import Functions, StoredEstimator
 from kernelfields.numerics.containers import n_rows_of
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
     check_declared,
+    check_tolerance,
     check_window,
+    count_or_none,
     declares_parameters,
     left_open,
+    one_of,
     or_auto,
     or_none,
     parameter,
+    resolve_dtype,
     settled,
     variance_or_auto,
 )
@@ -113,7 +118,7 @@ _LOWEST = -1e300
 
 
 @declares_parameters
-class SequenceClassifier(ClassifierMixin, FieldParameters):
+class SequenceClassifier(ClassifierMixin, StoredEstimator):
     """Classifier of whole sequences: each class is a chain of hidden states, in reproducing kernel Hilbert spaces.
 
         p(c | x) = sum of p(h | x) over the labellings h by states of class c
@@ -125,9 +130,25 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
     kernel : "auto", str, Kernel, callable or scikit-learn kernel, default "auto"
         The kernel on the inputs of positions. "auto" is "linear" for feature dicts and strings, else "rbf"; for
         summaries "laplacian" if held-out data are predicted better.
-    edges : EdgeCliques or None, default None
-        The transitions between states; their prior variance is also that of first states. What the set leaves open is
-        that of the estimator.
+    rank : "auto", int or None, default "auto"
+        At most so many basis functions of a kernel without explicit features, as in :class:`ChainCRF`.
+    basis : str or Basis, default "random-cholesky"
+        How basis functions are chosen, as in :class:`ChainCRF`.
+    scale : "auto" or bool, default "auto"
+        Whether columns of numbers are brought to mean 0 and one spread. "auto" is True for summaries; else held-out
+        data decide.
+    tol : "auto" or float, default "auto"
+        The relative duality gap at which a fit ends, as in :class:`ChainCRF`.
+    max_iter : int, default 1000
+        The most iterations of the solver.
+    dtype : "auto", "float32" or "float64", default "auto"
+        The precision of stored features, as in :class:`ChainCRF`.
+    n_jobs : int or None, default None
+        The number of threads; None and -1 mean all cores.
+    random_state : int, Generator, RandomState or None, default None
+        The source of randomness; a number makes fits repeatable.
+    verbose : int, default 0
+        What a fit prints: 1 shows where it is, 2 every iteration.
     n_states : "auto" or int, default "auto"
         The number of hidden states of every class. With 0 a class depends on numbers that summarise the whole, see
         :class:`kernelfields.features.SequenceSummaries`. "auto" is 3, or 0 if held-out data are predicted better.
@@ -135,6 +156,9 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
         The positions that kernels see around each one.
     prior_variance : "auto" or float, default "auto"
         The variance of the Gaussian prior. "auto" is 1; for summaries 1, 10 or 100 by held-out data.
+    edges : EdgeCliques or None, default None
+        The transitions between states; their prior variance is also that of first states. What the set leaves open is
+        that of the estimator.
     class_weight : dict, "balanced" or None, default None
         The weight of each class; "balanced" gives each class the same total weight.
     engine : "auto", "threads", "torch", "dask" or Engine, default "auto"
@@ -191,6 +215,15 @@ class SequenceClassifier(ClassifierMixin, FieldParameters):
     entropy = questions.entropy
     log_likelihood = questions.log_likelihood
 
+    rank: int | str | None = parameter("auto", or_auto(count_or_none), usual=USUAL_RANK)
+    basis: BasisLike = parameter("random-cholesky")
+    scale: bool | str = parameter("auto", one_of("auto", True, False), usual=False)
+    tol: float | str = parameter("auto", or_auto(lambda value, name: check_tolerance(value)))
+    max_iter: int = parameter(1000, check_count)
+    dtype: object = parameter("auto", lambda value, name: resolve_dtype(value))
+    n_jobs: int | None = parameter(None)
+    random_state: Seed = parameter(None)
+    verbose: int = parameter(0)
     kernel: KernelLike = parameter("auto", first=True, usual="rbf", tried=("rbf", "laplacian"))
     n_states: int | str = parameter(
         "auto", or_auto(partial(check_count, least=0)), usual=_USUAL_STATES, tried=(0, _USUAL_STATES)
