@@ -45,7 +45,7 @@ class StoredEstimator(BaseEstimator):
         """Let ``__init__``, once it is there, give advice on parameters that it does not have."""
         init = cls.__dict__.get("__init__")
         if init is not None:
-            cls.__init__ = with_advice(init)  # type: ignore[method-assign, assignment]
+            cls.__init__ = with_advice(init)  # type: ignore[method-assign]
 
     def set_params(self, **settings: object) -> Self:
         """Set parameters, as in scikit-learn; an unknown name raises an error that says what is meant.
