@@ -486,9 +486,9 @@ def learn_scale(
     """
     found = {}
     for name, table in data.tables.items():
-        columns, of_edges = reader.tied_columns(name), name is not None
         orbits = None
         if ties is not None:
+            columns, of_edges = reader.tied_columns(name), name is not None
             orbits = extras.orbits_of(extras.column_permutations(ties, columns, of_edges=of_edges), columns.count)
         found[name] = extras.ScaleRule(always, _unscaled(reader, name), orbits, among).fit(table)
     return ColumnSteps(found)

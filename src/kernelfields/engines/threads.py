@@ -75,7 +75,8 @@ class Threads(Engine):
 
     def check(self) -> None:
         """Raise ValueError if the budget cannot be read."""
-        self.budget()
+        if self.memory is not None:
+            self.budget()
 
     def budget(self) -> int | None:
         """Return the memory that a fit may add to the process.
@@ -113,7 +114,7 @@ class Threads(Engine):
         Sample
             The data in this process.
         """
-        limit = self.budget()
+        limit = None if self.memory is None else self.budget()
         return LocalSample(data, spec, settings, designing.budget.MemoryBudget(limit, self.folder) if limit else None)
 
 

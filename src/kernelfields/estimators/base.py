@@ -312,14 +312,14 @@ class FieldEstimator(KeptField[Data, Reader]):
         self.check_parameters()
         steps = [*self._steps_of_callbacks(), *steps]
         steps = [*beginning.choosing(self, steps, groups), *steps]
-        for step in [beginning, *steps]:
+        for step in [*beginning.steps, *steps]:
             step.check(self)
         settled = beginning.settled(self)
         with self._progress() as progress:
             training = settled.fit_state(X, y, sample_weight, progress, beginning, steps=steps)
             progress.choosing()
             with blas_threads(blas_limit(self, training.data.n_positions)):
-                for step in [beginning, *training.run.steps]:
+                for step in [*beginning.steps, *training.run.steps]:
                     step.before(self, training)
                 progress.fitting()
                 chosen = training.estimator
@@ -328,7 +328,7 @@ class FieldEstimator(KeptField[Data, Reader]):
                 designs, start = beginning.terms(chosen, training, sample, cliques)
                 options = self.structure.final_options(training, designs)
                 # The beginning is innermost: the others see the field that it makes of what the solver finds.
-                around = [*training.run.steps, beginning]
+                around = [*training.run.steps, *beginning.steps]
                 fitted = library.fit_field(designs, sample, options, start=start, steps=around)
                 tolerance = library.resolve_tolerance(self.tol)
                 if options.tol < tolerance:
@@ -342,8 +342,7 @@ class FieldEstimator(KeptField[Data, Reader]):
 
     def _steps_of_callbacks(self) -> Sequence[FitStep]:
         """Return the steps that callbacks have."""
-
-        return [each.step() for each in check_callbacks(self.callbacks) if isinstance(each, library.StepCallback)]
+        return [each.step() for each in self.callbacks or () if isinstance(each, library.StepCallback)]
 
     def fit_state(
         self,
@@ -417,7 +416,7 @@ class FieldEstimator(KeptField[Data, Reader]):
 
     def _watcher(self, progress: library.FitProgress | library.NoProgress) -> Callable[[Iteration], bool]:
         """Return a function that shows every iteration to the callbacks and to what shows progress."""
-        watchers = [*(each for each in check_callbacks(self.callbacks) if each is not progress), progress]
+        watchers = [*(each for each in self.callbacks or () if each is not progress), progress]
         # A list, not a generator: every watcher sees every iteration, whatever the others return.
         return lambda iteration: True in [watcher(iteration) for watcher in watchers]
 

@@ -36,6 +36,9 @@ _JUDGED = {"kernel", "prior_variance", "scale"}
 class Beginning(FitStep):
     """A fit from nothing: the reader is learnt, parameters are chosen, a basis is selected for each term."""
 
+    #: What it does around the solve: nothing; a beginning that goes on is a step of the fit itself, the innermost.
+    steps: Sequence[FitStep] = ()
+
     def settled(self, estimator: Any) -> Any:
         """Return the estimator that reads the data: one in which nothing is open that an earlier fit has decided."""
         return estimator

@@ -35,6 +35,9 @@ from kernelfields.numerics.threads import Workers
 class GoesOn(Beginning):
     """A fit from the coefficients of the one before it: in its basis, as its reader reads, with what it has chosen."""
 
+    def __init__(self) -> None:
+        self.steps = [self]
+
     def check(self, estimator: Any) -> None:
         """Raise unless the present parameters and labels can go on."""
         refuse_changes(estimator, batch=False)
@@ -98,6 +101,7 @@ class FirstBatch(Beginning):
     """
 
     def __init__(self, y: object, classes: object):
+        self.steps = [self]
         self.y = y
         self.classes = classes
 
@@ -156,6 +160,7 @@ class NextBatch(GoesOn):
     """
 
     def __init__(self, y: object, classes: object):
+        super().__init__()
         self.y = y
         self.classes = classes
 
