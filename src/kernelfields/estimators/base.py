@@ -71,7 +71,7 @@ class FieldEstimator(KeptField[Data, Reader]):
 
     solver: object = parameter("auto", _check_solver)
     engine: EngineLike = parameter("auto")
-    callbacks: Sequence[object] | None = parameter(None, lambda value, name: check_callbacks(value))
+    callbacks: Sequence[Callable[..., Any]] | None = parameter(None, lambda value, name: check_callbacks(value))
     warm_start: bool = parameter(False)
     partial_labels: PartialLabels | None = parameter(None, lambda value, name: stated_labels(value))
 
