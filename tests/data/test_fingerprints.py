@@ -14,6 +14,7 @@ from kernelfields import (
 )
 from kernelfields.data import Chains
 from kernelfields.data.fingerprints import MOST, Fingerprint, fingerprint, marks_of
+from kernelfields.estimators.answers import share_of_fit
 
 LINEAR = {"kernel": "linear", "prior_variance": 1.0, "random_state": 0}
 
@@ -40,9 +41,9 @@ def test_sequences_and_graphs(kind, scale):
     if kind is SequenceClassifier:
         y, settings = [labels[0] for labels in y], settings | {"n_states": 1}
     model = kind(**settings).fit(X, y)
-    assert model.share_of_fit(X) == 1.0
-    assert model.share_of_fit(new) == 0.0
-    assert model.share_of_fit([*X[:5], *new[:15]]) == 0.25
+    assert share_of_fit(model, X) == 1.0
+    assert share_of_fit(model, new) == 0.0
+    assert share_of_fit(model, [*X[:5], *new[:15]]) == 0.25
 
 
 def test_zeros_that_are_stored_and_minus_zeros_do_not_count():
@@ -89,8 +90,8 @@ def test_items_that_were_cast_are_those_of_the_fit(scale):
     model = ChainCRF("linear", prior_variance=1.0, scale=scale, random_state=0).fit(X, y)
     rounded = [x.astype(np.float32) for x in X]
     assert any((x != own).any() for x, own in zip(X, rounded, strict=True))
-    assert model.share_of_fit(rounded) > 0.9
-    assert model.share_of_fit(other) == 0.0
+    assert share_of_fit(model, rounded) > 0.9
+    assert share_of_fit(model, other) == 0.0
 
 
 def test_single_numbers_meet_by_chance_and_chance_is_taken_off():
@@ -107,15 +108,15 @@ def test_files_that_name_no_bits_count_all_of_them():
     document = model.to_document()
     document["fitted_items"] = {name: value for name, value in kept._asdict().items() if name != "bits"}
     again = ChainCRF.from_document(document)
-    assert again.share_of_fit(X) == 1.0
-    assert again.share_of_fit(rounded) == 0.0
+    assert share_of_fit(again, X) == 1.0
+    assert share_of_fit(again, rounded) == 0.0
 
 
 def test_items_without_labels_are_not_those_of_the_fit():
     (X, y), (unlabelled, _) = sequences(20, 0), sequences(20, 1)
     model = ChainCRF(**LINEAR).fit([*X, *unlabelled], [*y, *[None] * 20])
-    assert model.share_of_fit(X) == 1.0
-    assert model.share_of_fit(unlabelled) == 0.0
+    assert share_of_fit(model, X) == 1.0
+    assert share_of_fit(model, unlabelled) == 0.0
 
 
 def test_files_keep_them(tmp_path):
@@ -123,10 +124,10 @@ def test_files_keep_them(tmp_path):
     model = ChainCRF(**LINEAR).fit(X, y)
     model.save(tmp_path / "field.kfm")
     again = kernelfields.load(tmp_path / "field.kfm")
-    assert again.share_of_fit(X) == 1.0
+    assert share_of_fit(again, X) == 1.0
     document = model.to_document()
     del document["fitted_items"]  # as in files of older releases
-    assert ChainCRF.from_document(document).share_of_fit(X) == 0.0
+    assert share_of_fit(ChainCRF.from_document(document), X) == 0.0
 
 
 @pytest.mark.parametrize(

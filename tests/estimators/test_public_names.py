@@ -15,7 +15,7 @@ ANSWERS = {
 }
 #: What other rooms and further estimators ask for: this list may only get shorter.
 OF_THE_PACKAGE = {
-    *("structure", "answer_format", "decision_rule", "answers", "share_of_fit", "behind"),
+    *("structure", "answer_format", "decision_rule", "answers", "behind"),
     *("check_parameters", "fit_in_steps", "fit_state", "set_fitted"),
     *("kind", "to_document", "from_document"),
 }

@@ -32,6 +32,7 @@ from kernelfields import (
     rank_for_labelling,
 )
 from kernelfields.compat import CRF
+from kernelfields.estimators.answers import share_of_fit
 from kernelfields.features import SequenceUnion
 from kernelfields.models.wrapped_field import opened
 from kernelfields.serving import ServingError, load_chain, to_onnx
@@ -280,7 +281,7 @@ def questions(model, inputs, labels, tmp_path):
     yield "known", model.predict_marginals(inputs, known=known)
     yield "evaluation", str(evaluate(model, inputs, labels, random_state=0))
     yield "certificate", model.certify(inputs, labels).lower_bound
-    yield "share of the fit", model.share_of_fit(inputs)
+    yield "share of the fit", share_of_fit(model, inputs)
     yield "explanation", str(model.explain(inputs[1], tokens=X[1]))
     yield "ranking", str(rank_for_labelling(model, inputs, batch=3))
     yield "evidence", model.laplace(inputs, labels, random_state=0, n_samples=3).value

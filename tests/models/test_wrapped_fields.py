@@ -46,7 +46,7 @@ WRAPPERS = (FrameCRF, CalibratedField, ConformalField, AnnotatedCRF, FieldSearch
 QUESTIONS = (*OF_LABELS, *OF_PROBABILITIES, *OF_THE_FIT, *CHANGING)
 #: What the library asks of a field once it has found it: wrappers have none of these.
 HOOKS = {
-    *("answers", "check_parameters", "structure", "decision_rule", "fit_state", "share_of_fit", "fit_in_steps"),
+    *("answers", "check_parameters", "structure", "decision_rule", "fit_state", "fit_in_steps"),
 }
 #: What every estimator of the package defines for itself.
 OWN = {"fit", "save", "load", "kind", "from_document", "to_document", "behind"}

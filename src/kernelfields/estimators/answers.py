@@ -9,6 +9,7 @@ questions.py, for every family alike.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,21 +28,11 @@ if TYPE_CHECKING:
     from kernelfields.inference.answers import Answers
 
 
-def share_of_fit(self: KeptField[Any, Any], X: object) -> float:
-    """Return the share of items that are recognised as those of the fit.
-
-    Parameters
-    ----------
-    X : inputs
-        Sequences, graphs or rows, in a form that :meth:`fit` takes.
-
-    Returns
-    -------
-    float
-        The share; zero if it cannot be known.
-    """
-    items = self._fitted_items
-    return 0.0 if items is None or self._reader.is_empty(X) else items.share(self.structure.read(X))
+@singledispatch
+def share_of_fit(model: Any, X: object) -> float:
+    """Return the share of items that are recognised as those of the fit of a model; zero if it cannot be known."""
+    items = model._fitted_items
+    return 0.0 if items is None or model._reader.is_empty(X) else items.share(model.structure.read(X))
 
 
 def answers(self: KeptField[Any, Any], X: object, y: object = None, known: object = None) -> Iterator[Answers]:

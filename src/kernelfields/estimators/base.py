@@ -77,7 +77,6 @@ class FieldEstimator(KeptField[Data, Reader]):
 
     # Answers about labels.
     answers = predictions.answers
-    share_of_fit = predictions.share_of_fit
     predict = predictions.predict
     predict_marginals = predictions.predict_marginals
     predict_variances = predictions.predict_variances

@@ -52,9 +52,6 @@ class LabelField(Protocol):
     def predict(self, X: object, *, known: object = None) -> ByItem:
         """Return the labels of each item."""
 
-    def share_of_fit(self, X: object) -> float:
-        """Return the share of items that are recognised as those of the fit."""
-
     def _travelling(self) -> Self:
         """Return a copy without what cannot leave this process."""
 

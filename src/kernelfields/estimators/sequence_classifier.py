@@ -51,6 +51,7 @@ from kernelfields.engines.choice import refuse_collections
 from kernelfields.estimators import questions
 from kernelfields.estimators.answering.decisions import DecisionRule
 from kernelfields.estimators.answering.formats import AnswerFormat, SingleFormat
+from kernelfields.estimators.answers import share_of_fit
 from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining, check_features
 from kernelfields.estimators.edges import clique_set
 from kernelfields.estimators.fit_state import NoProgress
@@ -582,9 +583,6 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         lengths = np.ones(len(X), dtype=np.int64)
         return share_right(list(y), self.classes_, lengths, lambda: self.predict(X), sample_weight, SAMPLES)
 
-    def share_of_fit(self, X: object) -> float:
-        return self.estimator_.share_of_fit(X)
-
     # ---- questions about classes: those of single labels, with the log Z of the states of each class as potentials
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -827,6 +825,11 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         if states != n_classes * max(1, model.n_states_):
             raise ValueError(f"{states} states do not make {n_classes} classes of {model.n_states_}")
         return model
+
+
+@share_of_fit.register
+def _share_of_chain(model: SequenceClassifier, X: object) -> float:
+    return share_of_fit(model.estimator_, X)
 
 
 class _Classes(NamedTuple):

@@ -20,6 +20,7 @@ from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import SAMPLES, SEQUENCES, is_sequence, listed
 from kernelfields.data.segments import are_segments, read_segments
+from kernelfields.estimators.answers import share_of_fit
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.frame_crf import FrameCRF
@@ -60,7 +61,7 @@ def field_of(
 def refuse_items_of_fit(model: object, X: object, advice: str) -> None:
     """Raise ValueError, or warn, if a model was fitted to the items that are to judge it, as far as can be known."""
     field, inputs, _ = field_of(model, X)
-    share = field.share_of_fit(inputs)
+    share = share_of_fit(field, inputs)
     found = f"{share:.0%} of these items were in the fit of the estimator: {advice}"
     if share >= _TOO_MANY:
         raise ValueError(found)
