@@ -96,7 +96,7 @@ CORE = {
     "engines": ("engines/(choice|engine|threads|view)", "objective/group"),
     "estimators": (
         "estimators/(answers|base|chain_crf|edges|kept_field|kernel_classifier|labelled_field|questions|requested)",
-        "estimators/workers",
+        "estimators/(workers|answering/(decisions|formats))",
         "structures/(structure|chains)",
     ),
 }
