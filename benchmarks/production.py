@@ -124,7 +124,7 @@ class OnnxChain:
         options.intra_op_num_threads = 1
         self.session = onnxruntime.InferenceSession(target, options, providers=["CPUExecutionProvider"])
         self.classes = np.array(json.loads(self.session.get_modelmeta().custom_metadata_map["classes"]))
-        self.encoded = served.inputs.encoded
+        self.encoded = served.inputs.encode
 
     def predict(self, X: list) -> list:
         """Return the labels of each sequence."""

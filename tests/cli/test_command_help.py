@@ -91,7 +91,7 @@ def test_json_is_strict_and_knows_numbers_of_numpy():
 
 
 def test_warnings_of_the_library_are_heard_and_those_for_programmers_are_not(capsys):
-    with Console(quiet=True).shows_warnings():
+    with Console(quiet=True).show_warnings():
         warnings.warn("the fit is\n  short", UserWarning, stacklevel=1)
         warnings.warn("soon gone", DeprecationWarning, stacklevel=1)
     assert capsys.readouterr() == ("", "warning: the fit is short\n")
@@ -110,7 +110,7 @@ def test_scripts_are_listed_and_run(tmp_path, monkeypatch):
     run("reproduce", "the-figure")
     run("reproduce", "the_figure", "--option", "value", "--", "--help", code=3)
     assert "choose among the_figure" in run("reproduce", "another", code=2).stderr
-    assert checkout_scripts.checkout() == root / "experiments"
+    assert checkout_scripts.find_experiments() == root / "experiments"
     monkeypatch.chdir(tmp_path)
-    assert checkout_scripts.checkout() is None
+    assert checkout_scripts.find_experiments() is None
     assert "run this inside a checkout" in run("reproduce", "solvers", code=2).stderr

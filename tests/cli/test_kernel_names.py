@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelfields.cli.models import kernel_settings, named_kernel
+from kernelfields.cli.models import build_kernel, describe_kernel
 from kernelfields.kernels import RBF, Laplacian, Linear, Matern, Polynomial
 
 
@@ -18,7 +18,7 @@ from kernelfields.kernels import RBF, Laplacian, Linear, Matern, Polynomial
     ],
 )
 def test_names_and_numbers_make_kernels(text, parameters, kernel):
-    assert named_kernel(text, parameters) == kernel
+    assert build_kernel(text, parameters) == kernel
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_names_and_numbers_make_kernels(text, parameters, kernel):
 )
 def test_what_cannot_be_is_named(text, parameters, message):
     with pytest.raises(ValueError, match=message):
-        named_kernel(text, parameters)
+        build_kernel(text, parameters)
 
 
 @pytest.mark.parametrize(
@@ -40,5 +40,5 @@ def test_what_cannot_be_is_named(text, parameters, message):
     [RBF(0.1), RBF(), Polynomial(2, gamma=0.5), Matern(nu=0.5), Linear(), Laplacian() + RBF(), Linear() + RBF(0.1)],
 )
 def test_settings_name_the_same_kernel(kernel):
-    settings = kernel_settings(kernel)
-    assert named_kernel(settings.pop("kernel"), settings) == kernel
+    settings = describe_kernel(kernel)
+    assert build_kernel(settings.pop("kernel"), settings) == kernel

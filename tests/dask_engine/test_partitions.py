@@ -9,7 +9,7 @@ import pytest
 import kernelfields
 from kernelfields import ChainCRF, ChainCRFCV, KernelClassifier, MultiLabelCRF
 from kernelfields.engines.dask.collections import sequences_of_frame
-from kernelfields.engines.dask.engine import described_worker
+from kernelfields.engines.dask.engine import describe_worker
 from kernelfields.estimators.on_cluster import launched
 
 dask = pytest.importorskip("dask")
@@ -110,4 +110,4 @@ def test_workers_say_their_version_where_the_package_is_not_installed(monkeypatc
         return given(name)
 
     monkeypatch.setattr(importlib.metadata, "version", version)
-    assert described_worker(None).package == kernelfields.__version__
+    assert describe_worker(None).package == kernelfields.__version__

@@ -152,10 +152,10 @@ def test_the_memory_that_a_refusal_advises_is_enough_for_clique_sets_that_share_
 def test_a_device_pays_from_a_hundred_million_values(monkeypatch, n_values, name):
     pytest.importorskip("torch")
     torch_engine = pytest.importorskip("kernelfields.engines.torch.engine")
-    monkeypatch.setattr(torch_engine, "cuda_is_there", lambda: True)
+    monkeypatch.setattr(torch_engine, "has_cuda", lambda: True)
     monkeypatch.setattr(torch_engine.Torch, "check", lambda self: None)
     assert resolve_engine("auto", n_values=n_values).name == name
-    monkeypatch.setattr(torch_engine, "cuda_is_there", lambda: False)
+    monkeypatch.setattr(torch_engine, "has_cuda", lambda: False)
     assert resolve_engine("auto", n_values=n_values).name == "threads"
 
 

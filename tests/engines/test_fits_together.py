@@ -216,7 +216,7 @@ def verbs(collective):
         collective.gathered({"rank": collective.rank}),
         collective.largest(own),
         collective.joined(np.full(collective.rank + 1, own)),
-        collective.share_of([1, 2]),
+        collective.find_share([1, 2]),
         collective.same_random(np.random.default_rng(collective.rank)).random(),
         collective.total([]),
         [collective.passed_on(number + collective.rank) for number in (3, 5)],
@@ -259,15 +259,15 @@ def exchanged(collective):
     X, y = sequences()
     crf = ChainCRF("rbf", rank=9, random_state=0, tol=1e-6, dtype="float64", prior_variance=1.0, solver="lbfgs")
     training, sample, designs = parts_of_fit(crf, X, y, None, Together())
-    evaluate, trials = SummedDatafit.evaluate_along, []
-    SummedDatafit.evaluate_along = lambda self, *given: trials.append(1) or evaluate(self, *given)
+    evaluate, trials = SummedDatafit.evaluate_with_slope, []
+    SummedDatafit.evaluate_with_slope = lambda self, *given: trials.append(1) or evaluate(self, *given)
     before = counted.count
     try:
         solution = fit_field(
             designs, sample, replace(training.run.options, random=np.random.default_rng(0)), steps=training.run.steps
         ).solution
     finally:
-        SummedDatafit.evaluate_along = evaluate
+        SummedDatafit.evaluate_with_slope = evaluate
     return before, counted.count - before, solution.iterations, len(trials)
 
 

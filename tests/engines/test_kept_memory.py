@@ -9,7 +9,7 @@ import pytest
 PROGRAM = """
 import resource
 import numpy as np
-from kernelfields.engines.together.memory import kept_memory
+from kernelfields.engines.together.memory import keep_memory
 
 def faults():
     vector = np.ones(100_000)
@@ -20,7 +20,7 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 outside = faults()
-with kept_memory():
+with keep_memory():
     inside = faults()
 print(outside > 1000, inside < 100, faults() > 1000)
 """

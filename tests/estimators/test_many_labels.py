@@ -11,7 +11,7 @@ from kernelfields import (
 )
 from kernelfields.data.label_dictionary import words_of
 from kernelfields.inference.chain import lists as allowed_module
-from kernelfields.inference.chain.scored_steps import worth_listing
+from kernelfields.inference.chain.scored_steps import should_list_steps
 from kernelfields.numerics import Workers
 from kernelfields.objective import LogPosterior
 from kernelfields.objective.designs.pairs import PairLayout, PairScorer
@@ -42,7 +42,7 @@ def fitted(tagged):
 
 
 def always(monkeypatch, share):
-    monkeypatch.setattr(allowed_module.worth_lists, "__defaults__", (share,))
+    monkeypatch.setattr(allowed_module.should_use_lists, "__defaults__", (share,))
 
 
 @pytest.mark.parametrize("support", ["observed", "all"])
@@ -71,7 +71,7 @@ def test_fused_passes_have_the_gradient_of_the_likelihood(tagged, constraints, l
     y = [["t02" if tag in ("t01", "t05") else tag for tag in tags] for tags in y] if constraints else y
     y = [["t01", *y[0][1:]], ["t05", *y[1][1:]], *y[2:]]
     if listed:
-        monkeypatch.setattr(worth_listing, "__defaults__", (1.0, 0))
+        monkeypatch.setattr(should_list_steps, "__defaults__", (1.0, 0))
     rule = LabelDictionary("word", min_count=2)
     fitted = ChainCRF("linear", allowed=rule, constraints=constraints, **SETTINGS).fit(X, y)
     tagged = X, y

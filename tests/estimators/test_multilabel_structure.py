@@ -7,7 +7,7 @@ import pytest
 
 from kernelfields import MultiLabelCRF
 from kernelfields.estimators import StructureSearch
-from kernelfields.inference.graph_families import labels_fit
+from kernelfields.inference.graph_families import has_exact_labels
 
 
 def dependent(seed=0, n_instances=400):
@@ -75,11 +75,11 @@ def test_what_was_added_at_once_is_taken_back_by_halves_and_printed():
 def test_a_search_keeps_the_graph_of_many_labels_narrow():
     complete = list(itertools.combinations(range(14), 2))
     chain = [(k, k + 1) for k in range(29)]
-    assert labels_fit(14, complete, "auto", n_instances=1000, tied=True)
-    assert labels_fit(30, chain, "auto", n_instances=1000, tied=True)
-    assert not labels_fit(30, complete, "auto", n_instances=1000, tied=True)
-    assert not labels_fit(14, complete, "junction", n_instances=1000, tied=True)
-    assert labels_fit(30, complete, "trw", n_instances=1000, tied=True)
+    assert has_exact_labels(14, complete, "auto", n_instances=1000, tied=True)
+    assert has_exact_labels(30, chain, "auto", n_instances=1000, tied=True)
+    assert not has_exact_labels(30, complete, "auto", n_instances=1000, tied=True)
+    assert not has_exact_labels(14, complete, "junction", n_instances=1000, tied=True)
+    assert has_exact_labels(30, complete, "trw", n_instances=1000, tied=True)
 
 
 def test_bad_searches_are_named():

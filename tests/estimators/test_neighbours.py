@@ -72,7 +72,7 @@ def test_what_gains_nothing_is_left_out():
     own = [None if label is None else int(row[0] > 0) for label, row in zip(y, x, strict=True)]
     crf = GraphCRF(random_state=0).fit([(x, edges)], [own])
     assert crf.choices_.chosen["neighbours"] is False
-    assert not crf._reader.steps.holds(Neighbours)
+    assert not crf._reader.steps.has_step(Neighbours)
 
 
 def test_few_labelled_nodes_are_decided_by_rule():
@@ -117,7 +117,7 @@ def test_a_search_keeps_to_the_columns_it_is_given():
     uneven = (graph[0] * [1.0, 40.0], graph[1])
     search = FieldSearchCV(GraphCRF(random_state=0), prior_variances=[1.0], cv=2, halving=False)
     assert search.fit([uneven] * 2, [y] * 2).best_estimator_.n_features_in_ == 2
-    assert not search.best_estimator_._reader.steps.holds(Neighbours)
+    assert not search.best_estimator_._reader.steps.has_step(Neighbours)
 
 
 def test_bad_input():

@@ -293,7 +293,7 @@ def questions(model, inputs, labels, tmp_path):
     yield "continued", clone(model).set_params(warm_start=True).fit(inputs, labels).fit(inputs, labels).entropy(inputs)
     yield "scores across folds", cross_val_score(clone(model), inputs, labels, cv=2)
     yield "development set", clone(model).fit(inputs, labels, X_dev=inputs, y_dev=labels).dev_log_likelihoods_
-    yield "onnx inputs", load_chain(saved(model, tmp_path)).inputs.encoded(inputs[0])
+    yield "onnx inputs", load_chain(saved(model, tmp_path)).inputs.encode(inputs[0])
 
 
 def saved(model, folder):
@@ -373,7 +373,7 @@ def test_graphs_of_onnx_take_what_is_made_of_words(tmp_path):
     model = ChainCRF(random_state=0).fit(X, Y)
     to_onnx(model, tmp_path / "words.onnx")
     session = runtime.InferenceSession(tmp_path / "words.onnx", providers=["CPUExecutionProvider"])
-    (numbers,) = session.run(["labels"], load_chain(saved(model, tmp_path)).inputs.encoded(X[1]))
+    (numbers,) = session.run(["labels"], load_chain(saved(model, tmp_path)).inputs.encode(X[1]))
     assert model.classes_[numbers].tolist() == model.predict([X[1]])[0]
     joined = ChainCRF(features=[TextFeatures()], random_state=0).fit(X, Y)
     to_onnx(joined, tmp_path / "joined.onnx")  # the columns that the parts make, which ONNX does not have

@@ -6,7 +6,7 @@ import scipy.stats
 
 from kernelfields.families import quadrature
 from kernelfields.families.box import Box, GaussianMeasure, UniformMeasure
-from kernelfields.families.quadrature import Quadrature, Rule, first_quadrature, judged_log_integral
+from kernelfields.families.quadrature import Quadrature, Rule, estimate_log_integral, initial_quadrature
 
 BOX = Box(np.array([-1.0, 2.0]), np.array([3.0, 2.5]))
 
@@ -59,14 +59,14 @@ def test_the_error_is_the_largest_difference_from_the_finest_rule():
     for each in (gauss, *gauss.references()):
         rule = each.rule(measure)
         values.append(rule.log_integral(-30 * np.abs(rule.nodes[:, 0]))[0])
-    value, error = judged_log_integral(gauss, measure, lambda X: -30 * np.abs(X[:, 0]), values[0])
+    value, error = estimate_log_integral(gauss, measure, lambda X: -30 * np.abs(X[:, 0]), values[0])
     assert value == values[-1]
     assert error == pytest.approx(max(abs(values[0] - values[2]), abs(values[1] - values[2])))
 
 
 @pytest.mark.parametrize(("dimension", "first", "last"), [(1, 64, 2048), (2, 32, 128), (3, 16, 32), (4, 512, 4096)])
 def test_sizes_double_from_the_first_to_the_last(dimension, first, last):
-    rule = first_quadrature("auto", None, dimension, 0)
+    rule = initial_quadrature("auto", None, dimension, 0)
     assert rule.kind == ("sobol" if dimension > 3 else "gauss-legendre")
     sizes = [rule.size]
     while (finer := rule.finer(dimension)) is not None:

@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 
 from kernelfields import ExponentialFamilyDensity
 from kernelfields.families.box import Box, GaussianMeasure, UniformMeasure
-from kernelfields.families.quadrature import Quadrature, unseen_log_mass
+from kernelfields.families.quadrature import Quadrature, bound_unseen_mass
 from kernelfields.kernels import RBF, Laplacian, Matern
 
 
@@ -26,7 +26,7 @@ def test_the_mass_of_a_narrow_peak_is_known_within_a_factor_of_a_few(dimension, 
     measure = UniformMeasure(Box(np.full(dimension, -3.0), np.full(dimension, 5.0)))
     centre = np.full((1, dimension), 1.5)
     log_function = normal_peak(centre[0], 8 * 1e-3, mass * 8.0**dimension)  # the mean over the box is 1 + mass
-    found = unseen_log_mass(log_function, measure, measure.box.to_unit(centre), np.array([0.1]), 0.0)
+    found = bound_unseen_mass(log_function, measure, measure.box.to_unit(centre), np.array([0.1]), 0.0)
     assert 0 < found - np.log(mass) < np.log(4) * dimension
 
 
@@ -34,15 +34,15 @@ def test_the_mass_of_a_narrow_peak_is_known_within_a_factor_of_a_few(dimension, 
 def test_peaks_as_wide_as_the_gaps_are_seen(width, seen):
     measure = UniformMeasure(Box(np.zeros(2), np.ones(2)))
     log_function = normal_peak(np.array([0.5, 0.5]), width, 3.0)
-    assert (unseen_log_mass(log_function, measure, np.array([[0.5, 0.5]]), np.array([0.1]), 0.0) == -np.inf) == seen
+    assert (bound_unseen_mass(log_function, measure, np.array([[0.5, 0.5]]), np.array([0.1]), 0.0) == -np.inf) == seen
 
 
 def test_a_ridge_is_as_narrow_as_its_narrow_side_and_a_face_is_an_end():
     measure = UniformMeasure(Box(np.zeros(2), np.ones(2)))
     ridge, gaps = normal_peak(0.0, np.array([1e-3, 1e3]), 1.0), np.array([0.1])
-    assert unseen_log_mass(lambda X: ridge(X) + 8, measure, np.array([[0.0, 0.5]]), gaps, 8.0) > -5
+    assert bound_unseen_mass(lambda X: ridge(X) + 8, measure, np.array([[0.0, 0.5]]), gaps, 8.0) > -5
     # Pivots below the mean, or outside of the box, are on no peak.
-    assert unseen_log_mass(ridge, measure, np.array([[0.5, 0.5], [-1e-3, 0.5]]), np.full(2, 0.1), 0.0) == -np.inf
+    assert bound_unseen_mass(ridge, measure, np.array([[0.5, 0.5], [-1e-3, 0.5]]), np.full(2, 0.1), 0.0) == -np.inf
 
 
 def test_gaps_are_those_between_nodes():
@@ -51,10 +51,10 @@ def test_gaps_are_those_between_nodes():
     uniform, normal = UniformMeasure(box), GaussianMeasure(box, np.zeros(1), np.ones(1))
     gauss, sobol, middle = Quadrature("gauss-legendre", 40), Quadrature("sobol", 64), np.zeros((1, 1))
     nodes = np.sort(box.to_unit(gauss.rule(uniform).nodes)[:, 0])
-    np.testing.assert_allclose(gauss.gaps(uniform, middle), np.diff(nodes).max(), rtol=0.02)
-    assert sobol.gaps(uniform, middle) == pytest.approx(1 / (8 * 64))
+    np.testing.assert_allclose(gauss.estimate_gaps(uniform, middle), np.diff(nodes).max(), rtol=0.02)
+    assert sobol.estimate_gaps(uniform, middle) == pytest.approx(1 / (8 * 64))
     near = np.abs(box.to_unit(sobol.rule(normal).nodes) - 0.5) < 0.02
-    np.testing.assert_allclose(sobol.gaps(normal, middle), 0.04 / near.sum(), rtol=0.1)
+    np.testing.assert_allclose(sobol.estimate_gaps(normal, middle), 0.04 / near.sum(), rtol=0.1)
 
 
 def sample(dimension=1):

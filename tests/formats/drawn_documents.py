@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.formats import Document, LabelledSpan, Labelling, labels_of, tokenize
+from kernelfields.formats import Document, LabelledSpan, Labelling, list_labels, tokenize
 from kernelfields.formats.annotated_texts import NO_SCHEME
 
 WORDS = ["Anna", "Ben's", "well-known", "3.14", "Zürich", "東京", "a", "(", ",", "#", "नमस्ते", "😀", "O", "x_y", '"']
@@ -56,7 +56,7 @@ def draw_documents(seed, n_documents=9, *, overlap=False, annotators=1, predicte
             spans = draw_spans(random, tokens, overlap, **settings)
             own = Labelling(spans, predicted=chance is not None, annotator="" if plain else f"annotator {annotator}")
             if by_token:
-                labels = labels_of(document, own)
+                labels = list_labels(document, own)
                 if scheme == NO_SCHEME:
                     labels = [str(random.choice(LABELS)) for _ in tokens]
                 if partial:

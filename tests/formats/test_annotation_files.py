@@ -5,7 +5,7 @@ from itertools import pairwise, product
 import pytest
 from drawn_documents import draw_documents, draw_time_lines
 
-from kernelfields.formats import losses, read_documents, write_documents
+from kernelfields.formats import find_losses, read_documents, write_documents
 
 ENDINGS = {
     "doccano": ".jsonl",
@@ -57,19 +57,19 @@ def files(tmp_path):
 
 def check_pair(files, documents, first, second):
     held = files.through(documents, first, lossy=True)
-    assert losses(held, first) == []
+    assert find_losses(held, first) == []
     assert files.through(held, first) == held
-    if found := losses(held, second):
+    if found := find_losses(held, second):
         path = files.path(second)
         with pytest.raises(ValueError, match=r"would lose .* Nothing was written"):
             write_documents(path, held, second)
         assert not path.exists()
         held = files.through(held, second, lossy=True)
-        assert losses(held, second) == []
+        assert find_losses(held, second) == []
         assert all(str(loss) for loss in found)
     other = files.through(held, second)
     assert other == held
-    if not losses(other, first):
+    if not find_losses(other, first):
         assert files.through(other, first) == held
 
 
@@ -96,7 +96,7 @@ def test_time_lines_survive_every_pair_of_formats(files, first, second, overlap)
 def test_documents_without_losses_are_written_and_read_as_they_are(files, name):
     needs(name)
     documents = draw_documents(1, plain=True)
-    assert losses(documents, name) == []
+    assert find_losses(documents, name) == []
     assert files.through(documents, name) == documents
 
 
@@ -105,5 +105,5 @@ def test_time_lines_without_losses_are_written_and_read_as_they_are(files, name)
     documents = draw_time_lines(1)
     if name == "textgrid":
         documents = [document for document in documents if not document.metadata]
-    assert losses(documents, name) == []
+    assert find_losses(documents, name) == []
     assert files.through(documents, name) == documents

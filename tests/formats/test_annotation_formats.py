@@ -13,8 +13,8 @@ from kernelfields.formats import (
     Document,
     LabelledSpan,
     Labelling,
-    labels_of,
-    losses,
+    find_losses,
+    list_labels,
     read_documents,
     tokenize,
     write_documents,
@@ -100,8 +100,8 @@ def test_conllu_keeps_every_column_and_line(tmp_path):
     (document,) = read_documents(path)
     assert (document.text, document.id) == ("Im Zug.", "a-1")
     assert document.tokens == [(0, 2), (0, 2), (3, 6), (6, 7)]  # the words of a multiword token share its offsets
-    assert labels_of(document) == ["ADP", "DET", "NOUN", "PUNCT"]
-    assert [loss.kind for loss in losses([document], "doccano")] == ["scheme"]  # two labels at one place
+    assert list_labels(document) == ["ADP", "DET", "NOUN", "PUNCT"]
+    assert [loss.kind for loss in find_losses([document], "doccano")] == ["scheme"]  # two labels at one place
     write_documents(tmp_path / "c.conllu", [document])
     assert (tmp_path / "c.conllu").read_text(encoding="utf-8") == UD
 
@@ -110,7 +110,7 @@ def test_labels_in_misc(tmp_path):
     path = tmp_path / "a.conllu"
     path.write_text(UD.replace("Gloss=train", "Gloss=train|NER=B-X"), encoding="utf-8")
     (document,) = read_documents(path, label="misc:NER")
-    assert labels_of(document) == [None, None, "B-X", None]
+    assert list_labels(document) == [None, None, "B-X", None]
     document.labellings[0].labels[3] = "O"
     write_documents(path, [document])
     assert "Gloss=train|NER=B-X\n" in path.read_text(encoding="utf-8")
@@ -157,7 +157,7 @@ def test_real_column_files_come_back_to_the_byte(tmp_path, name, file, kind, end
     start = "\n\n".join(content.rstrip("\n").split("\n\n")[:count]) + "\n\n"
     (tmp_path / "start.tsv").write_text(start, encoding="utf-8")
     documents = read_documents(tmp_path / "start.tsv")
-    assert losses(documents, kind) == []
+    assert find_losses(documents, kind) == []
     again = through(tmp_path, documents, kind, ending)
     assert again == documents
     write_documents(tmp_path / "again.tsv", again)
@@ -166,17 +166,17 @@ def test_real_column_files_come_back_to_the_byte(tmp_path, name, file, kind, end
 
 def test_spans_that_nest_touch_and_cut_words(tmp_path):
     nested = entities(("ORG", 0, 19), ("LOC", 0, 8))
-    assert [loss.kind for loss in losses([nested], "columns")] == ["overlap"]
+    assert [loss.kind for loss in find_losses([nested], "columns")] == ["overlap"]
     with pytest.raises(ValueError, match=r"would lose spans that nest or overlap.*'LOC' \[0, 8\] and 'ORG' \[0, 19\]"):
         write_documents(tmp_path / "x.conll", [nested])
     assert not (tmp_path / "x.conll").exists()
     (kept,) = through(tmp_path, [nested], "columns", ".conll", lossy=True)
     assert kept.labellings[0].spans == [LabelledSpan("ORG", 0, 19)]
     touching = entities(("LOC", 0, 3), ("LOC", 4, 8))
-    assert labels_of(touching) == ["B-LOC", "B-LOC", "O", "O"]
+    assert list_labels(touching) == ["B-LOC", "B-LOC", "O", "O"]
     cut = entities(("LOC", 0, 6))
     with pytest.raises(ValueError, match=r"document 1 \(d\): the span 'LOC' \[0, 6\] cuts the word 'York' \[4, 8\]"):
-        labels_of(cut, name="document 1 (d)")
+        list_labels(cut, name="document 1 (d)")
     with pytest.raises(ValueError, match=r"cuts the word 'York'"):
         write_documents(tmp_path / "x.conll", [cut])
     with pytest.raises(ValueError, match=r"document 1: the span 'LOC' \[0, 99\] is not within 0 .. 25 characters"):
@@ -237,7 +237,7 @@ def test_brat_keeps_relations_and_writes_parts_of_lines(tmp_path):
     assert (first.begin, first.end, first.fragments, gap.fragments) == (0, 16, (), ((0, 4), (20, 24)))
     write_documents(tmp_path / "out", [document], "brat")
     assert (tmp_path / "out" / "a.ann").read_text(encoding="utf-8") == "\n".join(lines)
-    assert [loss.kind for loss in losses([document], "doccano")] == ["fragments"]
+    assert [loss.kind for loss in find_losses([document], "doccano")] == ["fragments"]
 
 
 def test_elan_keeps_what_it_held(tmp_path):

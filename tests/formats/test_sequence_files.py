@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from kernelfields.formats import SequenceFileError, Template, format_of, read_sequences, write_sequences
+from kernelfields.formats import SequenceFileError, Template, guess_format, read_sequences, write_sequences
 
 CHUNKS = "He\tPRP\tB\nran\tVBD\tO\n\nShe\tPRP\tB\n\n"
 CONLLU = "".join(f"{i}\t{word}\t_\t{tag}\t" + "\t".join("_" * 6) + "\n" for i, word, tag in [(1, "Go", "VERB")])
@@ -22,7 +22,7 @@ def write(tmp_path):
 
 def test_names_that_say_nothing_are_refused(write):
     with pytest.raises(ValueError, match=re.escape("'train.v2' does not show the format")):
-        format_of("train.v2")
+        guess_format("train.v2")
     assert read_sequences(write("train.v2", CHUNKS), "columns").y == [["B", "O"], ["B"]]
     with pytest.raises(ValueError, match="format must be 'auto' or one of 'columns'"):
         read_sequences("train.tsv", "tsv")

@@ -7,8 +7,8 @@ from kernelfields.data import Chains, resolve_constraints
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.inference import EDGE, Answers, ChainFamily, FamilySpec, ListFamily, Potentials, family_of
 from kernelfields.inference.chain.list_family import listed_chains
-from kernelfields.inference.chain.lists import best_in_lists, infer_lists, worth_lists
-from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, StepTable, worth_listing
+from kernelfields.inference.chain.lists import best_in_lists, infer_lists, should_use_lists
+from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, StepTable, should_list_steps
 from kernelfields.numerics import Workers
 from kernelfields.objective import labelled_objective
 from tests.arrays import Inferred, infer_chains
@@ -127,9 +127,9 @@ def test_large_blocks_between_equal_lists_are_written_once():
 
 
 def test_tables_of_steps_are_listed_where_they_are_large_and_sparse():
-    assert worth_listing(10_000, 1000)
-    assert not worth_listing(500_000, 1000)
-    assert not worth_listing(10, 40)
+    assert should_list_steps(10_000, 1000)
+    assert not should_list_steps(500_000, 1000)
+    assert not should_list_steps(10, 40)
     edge = np.zeros((1, 200, 200))
     edge[0, 3, 150] = edge[0, 199, 199] = 2.0
     table = StepTable(edge)
@@ -188,8 +188,8 @@ class TestLists:
     def test_lists_are_worth_it_where_they_are_short(self):
         every = AllowedLabels.of_mask(np.ones((N, 10), dtype=bool))
         few = AllowedLabels.of_mask(np.arange(10)[None, :] < np.full((N, 1), 2))
-        assert worth_lists(few)
-        assert not worth_lists(every)
+        assert should_use_lists(few)
+        assert not should_use_lists(every)
 
 
 def test_constraints_shorten_lists():

@@ -118,7 +118,7 @@ def test_compiled_draws_are_those_of_the_plain_algorithm(seed):
     assert np.all(found[:, 7] == 1)
     np.testing.assert_array_equal(found, draws(plan, node, tables, 30, seed, Workers(3, least_work=1)))
     checked = plan.check_potentials(graph_potentials(plan, node, tables))
-    couplings = perfect.couplings_of(offsets, members, checked)
+    couplings = perfect.find_couplings(offsets, members, checked)
     assert couplings.strength.min() >= 0
     seeds = np.random.default_rng(seed).integers(2**64, size=(30, 3), dtype=np.uint64)
     for g in range(3):
@@ -131,7 +131,7 @@ def test_couplings_are_the_log_odds_of_each_label():
     """field_v + sum of strengths is the difference of scores of y_v = 1 and 0, for exchanged labels, too."""
     offsets, members, node, tables = random_attracting(np.random.default_rng(7))
     plan = plan_inference(offsets, members, 2, "trw")
-    couplings = perfect.couplings_of(offsets, members, plan.check_potentials(graph_potentials(plan, node, tables)))
+    couplings = perfect.find_couplings(offsets, members, plan.check_potentials(graph_potentials(plan, node, tables)))
     oracle = GraphEnumeration(offsets, members, 2)
     for labels in np.random.default_rng(0).integers(2, size=(10, 13)):
         states = labels ^ couplings.exchanged
@@ -173,7 +173,7 @@ def test_chains_that_do_not_meet_are_an_error_that_names_the_graph():
     tables = np.concatenate([ising(0.1), np.repeat(ising(2.0), len(pairs), axis=0)])
     checked = plan.check_potentials(graph_potentials(plan, np.zeros((66, 2)), [tables]))
     with pytest.raises(ValueError, match="graph 1: the chains of perfect sampling have not met within 64 sweeps, so"):
-        perfect.perfect_draws(plan.offsets, plan.members, checked, 3, np.random.default_rng(0), Workers(1), 64)
+        perfect.sample_perfectly(plan.offsets, plan.members, checked, 3, np.random.default_rng(0), Workers(1), 64)
 
 
 def test_a_node_without_labels_is_named():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelfields.inputs import ColumnSteps, InputStep, Layout, Neighbours, Scale, WindowStatistics, register_step
-from kernelfields.inputs.steps import ASKING, KINDS, steps_asked
+from kernelfields.inputs.steps import ASKING, KINDS, resolve_settings
 
 RANDOM = np.random.default_rng(0)
 LENGTHS = [1, 7, 50, 2]
@@ -106,12 +106,12 @@ def test_a_step_of_ones_own_is_asked_for_by_its_setting_and_read_from_files(monk
             return cls()
 
     asked = {"window": "squares of a test", "scale": True}
-    assert not steps_asked(asked)
+    assert not resolve_settings(asked)
     assert register_step(Squares) is Squares
-    steps = steps_asked(asked)
+    steps = resolve_settings(asked)
     rows = np.concatenate(ROWS)
     np.testing.assert_array_equal(steps(rows, layout_of(range(4))), np.hstack([rows, rows**2]))
-    scaled = steps.then(ColumnSteps({None: [Scale(np.zeros(6), np.full(6, 2.0))]}))
+    scaled = steps.extended(ColumnSteps({None: [Scale(np.zeros(6), np.full(6, 2.0))]}))
     again = ColumnSteps.rebuild({None: {"n_features": 3, **scaled.describe()}})
     assert [type(step) for step in again.of_table()] == [Squares, Scale]
     assert again.names(["a", "b", "c"]) == ["a", "b", "c", "a^2", "b^2", "c^2"]

@@ -26,7 +26,7 @@ def engine(request, monkeypatch):
         def on_device(offsets, n_labels, tied, device):
             return TorchChainFamily(offsets, n_labels, tied=tied, device=device)
 
-        monkeypatch.setattr(chain_field, "_family_of", on_device)
+        monkeypatch.setattr(chain_field, "_build_family", on_device)
 
 
 def drawn(labels=BIO, seed=0, dtype=torch.float64, pairs=False, **options):

@@ -6,7 +6,7 @@ from search_sequences import search_sequences
 
 from kernelfields import ChainCRF, ChainCRFCV
 from kernelfields.kernels import RBF, Linear, Matern
-from kernelfields.selection.candidates import Candidate, grid_ends
+from kernelfields.selection.candidates import Candidate, find_grid_ends
 
 
 def grid_of(kernels, variances, edges=(None,)):
@@ -51,7 +51,7 @@ SMOOTH = [Matern(nu=1.5, length_scale=1.0), Matern(nu=1.5, length_scale=2.0)]
 )
 def test_ends_of_grids(grid, best, words):
     chosen = next(candidate for candidate in grid if best.items() <= candidate.params.items())
-    found = grid_ends(chosen, grid)
+    found = find_grid_ends(chosen, grid)
     assert len(found) == len(words)
     assert all(text.startswith(f"the best {start}") for text, start in zip(found, words, strict=True))
 

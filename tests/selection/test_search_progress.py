@@ -26,8 +26,8 @@ def test_a_line_for_each_path_and_the_table(capsys):
     progress.add(2, 70.0)
     progress._begin -= 600.0
     for _ in CANDIDATES:
-        progress.fitted(25.0)
-    progress.evaluated(EVALUATIONS, "rung 1 of 1")
+        progress.count_fit(25.0)
+    progress.report_path(EVALUATIONS, "rung 1 of 1")
     progress.show(tabulate(EVALUATIONS, "accuracy", notes=["a note"]))
     first, *table = capsys.readouterr().err.splitlines()
     # Half of the work took ten minutes.

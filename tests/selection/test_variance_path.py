@@ -11,7 +11,7 @@ from kernelfields.kernels import RBF, Linear
 from kernelfields.selection import variance_path
 from kernelfields.selection.candidates import Candidate, list_candidates
 from kernelfields.selection.folds import Fold, Items
-from kernelfields.selection.variance_path import extrapolated, follow_path
+from kernelfields.selection.variance_path import extrapolate_start, follow_path
 from kernelfields.structures import library
 
 X, y = search_sequences()
@@ -89,7 +89,7 @@ def test_features_are_computed_once_and_starts_save_passes(monkeypatch):
     assert sorted(built) == ["edge", "node"]
     subspaces = {id(fit.estimator.basis_["node"]) for _, fit in warm}
     assert len(subspaces) == 1
-    monkeypatch.setattr(variance_path, "extrapolated", lambda trail, candidate: None)
+    monkeypatch.setattr(variance_path, "extrapolate_start", lambda trail, candidate: None)
     cold = follow(estimator, X, y, prior_variances=variances)
     passes = [sum(fit.estimator.solution_.passes for _, fit in fits) for fits in (warm, cold)]
     assert passes[0] < 0.9 * passes[1]
@@ -123,16 +123,16 @@ def candidate(node, edge=None):
 
 def test_starts_are_continued_in_the_logarithm_of_the_variance():
     one, two = [np.array([1.0])], [np.array([3.0])]
-    assert extrapolated([], candidate(1.0)) is None
-    assert extrapolated([(candidate(1.0), one)], candidate(10.0)) is one
+    assert extrapolate_start([], candidate(1.0)) is None
+    assert extrapolate_start([(candidate(1.0), one)], candidate(10.0)) is one
     trail = [(candidate(1.0), one), (candidate(10.0), two)]
-    assert extrapolated(trail, candidate(100.0))[0] == pytest.approx(5.0)
-    assert extrapolated(trail, candidate(10.0**1.5))[0] == pytest.approx(4.0)
+    assert extrapolate_start(trail, candidate(100.0))[0] == pytest.approx(5.0)
+    assert extrapolate_start(trail, candidate(10.0**1.5))[0] == pytest.approx(4.0)
     # No further than the last step, and not to infinity.
-    assert extrapolated(trail, candidate(1e6))[0] == pytest.approx(5.0)
-    assert extrapolated(trail, candidate(np.inf)) is two
+    assert extrapolate_start(trail, candidate(1e6))[0] == pytest.approx(5.0)
+    assert extrapolate_start(trail, candidate(np.inf)) is two
     # Another variance of transitions begins a new row.
-    assert extrapolated([(candidate(1.0, 1.0), one), (candidate(10.0, 1.0), two)], candidate(1.0, 2.0)) is one
+    assert extrapolate_start([(candidate(1.0, 1.0), one), (candidate(10.0, 1.0), two)], candidate(1.0, 2.0)) is one
 
 
 def test_held_out_sequences_with_labels_that_training_lacks_are_dropped():

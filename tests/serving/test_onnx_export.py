@@ -25,7 +25,7 @@ def session_of(path):
 
 def asked(session, served, sequence):
     """What onnxruntime says of one sequence."""
-    rows = served.inputs.encoded(sequence)
+    rows = served.inputs.encode(sequence)
     return dict(zip([each.name for each in session.get_outputs()], session.run(None, rows), strict=True))
 
 

@@ -26,7 +26,7 @@ from kernelfields.kernels import (
 from kernelfields.numerics.sparse_rows import SparseRows
 from kernelfields.numerics.windows import window_view
 from kernelfields.serving import ServingError, load_chain, to_onnx
-from kernelfields.serving.chain_model import served_kernel
+from kernelfields.serving.chain_model import rebuild_kernel
 
 RANDOM = np.random.default_rng(0)
 # Equal rows, a row of zeros, and many zeros.
@@ -75,7 +75,7 @@ ROW_NUMBERS = np.array([[2.0], [0.0], [5.0]])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("kind", [np.asarray, SparseRows.from_dense], ids=["dense", "sparse"])
 def test_values(kernel, kind):
-    served = served_kernel(kernel.spec())
+    served = rebuild_kernel(kernel.spec())
     assert served == kernel
     rows, pivots = kind(ROWS), kind(PIVOTS)
     expected = kernel(ROWS, PIVOTS)
@@ -97,11 +97,11 @@ def test_values(kernel, kind):
 def test_other_kernels_are_refused_by_name(spec, message):
     for whole in (spec, {"kind": "sum", "left": {"kind": "linear"}, "right": spec}, {"kind": "scaled", "kernel": spec}):
         with pytest.raises(ServingError, match=message):
-            served_kernel(whole)
+            rebuild_kernel(whole)
     with pytest.raises(ServingError, match="'rbf' has no explicit features"):
-        served_kernel({"kind": "rbf", "gamma": 1.0}, explicit=True)
+        rebuild_kernel({"kind": "rbf", "gamma": 1.0}, explicit=True)
     with pytest.raises(ServingError, match="'unheard of' cannot be served: prediction with NumPy alone"):
-        served_kernel({"kind": "unheard of"})
+        rebuild_kernel({"kind": "unheard of"})
 
 
 def test_rows_of_sparse_matrices_are_those_of_scipy():

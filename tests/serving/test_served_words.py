@@ -99,5 +99,5 @@ def test_a_pipeline_is_exported_without_its_words(tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "words.onnx", providers=["CPUExecutionProvider"])
     served = load_chain(path)
     for words, labels in zip(NEW, pipeline.predict(NEW), strict=True):
-        found = session.run(["labels"], served.inputs.encoded(words))[0]
+        found = session.run(["labels"], served.inputs.encode(words))[0]
         assert served.classes_[found].tolist() == labels

@@ -1,4 +1,4 @@
-"""AnnotatedCRF: a field fitted to the labels of several annotators, whose confusions are estimated with it."""
+"""AnnotatedCRF: a field fitted to the labels of several annotators together with their confusion matrices."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _check_cv(value: object, name: str) -> None:
 @passes_on(*_OF_THE_FIELD, *besides(FITTED, *_OWN), like=(ChainCRF, KernelClassifier))
 @declares_parameters
 class AnnotatedCRF(WrappedField, StoredEstimator):
-    """Field and confusion matrices of annotators, fitted together: no vote has to be taken before.
+    """Fit a field and the confusion matrices of annotators together.
 
     Annotator r says z_t^r where the label is y_t, with probability pi^r(y_t, z_t^r). The field models how labels depend
     on inputs and on each other. Labels are completed from what was said and from the field, and confusions and field
@@ -201,7 +201,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         >>> model.predict([np.array([[21.0], [10.0]])])
         [['sun', 'rain']]
         """
-        field = self._checked_field()
+        field = self._check_field()
         given = {name: value for name, value in field.get_params(deep=False).items() if name in _SET_FOR_THE_FIT}
         elsewhere = "labels of annotators are read in this process: pass lists; engine='dask' cuts them up"
         refuse_collections(X, y, error=ValueError(elsewhere))
@@ -220,7 +220,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         confusions = Confusions(annotations, self._pseudo_counts(len(annotations.classes)), weights=weights)
         start = confusions.log_consensus(weights)
         cv = settled(self.cv, _FEW_FOLDS if len(start) >= _MANY_POSITIONS else _FOLDS)
-        folds = self._folds(cv, len(lengths), start.argmax(axis=1) if single else None, groups)
+        folds = self._assign_folds(cv, len(lengths), start.argmax(axis=1) if single else None, groups)
         rounds = CrossFitting(confusions, self.max_steps, folds, self.tol)
         field.partial_labels = PartialLabels(classes=annotations.classes.tolist())
         field.engine = settled(field.engine, "threads")
@@ -252,7 +252,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     def _set_fitted(
         self, field: Annotated, names: list, matrices: np.ndarray, n_labelled: np.ndarray, shares: np.ndarray
     ) -> None:
-        """Set what answers need; ``n_labelled`` (R,) are positions of annotators, ``shares`` (L,) those of labels."""
+        """Set the fitted attributes; ``n_labelled`` (R,) counts positions, ``shares`` (L,) are those of labels."""
         self.estimator_ = field
         self.annotators_ = names
         self.confusions_ = dict(zip(names, matrices, strict=True))
@@ -262,8 +262,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         return prior_counts(*self.prior, n_labels)
 
     @staticmethod
-    def _folds(cv: Any, n_items: int, labels: np.ndarray | None, groups: ArrayLike | None) -> np.ndarray:
-        """Return the number of the fold that holds out each item, (S,); ``labels`` where each item has one."""
+    def _assign_folds(cv: Any, n_items: int, labels: np.ndarray | None, groups: ArrayLike | None) -> np.ndarray:
+        """Return the number of the held-out fold of each item, (S,); by ``labels`` for single labels."""
         if is_whole(cv) and cv > n_items:
             raise ValueError(f"cv={cv} folds need at least as many sequences, X has {n_items}: lower cv")
         splitter = check_cv(cv, labels, classifier=labels is not None)
@@ -279,8 +279,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
             raise ValueError("cv must hold out every sequence exactly once, as KFold and GroupKFold do")
         return folds
 
-    def _checked_field(self) -> Annotated:
-        """Return a copy of the estimator to be fitted; raise if it, or a parameter, cannot be used."""
+    def _check_field(self) -> Annotated:
+        """Return a copy of the estimator to fit; raise if it, or a parameter, is not suitable."""
         check_declared(self)
         given = ChainCRF() if self.estimator is None else self.estimator
         if not isinstance(given, Annotated):
@@ -400,7 +400,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     def score(
         self, X: object, y: object, sample_weight: ArrayLike | None = None, *, decode: str | None = None
     ) -> float:
-        """Return how well data are predicted that were not in the fit, the larger the better.
+        """Return a score for data outside the fit; larger is better.
 
         For labels of annotators it is the mean of their log-likelihood, in nats for each label that was said;
         annotators who were not in the fit have the confusions of the prior. It needs no label that is known to be
@@ -446,7 +446,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         return float(weights @ self._log_likelihoods(X, said) / (weights @ by_item))
 
     def to_be_fitted(self) -> Any:
-        """Return the estimator that a fit fits.
+        """Return the estimator to fit.
 
         Returns
         -------
@@ -456,7 +456,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         return ChainCRF() if self.estimator is None else self.estimator
 
     def consensus(self, X: object, y: object) -> ByItem:
-        """Return the labels of each item, given the inputs and what annotators said.
+        """Return the most probable labels of each item, given the inputs and the labels of annotators.
 
         They are decoded as by :meth:`predict`. For the data of the fit, ``consensus_`` holds those of fields of other
         folds.
@@ -485,14 +485,14 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         >>> model.consensus([np.array([[21.0], [10.0]])], {"Ada": [["sun", "rain"]]})
         [['sun', 'rain']]
         """
-        said, field = self._said(y), self.estimator_
+        said, field = self._get_annotations(y), self.estimator_
         decision = field.decision_rule.decision(field, None)
         return field.answer_format.arrange(
-            (given.data, self.classes_[decision.choose(given)]) for _, given in self._beliefs(X, said)
+            (given.data, self.classes_[decision.choose(given)]) for _, given in self._iterate_beliefs(X, said)
         )
 
     def consensus_marginals(self, X: object, y: object) -> ByItem:
-        """Return the probabilities of labels, given the inputs and what annotators said.
+        """Return the probabilities of labels, given the inputs and the labels of annotators.
 
         Parameters
         ----------
@@ -520,12 +520,12 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         >>> bool(agreed[0, 1] > alone[0, 1])
         True
         """
-        said = self._said(y)
+        said = self._get_annotations(y)
         form = self.estimator_.answer_format
-        return form.arrange((given.data, given.marginals) for _, given in self._beliefs(X, said))
+        return form.arrange((given.data, given.marginals) for _, given in self._iterate_beliefs(X, said))
 
     def log_likelihood(self, X: object, y: object, *, per_item: bool = False) -> float | np.ndarray:
-        """Return the log-likelihood log p(z | x) of what annotators said.
+        """Return the log-likelihood log p(z | x) of the labels of annotators.
 
         An annotator of the fit may be silent here; one who was not there is an error. For labels that are known to be
         right it is their log-likelihood by the field.
@@ -565,7 +565,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         check_is_fitted(self, "estimator_")
         if not are_annotations(y, single=is_classifier(self.estimator_)):
             return self.estimator_.log_likelihood(X, y, per_item=per_item)
-        values = self._log_likelihoods(X, self._said(y))
+        values = self._log_likelihoods(X, self._get_annotations(y))
         return values if per_item else float(values.sum())
 
     def reliability(self) -> AnnotatorTable:
@@ -596,8 +596,8 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
         ]
         return AnnotatorTable(sorted(rows, key=lambda row: -row.accuracy), labels, self.confusions_)
 
-    def _said(self, y: object) -> Annotations:
-        """Return what annotators of the fit said."""
+    def _get_annotations(self, y: object) -> Annotations:
+        """Return the labels of annotators of the fit."""
         check_is_fitted(self, "estimator_")
         single, known = is_classifier(self.estimator_), self.annotators_
         return read_annotations(y, single=single, classes=self.classes_, annotators=known)
@@ -605,12 +605,12 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
     def _log_likelihoods(self, X: object, said: Annotations) -> np.ndarray:
         """Return log p(z | x) of each item, (S,)."""
         parts = []
-        for free, given in self._beliefs(X, said):
+        for free, given in self._iterate_beliefs(X, said):
             refuse_approximate(free.family, "a log-likelihood")
             parts.append(given.log_partition - free.log_partition)
         return np.concatenate(parts)
 
-    def _beliefs(self, X: object, said: Annotations) -> Iterator[tuple[Answers, Answers]]:
+    def _iterate_beliefs(self, X: object, said: Annotations) -> Iterator[tuple[Answers, Answers]]:
         """Yield the answers of the field for batches of data, and those given the labels of the annotators."""
         field = self.estimator_
         data = field.structure.read(X)
@@ -659,7 +659,7 @@ class AnnotatedCRF(WrappedField, StoredEstimator):
 
     @classmethod
     def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described.
+        """Rebuild the estimator from its description.
 
         Parameters
         ----------

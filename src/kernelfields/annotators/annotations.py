@@ -1,4 +1,4 @@
-"""Labels of several annotators: what each of them said of every position, as one table of codes.
+"""Labels of several annotators, as one table of codes.
 
     {"anna": y_anna, "ben": y_ben}                         by annotator, each as one would pass it to a fit
     [{"anna": labels, "ben": labels}, ...]                 by sequence
@@ -30,7 +30,7 @@ from kernelfields.data.reading import (
     label_offsets,
     listed,
 )
-from kernelfields.numerics.containers import entries_listed, has_array, n_dimensions
+from kernelfields.numerics.containers import has_array, list_entries, n_dimensions
 from kernelfields.numerics.sparse_rows import offsets_of
 
 _FORMS = (
@@ -57,7 +57,7 @@ class Annotations:
 
     @property
     def counts(self) -> np.ndarray:
-        """How often each label was said at each position, (N, L)."""
+        """Number of annotators for each label at each position, (N, L)."""
         counts = np.zeros((len(self.codes), len(self.classes)))
         for said in self.codes.T:
             rows = np.flatnonzero(said != UNSAID)
@@ -65,12 +65,12 @@ class Annotations:
         return counts
 
     def split(self, rows: Sequence[object] | np.ndarray) -> list:
-        """Cut what has an entry for each position into sequences."""
+        """Split an array with an entry for each position by sequence."""
         return [rows[begin:end] for begin, end in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
 
 
 class Presumed(SoftTargets):
-    """Log-weights (N, L) of all labels of the positions of annotations, read as partial labels.
+    """Log-weights (N, L) of all labels at the positions of annotations, in the form of partial labels.
 
     Labels that nobody said do not count as observed, nor do those that are overruled (:func:`shown_labels`), though
     none is excluded. Of a position of which nobody said anything, nothing is known.
@@ -91,7 +91,7 @@ class Presumed(SoftTargets):
     def read(
         self, classes: Iterable | None, lengths: np.ndarray | None, nouns: ItemNames
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return labels (N,), the most probable ones, log-weights (N, L) and the sorted classes."""
+        """Return the most probable labels (N,), log-weights (N, L) and the sorted classes."""
         check_number(len(self), lengths, nouns)
         label_offsets(self._lengths.tolist(), lengths, nouns)
         return self._partial.argmax(axis=1), self._partial, np.asarray(self.classes)
@@ -99,7 +99,7 @@ class Presumed(SoftTargets):
 
 @dataclass(frozen=True)
 class _Speakers(ItemNames):
-    """How messages name labels laid out by annotator: whole sequences of one after those of another.
+    """Names of labels by annotator in messages: the sequences of one annotator follow those of another.
 
     ``rows`` are the positions of what each of them said.
     """
@@ -122,27 +122,27 @@ class _Speakers(ItemNames):
 def read_annotations(
     y: object, *, single: bool = False, classes: Iterable | None = None, annotators: Sequence[Hashable] | None = None
 ) -> Annotations:
-    """Return what annotators said; ``single`` for samples that have one label each.
+    """Return the labels of annotators; ``single`` for samples with one label each.
 
     ``classes`` are all labels there are, None for those that somebody said. ``annotators`` are those that are known
     from a fit: they may be silent here, and there are no others.
     """
     nouns = SAMPLES if single else SEQUENCES
-    columns = _by_annotator(y, single)
+    columns = _group_by_annotator(y, single)
     if not columns:
-        raise ValueError(f"y names no annotator: {_forms(single)}")
-    silent_allowed = annotators is not None or not _names_annotators(y, single)
+        raise ValueError(f"y names no annotator: {_find_forms(single)}")
+    silent_allowed = annotators is not None or not _has_names(y, single)
     if annotators is not None:
         if strangers := [name for name in columns if name not in annotators]:
             raise ValueError(f"annotator {strangers[0]!r} was not there in the fit: known are {listed(annotators)}")
         columns = {name: columns[name] for name in annotators if name in columns}
-    offsets = offsets_of(_lengths(columns, nouns))
+    offsets = offsets_of(_find_lengths(columns, nouns))
     # Most annotators say nothing of most sequences.
     spoke = {name: [index for index, own in enumerate(labels) if own is not None] for name, labels in columns.items()}
     speaking = [name for name, items in spoke.items() if items]
     rows = [np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in spoke[name]]) for name in speaking]
     speakers = _Speakers("annotator", names=tuple(speaking), offsets=offsets, inner=nouns, rows=tuple(rows))
-    said, known = _codes([_flat(columns[name], spoke[name]) for name in speaking], classes, speakers)
+    said, known = _encode([_flatten(columns[name], spoke[name]) for name in speaking], classes, speakers)
     names = list(columns if annotators is None else annotators)
     codes = np.full((len(names), int(offsets[-1])), UNSAID)
     for name, places, own in zip(speaking, rows, said, strict=True):
@@ -154,41 +154,43 @@ def read_annotations(
 
 
 def are_annotations(y: object, *, single: bool = False) -> bool:
-    """Whether y has the form of labels of several annotators, rather than that of labels."""
-    if _names_annotators(y, single):
+    """Whether y has the form of labels of several annotators."""
+    if _has_names(y, single):
         return True
     first = y if single else next(iter(y), None) if is_sequence(y) else None
     return n_dimensions(first) == 2 or (is_sequence(first) and any(is_sequence(entry) for entry in first))
 
 
-def _names_annotators(y: object, single: bool) -> bool:
+def _has_names(y: object, single: bool) -> bool:
     by_item = not single and is_sequence(y) and any(isinstance(item, Mapping) for item in y)
     return isinstance(y, Mapping) or by_item
 
 
-def _forms(single: bool) -> str:
+def _find_forms(single: bool) -> str:
     return _SINGLE_FORMS if single else _FORMS.format(whole="sequence")
 
 
-def _by_annotator(y: object, single: bool) -> dict[Hashable, list]:
+def _group_by_annotator(y: object, single: bool) -> dict[Hashable, list]:
     """Return a list of sequences for each annotator; samples with one label each are one sequence."""
     if isinstance(y, Mapping):
         if single:
             return {name: [labels] for name, labels in y.items()}
         for name, labels in y.items():
             if not is_sequence(labels):
-                raise ValueError(f"annotator {name!r} has {labels!r:.60}, not a list of sequences: {_forms(single)}")
+                raise ValueError(
+                    f"annotator {name!r} has {labels!r:.60}, not a list of sequences: {_find_forms(single)}"
+                )
         return {name: list(labels) for name, labels in y.items()}
     if single:
-        return dict(enumerate([column] for column in _table(y, "y", single).T.tolist()))
+        return dict(enumerate([column] for column in _make_table(y, "y", single).T.tolist()))
     if not is_sequence(y) or not len(y):
-        raise ValueError(f"y is {y!r:.60}: {_forms(single)}")
+        raise ValueError(f"y is {y!r:.60}: {_find_forms(single)}")
     sequences: list[Mapping] = []
     for index, item in enumerate(y):
         if isinstance(item, Mapping):
             sequences.append(item)
         else:
-            table = _table(item, f"sequence {index} of y", single)
+            table = _make_table(item, f"sequence {index} of y", single)
             if sequences and len(sequences[0]) != table.shape[1]:
                 raise ValueError(
                     f"sequence {index} of y has {table.shape[1]} columns of annotators, sequence 0 has "
@@ -199,23 +201,25 @@ def _by_annotator(y: object, single: bool) -> dict[Hashable, list]:
     return {name: [item.get(name) for item in sequences] for name in names}
 
 
-def _table(item: object, where: str, single: bool) -> np.ndarray:
+def _make_table(item: object, where: str, single: bool) -> np.ndarray:
     if not has_array(item):
         rows = list(item) if is_sequence(item) else [item]
         table = np.empty((len(rows), len(rows[0]) if rows and is_sequence(rows[0]) else 0), dtype=object)
         for index, row in enumerate(rows):
             if not is_sequence(row) or len(row) != table.shape[1]:
-                raise ValueError(f"{where} is no table with a column for each annotator: {_forms(single)}")
+                raise ValueError(f"{where} is no table with a column for each annotator: {_find_forms(single)}")
             table[index] = list(row)
     else:
         table = np.asarray(item, dtype=object)
     if table.ndim != 2 or not table.size:
-        raise ValueError(f"{where} has the shape {table.shape}, expected a column for each annotator: {_forms(single)}")
+        raise ValueError(
+            f"{where} has the shape {table.shape}, expected a column for each annotator: {_find_forms(single)}"
+        )
     return table
 
 
-def _lengths(columns: Mapping[Hashable, list], nouns: ItemNames) -> np.ndarray:
-    """Return how many positions every sequence has, which all annotators of it must share."""
+def _find_lengths(columns: Mapping[Hashable, list], nouns: ItemNames) -> np.ndarray:
+    """Return the length of every sequence, which must be the same for all of its annotators."""
     counts = {name: len(labels) for name, labels in columns.items()}
     first = next(iter(counts))
     for name, count in counts.items():
@@ -244,15 +248,15 @@ def _lengths(columns: Mapping[Hashable, list], nouns: ItemNames) -> np.ndarray:
     return np.array(lengths, dtype=np.int64)
 
 
-def _flat(labels: list, items: list[int]) -> list:
-    """Return the labels of one annotator, the sequences of which something was said one after the other."""
-    flat = [label for item in items for label in entries_listed(labels[item])]
+def _flatten(labels: list, items: list[int]) -> list:
+    """Return the labels of one annotator for all labelled sequences, concatenated."""
+    flat = [label for item in items for label in list_entries(labels[item])]
     # Tables of annotators have an empty cell where one said nothing.
     return [None if isinstance(label, str) and not label.strip() else label for label in flat]
 
 
-def _codes(flat: list[list], classes: Iterable | None, speakers: _Speakers) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return the codes of what each annotator said, and the sorted classes."""
+def _encode(flat: list[list], classes: Iterable | None, speakers: _Speakers) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the codes of the labels of each annotator, and the sorted classes."""
     labels, partial, known = read_labels(flat, classes, np.array([len(labels) for labels in flat]), speakers)
     given = given_labels(labels, partial)
     said = given.informative()

@@ -1,4 +1,4 @@
-"""Fits of a field to the labels of several annotators, whose confusions are estimated on the way.
+"""Fits of a field to labels of several annotators, with confusion matrices estimated in the same fit.
 
 A field with many weights that is fitted to labels which it has completed itself repeats what it has memorised, errors
 of annotators with it. So the labels of a fold are completed by a field that was fitted to the other folds:
@@ -36,7 +36,7 @@ _FOLD_TOLERANCE = 0.3
 
 
 class CrossFitting(FitStep):
-    """Completes labels by fields of other folds, round by round, and solves for the completed labels.
+    """Complete labels by fields of other folds, round by round, and fit to the completed labels.
 
     ``folds`` (S,) are the numbers of the folds of items. Rounds end when at most a share ``tol`` of the positions has
     another most probable label than in the round before; ``changes`` has this share for each round. After a fit,
@@ -56,7 +56,7 @@ class CrossFitting(FitStep):
         self.changes: list[float] = []
 
     def around(self, solve: Solve) -> Solve:
-        """Return the solve of the labels that were completed; ``confusions`` are those of the last round then."""
+        """Return the solve of completed labels; ``confusions`` are those of the last round afterwards."""
 
         def complete_first(placed: Placed) -> FittedField:
             if placed.keep is not None:
@@ -75,7 +75,7 @@ class CrossFitting(FitStep):
         all_weights, nothing = labels.item_weights, posterior.potentials(fields[0])
         own = [np.where(self.folds == fold, all_weights, 0.0) for fold in range(len(fields))]
         completed = [labels.completed(nothing, weights) for weights in own]
-        targets, reason, done = _total(completed), None, 0
+        targets, reason, done = _add_statistics(completed), None, 0
         self.changes = []
         try:
             while reason is None:
@@ -92,7 +92,7 @@ class CrossFitting(FitStep):
                     labels.completed(posterior.potentials(theta), weights)
                     for theta, weights in zip(fields, own, strict=True)
                 ]
-                before, targets = labels.label_rows(targets), _total(completed)
+                before, targets = labels.label_rows(targets), _add_statistics(completed)
                 after = labels.label_rows(targets)
                 self.confusions.update(after)
                 self.changes.append(float(np.mean(after.argmax(axis=1) != before.argmax(axis=1))))
@@ -118,7 +118,7 @@ class CrossFitting(FitStep):
         return replace(fitted, solution=solution, span=span, rkhs=rkhs, posterior=posterior)
 
     def _complete(self, posterior: LogPosterior, labels: Completion, fields: Sequence[np.ndarray]) -> None:
-        """Keep the labels of every fold as they are completed by a field of their own."""
+        """Complete the labels of every fold by the field of the other folds."""
         annotations, folds = self.confusions.annotations, self.folds
         # Samples are items of one position each, and annotated in one list.
         rows = folds if len(folds) == len(annotations.codes) else np.repeat(folds, np.diff(annotations.offsets))
@@ -133,7 +133,7 @@ class CrossFitting(FitStep):
         return f"completing the labels of {n_folds} folds, round {len(self.changes) + 1}{changed}"
 
 
-def _total(parts: Sequence[Potentials]) -> Potentials:
+def _add_statistics(parts: Sequence[Potentials]) -> Potentials:
     """Return the sum of statistics of the folds."""
     total = parts[0].moved(0.0, parts[0])
     for part in parts[1:]:
@@ -144,7 +144,7 @@ def _total(parts: Sequence[Potentials]) -> Potentials:
 def _minimize(
     posterior: LogPosterior, completed: Datafit, options: FitOptions, start: np.ndarray, done: int
 ) -> Solution:
-    """Return the field of completed labels of some items; ``done`` iterations were counted before."""
+    """Return the field of completed labels of some items, after ``done`` earlier iterations."""
     watch, datafit = options.watch, posterior.datafit
 
     def watch_all(iteration: Iteration) -> object:

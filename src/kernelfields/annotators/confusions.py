@@ -20,7 +20,7 @@ _SETTLED, _MOST = 1e-3, 100
 
 
 class Confusions:
-    """Confusion matrices (R, L, L) of annotators, rows the labels and columns what was said, with their prior.
+    """Confusion matrices (R, L, L) of annotators, with rows of true and columns of given labels, and their prior.
 
     Without ``matrices`` they are those of a vote, ``weights`` (N,) of positions counted.
     """
@@ -39,26 +39,28 @@ class Confusions:
         said = annotators * n_labels + annotations.codes[rows, annotators]
         shape = len(annotations.codes), annotations.n_annotators * n_labels
         # What was said of each position, a column for each annotator and label.
-        self._said = scipy.sparse.csr_array((np.ones(len(rows)), (rows, said)), shape)
+        self._indicators = scipy.sparse.csr_array((np.ones(len(rows)), (rows, said)), shape)
         if matrices is None:
-            self.update(_shares(annotations.counts) * (1.0 if weights is None else weights[:, None]))
+            self.update(_vote_shares(annotations.counts) * (1.0 if weights is None else weights[:, None]))
         else:
             self.matrices = matrices
 
     def update(self, completed: np.ndarray) -> None:
-        """Take the matrices that are best for weighted probabilities of the labels (N, L)."""
+        """Set the matrices that maximize the posterior for weighted probabilities of the labels (N, L)."""
         n_labels = completed.shape[1]
-        counts = (self._said.T @ completed).reshape(-1, n_labels, n_labels).transpose(0, 2, 1) + self.pseudo_counts
+        counts = (self._indicators.T @ completed).reshape(-1, n_labels, n_labels).transpose(
+            0, 2, 1
+        ) + self.pseudo_counts
         self.matrices = counts / counts.sum(axis=2, keepdims=True)
 
     def log_weights(self) -> np.ndarray:
         """Return log q_t(y), (N, L)."""
         logs = np.log(self.matrices).transpose(0, 2, 1)
-        return self._said @ logs.reshape(-1, logs.shape[2])
+        return self._indicators @ logs.reshape(-1, logs.shape[2])
 
     def log_consensus(self, weights: np.ndarray) -> np.ndarray:
-        """Return log p(y_t | z) without a field, (N, L), for weights (N,) of positions; the matrices go with it."""
-        completed = _shares(self.annotations.counts)
+        """Return log p(y_t | z) without a field, (N, L), for weights (N,); the matrices are estimated, too."""
+        completed = _vote_shares(self.annotations.counts)
         for _ in range(_MOST):
             before = completed
             # A label that is nobody's choice may still be that of some position.
@@ -74,14 +76,14 @@ class Confusions:
         return logs - np.log(totals)
 
 
-def _shares(counts: np.ndarray) -> np.ndarray:
-    """Return shares of the votes, (N, L); zero where nobody said anything."""
+def _vote_shares(counts: np.ndarray) -> np.ndarray:
+    """Return shares of the votes, (N, L); zero without votes."""
     totals = counts.sum(axis=1, keepdims=True)
     return counts / np.where(totals > 0, totals, 1.0)
 
 
 def prior_counts(right: float, wrong: float, n_labels: int) -> np.ndarray:
-    """Return pseudo-counts (L, L): ``right`` for the label itself, ``wrong`` shared by all others of its row."""
+    """Return pseudo-counts (L, L): ``right`` on the diagonal, ``wrong`` shared by the others of a row."""
     counts = np.full((n_labels, n_labels), wrong / max(1, n_labels - 1))
     np.fill_diagonal(counts, right)
     return counts

@@ -1,4 +1,4 @@
-"""Reliability of annotators: how often each gives the label that the field and the others settle on.
+"""Reliability of annotators: how often each gives the label of the consensus.
 
     accuracy_r = sum_a share(a) pi^r(a, a),     share(a) = mean_t p(y_t = a | x, z)
     kappa_r    = (accuracy_r - chance_r) / (1 - chance_r),     chance_r = sum_a share(a) sum_a' share(a') pi^r(a', a)
@@ -65,7 +65,7 @@ class AnnotatorReliability:
 
     @property
     def cells(self) -> tuple[object, ...]:
-        """The row of a table."""
+        """The cells of a row of the table."""
         label, said, share = self.worst or ("", "", 0.0)
         mistaken = f"{label} as {said}: {share:.2f}" if self.worst else ""
         return (self.annotator, self.n_labelled, self.accuracy, self.kappa, mistaken)
@@ -74,7 +74,7 @@ class AnnotatorReliability:
     def of(
         cls, annotator: Hashable, n_labelled: int, matrix: np.ndarray, shares: np.ndarray, labels: list
     ) -> AnnotatorReliability:
-        """Return the reliability that follows from a confusion matrix.
+        """Return the reliability from a confusion matrix.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class AnnotatorTable(Shown):
         return {name: json_value(value) for name, value in values.items()}
 
     def plot(self, annotator: Hashable | None = None, ax: AxesOrNone = None) -> Picture:
-        """Return a picture of the confusions p(said | label) of one annotator.
+        """Plot the confusions p(given | label) of one annotator.
 
         Parameters
         ----------

@@ -8,6 +8,6 @@ from kernelfields.cli.models import (
     is_dense as is_dense,
     load_model as load_model,
     read_training_file as read_training_file,
-    tokens_for as tokens_for,
+    token_arguments as token_arguments,
 )
 from kernelfields.cli.settings import file_digest as file_digest

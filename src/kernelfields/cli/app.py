@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kernelfields import __version__
-from kernelfields.cli.checkout_scripts import PASSED_ON, checkout, reproduce
+from kernelfields.cli.checkout_scripts import PASSED_ON, find_experiments, reproduce
 from kernelfields.cli.convert import convert, export
 from kernelfields.cli.evaluate import evaluate
 from kernelfields.cli.help import HelpfulCommand
@@ -32,7 +32,7 @@ app = typer.Typer(
 for command in (train, predict, evaluate, inspect, certify, check, rank, convert, export, label, agreement):
     app.command(cls=HelpfulCommand)(command)
 # Experiments come with the source alone.
-app.command(cls=HelpfulCommand, context_settings=PASSED_ON, hidden=checkout() is None)(reproduce)
+app.command(cls=HelpfulCommand, context_settings=PASSED_ON, hidden=find_experiments() is None)(reproduce)
 
 
 def _print_version(wanted: bool) -> None:

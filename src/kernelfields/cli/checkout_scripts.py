@@ -16,14 +16,14 @@ import typer
 
 import kernelfields
 from kernelfields.cli import library
-from kernelfields.cli.messages import explains_errors
+from kernelfields.cli.messages import explain_errors
 
 _Name = Annotated[str | None, typer.Argument(help="Which one; without a name they are listed.", metavar="NAME")]
 #: What is not an option of ours goes to the script.
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-@explains_errors
+@explain_errors
 def reproduce(context: typer.Context, name: _Name = None) -> None:
     """Run an experiment: the paper's figure, or one of our result tables.
 
@@ -41,7 +41,8 @@ def reproduce(context: typer.Context, name: _Name = None) -> None:
 
 
 def _run(name: str | None, arguments: list[str]) -> int:
-    folder = checkout()
+    """Run the script of an experiment in a process of its own."""
+    folder = find_experiments()
     if folder is None:
         raise ValueError(
             "experiments come with the source of kernelfields, not with the installed package: run this inside a "
@@ -65,8 +66,8 @@ def _run(name: str | None, arguments: list[str]) -> int:
     return subprocess.run(command, env={**os.environ, "PYTHONPATH": search_path}, check=False).returncode
 
 
-def checkout() -> Path | None:
-    """Return the folder of experiments: beside the package itself, or where we stand; None outside of a checkout."""
+def find_experiments() -> Path | None:
+    """Return the folder of experiments in the checkout of the package or in the working directory, or None."""
     roots = (Path(kernelfields.__file__).parents[2], Path.cwd())
     folders = [root / "experiments" for root in roots if (root / "src" / "kernelfields").is_dir()]
     return next((folder for folder in folders if folder.is_dir()), None)

@@ -72,7 +72,7 @@ def convert(
       kernelfields convert tasks.json train.conll --from labelstudio --lossy
     """
     kinds = [
-        library.annotation_format_of(path) or "" if kind == "auto" else kind
+        library.guess_annotation_format(path) or "" if kind == "auto" else kind
         for path, kind in ((file, source), (output, target))
     ]
     if kinds[0] not in _OF_SEQUENCES and kinds[1] in library.ANNOTATION_FORMATS:
@@ -80,17 +80,18 @@ def convert(
         return
     if kinds[0] in library.ANNOTATION_FORMATS and kinds[0] not in ("columns", "conllu"):
         raise ValueError(
-            f"{kinds[0]} becomes {_known(library.ANNOTATION_FORMATS)} by --to; for features, convert that again"
+            f"{kinds[0]} becomes {_join_names(library.ANNOTATION_FORMATS)} by --to; for features, convert that again"
         )
     settings = RunSettings(train=file, format=source, **given_settings(reading))
     if target == "auto":
-        target = library.format_of(output, "--to")
+        target = library.guess_format(output, "--to")
     read = cli.read_training_file(settings, "--from")
     library.write_sequences(output, read.X, read.y, read.weights, target)
     console.info(f"wrote {counted(len(read.X), 'sequence')} of {library.input_name(file)} as {target}")
 
 
-def _known(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
+    """Join names by commas and "or"."""
     *first, last = names
     return f"{', '.join(first)} or {last}"
 
@@ -98,17 +99,17 @@ def _known(names: Iterable[str]) -> str:
 def _convert_documents(
     console: Console, paths: tuple[str, str], kinds: tuple[str, str], lossy: bool, reading: Mapping[str, Value]
 ) -> None:
-    """Write annotated texts or time lines in another format, after a list of what it cannot hold."""
+    """Write annotated texts or time lines in another format; content that it cannot hold is listed first."""
     if kinds[0] not in library.ANNOTATION_FORMATS:
         raise ValueError(
-            f"--from must be one of {_known(library.ANNOTATION_FORMATS)} for --to {kinds[1]}, got {kinds[0]!r}"
+            f"--from must be one of {_join_names(library.ANNOTATION_FORMATS)} for --to {kinds[1]}, got {kinds[0]!r}"
         )
     options: dict[str, Any] = {name: value for name, value in reading.items() if value is not None}
     if (label := options.pop("label_column", None)) is not None:
         options["label"] = int(label) if label.removeprefix("-").isdigit() else label
     taken = [
-        library.option_names(library.ANNOTATION_FORMATS[kinds[0]].read),
-        library.option_names(library.ANNOTATION_FORMATS[kinds[1]].write),
+        library.list_options(library.ANNOTATION_FORMATS[kinds[0]].read),
+        library.list_options(library.ANNOTATION_FORMATS[kinds[1]].write),
     ]
     if strange := sorted(set(options) - set(taken[0]) - set(taken[1])):
         option = "label_column" if strange[0] == "label" else strange[0]
@@ -118,13 +119,13 @@ def _convert_documents(
         write.pop("label", None)  # where labels are in the file that is read
     try:
         documents = library.read_documents(paths[0], kinds[0], **read)
-        found = library.losses(documents, kinds[1], **write)
+        found = library.find_losses(documents, kinds[1], **write)
         for loss in found:
             console.warn(f"{kinds[1]} cannot hold {loss}")
         if found and not lossy:
             raise ValueError(f"{paths[1]} was not written: {kinds[1]} cannot hold all; --lossy writes what it can hold")
         # Of folders, and of texts with their annotations beside them, each file.
-        written, given = library.files_of(paths[1], kinds[1], documents), library.files_of(paths[0], kinds[0])
+        written, given = library.list_files(paths[1], kinds[1], documents), library.list_files(paths[0], kinds[0])
         library.check_outputs([("OUTPUT", each) for each in written], [("FILE", each) for each in given])
         library.write_documents(paths[1], documents, kinds[1], lossy=lossy, **write)
     except ImportError as error:

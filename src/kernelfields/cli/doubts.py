@@ -1,4 +1,4 @@
-"""What looks wrong about a file of labelled sequences before a model is fitted to it, one line each.
+"""Warnings about a file of labelled sequences before a fit, one line each.
 
     header        the first row holds names of columns: an error if all of its cells do, as "word" and "label"
     sequences     there is one alone, as long as a file whose empty lines were lost
@@ -24,22 +24,22 @@ _NAMES = {
 }
 
 
-def doubts(file: SequenceFile, name: str) -> Iterator[str]:
-    """Yield what may be wrong about a file that messages call ``name``."""
+def find_doubts(file: SequenceFile, name: str) -> Iterator[str]:
+    """Yield warnings about a file, with its name ``name`` in messages."""
     y = file.y or []
     labels = Counter(label for own in y for label in own if label is not None and not isinstance(label, set))
     if isinstance(file, ColumnFile):
-        yield from _header(file, name, labels)
-    yield from length_doubts(file, name)
+        yield from _check_header(file, name, labels)
+    yield from find_length_doubts(file, name)
     if len(labels) > _MANY and sum(count == 1 for count in labels.values()) >= _SEEN_ONCE * len(labels):
         yield (
             f"{name} has {len(labels):,} labels for {labels.total():,} positions, most of them rare, as words are"
-            f"{_other_column(file, len(labels))}"
+            f"{_suggest_column(file, len(labels))}"
         )
 
 
-def length_doubts(file: SequenceFile, name: str) -> Iterator[str]:
-    """Yield whether a file is one sequence alone, as long as one whose empty lines were lost."""
+def find_length_doubts(file: SequenceFile, name: str) -> Iterator[str]:
+    """Yield a warning if the file is one long sequence, as it is if its empty lines are lost."""
     if file.format in ("columns", "crfsuite") and len(file.X) == 1 and (length := len(file.X[0])) > _LONG:
         yield (
             f"{name} has no empty line between sequences, and is one sequence of {length:,} positions: put an empty "
@@ -47,8 +47,8 @@ def length_doubts(file: SequenceFile, name: str) -> Iterator[str]:
         )
 
 
-def _header(file: ColumnFile, name: str, labels: Counter) -> Iterator[str]:
-    """Raise if the first row holds names of columns alone; yield a doubt if its label looks like one."""
+def _check_header(file: ColumnFile, name: str, labels: Counter) -> Iterator[str]:
+    """Raise if the first row holds names of columns alone; yield a warning if its label looks like a name."""
     first, label = file.sequences[0].rows[0], (file.y or [[None]])[0][0]
     if not isinstance(label, str) or labels[label] > 1:
         return
@@ -62,8 +62,8 @@ def _header(file: ColumnFile, name: str, labels: Counter) -> Iterator[str]:
         yield f"{place}: {', '.join(first)} looks like names of columns, and {label} is a label: remove the line"
 
 
-def _other_column(file: SequenceFile, n_labels: int) -> str:
-    """Return which column may hold the labels instead."""
+def _suggest_column(file: SequenceFile, n_labels: int) -> str:
+    """Return advice on another column that may hold the labels."""
     if not isinstance(file, ColumnFile):
         return ": is another column, or array, that of the labels?"
     columns = [set(cells) for cells in zip(*(row for one in file.sequences for row in one.rows), strict=True)]

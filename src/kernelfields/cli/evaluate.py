@@ -80,16 +80,16 @@ def evaluate(
     }
     trained = cli.load_model(model, n_jobs)
     marks: Parameters = {"unknown_label": unknown_label, "label_sets": label_sets}
-    with _about(model if against is not None else ""):
+    with _name_model(model if against is not None else ""):
         read = trained.read(file, **marks)
     console.info(count_line(library.input_name(file), read.y or [], read.part))
     nouns = ("sequence", read.part)
     if against is not None:
-        with _about(model):
+        with _name_model(model):
             first = trained.crf.predict(read.X, decode)
         other = cli.load_model(against, n_jobs)
-        with _about(against):
-            reread = _reread(other, trained, file, read, marks)
+        with _name_model(against):
+            reread = _read_again(other, trained, file, read, marks)
             second = other.crf.predict(reread.X, decode)
         comparison = replace(library.compare(read.y or [], first, second, **shared), nouns=nouns)
         console.result(f"first: {model}, second: {against}\n{comparison}", comparison.to_dict())
@@ -104,8 +104,8 @@ def evaluate(
 
 
 @contextmanager
-def _about(model: str) -> Iterator[None]:
-    """Name in errors which of two models does not fit the file; nothing is added for one model alone."""
+def _name_model(model: str) -> Iterator[None]:
+    """Add the name of the model to errors if two models are compared."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -114,10 +114,10 @@ def _about(model: str) -> Iterator[None]:
         raise ValueError(f"the model {model} does not fit: {error}") from error
 
 
-def _reread(
+def _read_again(
     other: cli.TrainedModel, trained: cli.TrainedModel, path: str, read: library.SequenceFile, marks: Parameters
 ) -> library.SequenceFile:
-    """Return a file as another model reads it."""
+    """Return the file, read with the options of another model."""
     if library.describe_reading(other.reading) == library.describe_reading(trained.reading):
         return read
     if path == "-":
@@ -133,7 +133,7 @@ def write_report(
     *,
     evaluation: library.Evaluation | None = None,
 ) -> None:
-    """Write a page about a model, with the first sequences of a file as it labels them; fewer if they are long."""
+    """Write a report on a model, with predictions for the first sequences of a file."""
     lengths = file.lengths[:_SHOWN_SEQUENCES]
     words = file.words
     # Words take room each; without them there is a time line, which is as wide as the page whatever it holds.
@@ -141,7 +141,7 @@ def write_report(
     shown = max(1, sum(total <= most for total in accumulate(lengths)))
     labelled = list(zip(file.X, file.y or [None] * len(file.X), words, strict=True))
     sequences = [
-        crf.show(x, None if labels is None or count_unknown([labels]) else labels, **cli.tokens_for(crf, tokens))
+        crf.show(x, None if labels is None or count_unknown([labels]) else labels, **cli.token_arguments(crf, tokens))
         for x, labels, tokens in labelled[:shown]
     ]
     page = library.report_page(

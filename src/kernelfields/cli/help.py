@@ -1,4 +1,4 @@
-"""Help of commands: options by what they are about, nothing cut off; options that are gone name what replaces them."""
+"""Help of commands: options in panels, full texts; removed options name their replacement."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _GONE = {
 
 
 class HelpfulCommand(TyperCommand):
-    """A command whose help lists options by their panels, and that answers options of earlier versions."""
+    """A command that lists options by panels in its help, and explains options of earlier versions."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; an option that is gone is an error that names its replacement."""
+        """Read the arguments; the error for a removed option names its replacement."""
         gone = _GONE.get(str(self.name), {})
         for word in args[: args.index("--")] if "--" in args else args:
             if (option := word.split("=")[0]) in gone:
@@ -57,23 +57,23 @@ class HelpfulCommand(TyperCommand):
         for parameter in sorted(self.get_params(ctx), key=lambda each: not getattr(each, "rich_help_panel", None)):
             is_argument = isinstance(parameter, TyperArgument)
             heading = getattr(parameter, "rich_help_panel", None) or ("Arguments" if is_argument else "Options")
-            names = str(parameter.metavar) if is_argument else _names(parameter)
+            names = str(parameter.metavar) if is_argument else _write_names(parameter)
             if not getattr(parameter, "hidden", False):
-                groups.setdefault(heading, []).append((names, _text(parameter)))
+                groups.setdefault(heading, []).append((names, _write_text(parameter)))
         for heading, records in groups.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
 
-def _names(option: Any) -> str:
-    """Return the names of an option, the short one first, with what its value is."""
+def _write_names(option: Any) -> str:
+    """Return the names of an option, the short name first, and the metavariable of its value."""
     names = " / ".join([", ".join(sorted(option.opts, key=len)), *option.secondary_opts])
     return names if option.is_flag else f"{names} {option.metavar or 'TEXT'}"
 
 
-def _text(parameter: Any) -> str:
-    """Return what a parameter is for, and its default."""
+def _write_text(parameter: Any) -> str:
+    """Return the help text of a parameter with its default."""
     shown = getattr(parameter, "show_default", False)
     default = shown if isinstance(shown, str) else parameter.default if shown is True else None
     # What is not given is often None, and a switch is off.

@@ -70,7 +70,7 @@ def inspect(
         read = trained.read(explain, labels_required=False)
         if sequence >= len(read.X):
             raise ValueError(f"{explain} holds {len(read.X)} sequences, 0 to {len(read.X) - 1}: no {sequence}")
-        tokens = cli.tokens_for(crf, read.words[sequence])
+        tokens = cli.token_arguments(crf, read.words[sequence])
         shown: dict[str, library.Shown] = {"explanation": crf.explain(read.X[sequence], top=top or _TOP, **tokens)}
     else:
         # Labels of a model that was fitted in Python may be numbers.
@@ -79,14 +79,14 @@ def inspect(
         summary, weights = crf.summary(), crf.weights(top=top or _TOP, labels=labels, feature_re=features)
         shown = {"model": summary, "weights": weights}
         if top is None and labels is None and features is None and not console.as_json:
-            console.result(_at_a_glance(summary, weights), None)
+            console.result(_summarize(summary, weights), None)
             return
     document = {name: table.to_dict() for name, table in shown.items()}
     console.result("\n\n".join(map(str, shown.values())), document)
 
 
-def _at_a_glance(model: library.ModelSummary, weights: library.WeightsTable) -> str:
-    """Return what fits a screen of 24 lines: the fit, the features that speak most for each label, transitions."""
+def _summarize(model: library.ModelSummary, weights: library.WeightsTable) -> str:
+    """Return a summary in 24 lines: the fit, the largest weights of each label, transitions."""
     import numpy as np
 
     lines = [model.heading, f"fit: {model.fit_words}", *model.sentences[:1], *model.choices[:1]]
@@ -104,11 +104,11 @@ def _at_a_glance(model: library.ModelSummary, weights: library.WeightsTable) -> 
         words = [f"{weights.labels[i]} -> {weights.labels[j]} {scores[i, j]:+.2f}" for i, j in steps]
         lines.append(f"transitions: {', '.join(words)}")
     lines.append("more: --top N, --label NAME, --features EXPRESSION; why: --explain FILE")
-    return "\n".join(_folded(line) for line in lines)
+    return "\n".join(_fold(line) for line in lines)
 
 
-def _folded(text: str) -> str:
-    """Return text as at most two lines of a screen."""
+def _fold(text: str) -> str:
+    """Return a text in at most two lines of a screen."""
     return textwrap.fill(text, _WIDTH, subsequent_indent="    ", max_lines=2, placeholder=" ...")
 
 
@@ -156,12 +156,13 @@ def certify(
     verdict = "" if limit is None else f"\n{'within' if accepted else 'above'} the limit of {limit:g}"
     console.result(
         f"now:        {certificate}\nby the fit: {fitted}{verdict}",
-        {"file": file, "now": _document(certificate), "fit": _document(fitted), "limit": limit, "accepted": accepted},
+        {"file": file, "now": _describe(certificate), "fit": _describe(fitted), "limit": limit, "accepted": accepted},
     )
     raise typer.Exit(ExitCode.DONE if accepted else ExitCode.SHORT)
 
 
-def _document(certificate: library.Certificate) -> dict[str, object]:
+def _describe(certificate: library.Certificate) -> dict[str, object]:
+    """Return a certificate as plain values."""
     return {
         "scope": certificate.scope,
         "value": certificate.value,

@@ -96,7 +96,7 @@ def label(
         if named in (None, of_model):
             options, file_format, field = own, of_model, trained.crf
     if annotator is not None:
-        output = _of_annotator(output or file, annotator)
+        output = _annotator_path(output or file, annotator)
     opened = library.open_file(file, file_format, output=output, blind=annotator is not None, **options)
     X = opened.X if field is not None or opened.words is None else opened.words
     if model is not None and field is None:
@@ -155,8 +155,8 @@ def agreement(
     console.result(str(table), table.to_dict())
 
 
-def _of_annotator(path: str, name: str) -> str:
-    """Return the file of an annotator: notes.conll becomes notes.anna.conll, and that of a text a column file."""
+def _annotator_path(path: str, name: str) -> str:
+    """Return the path of an annotator's file: notes.conll becomes notes.anna.conll, a text a column file."""
     if not name or not name.isprintable() or set(name) & set("/\\"):
         raise ValueError(f"the name of an annotator becomes part of the name of a file, got {name!r:.40}")
     place = Path(path)

@@ -1,4 +1,4 @@
-"""Files that models label: options of labels that are partly known, and the line that counts them.
+"""Partial labels in the files of commands: options, and the line that counts them.
 
 formats/label_marks.py decides what stands for an unknown label.
 
@@ -30,33 +30,33 @@ LabelSets = Annotated[
 ]
 
 
-def labels_named(y: Iterable[Iterable]) -> set:
-    """Return all labels that are named, alone or in sets."""
+def collect_labels(y: Iterable[Iterable]) -> set:
+    """Return all labels in entries, single ones and members of sets."""
     entries = [entry for labels in y for entry in labels]
     return {label for entry in entries if entry is not None for label in (entry if isinstance(entry, set) else [entry])}
 
 
 def count_unknown(y: Iterable[Iterable]) -> int:
-    """Return how many positions have no label of their own."""
+    """Count positions without a single known label."""
     return sum(entry is None or isinstance(entry, set) for labels in y for entry in labels)
 
 
-def shown_labels(labels: Iterable) -> str:
-    """Return labels as messages list them, the first of many."""
+def join_labels(labels: Iterable) -> str:
+    """Return labels as a list for messages, shortened if there are many."""
     known = list(map(str, labels))
     return ", ".join([*known[:_LABELS_SHOWN], *(["..."] if len(known) > _LABELS_SHOWN else [])])
 
 
 def count_line(name: str, y: Sequence[Sequence], part: str = "position") -> str:
-    """Return the first line about a file: how much there is, which labels, and how many positions have none.
+    """Return the first line about a file: its size, its labels, and the number of unlabelled positions.
 
     ``part`` is what a position is called.
     """
-    labels = sorted(labels_named(y))
+    labels = sorted(collect_labels(y))
     unknown = sum(entry is None for own in y for entry in own)
     several = count_unknown(y) - unknown
     sizes = [counted(len(y), "sequence"), counted(sum(map(len, y)), part)]
-    sizes.append(f"{counted(len(labels), 'label')} ({shown_labels(labels)})" if labels else "no labels")
+    sizes.append(f"{counted(len(labels), 'label')} ({join_labels(labels)})" if labels else "no labels")
     if unknown:
         sizes.append(f"{counted(unknown, part)} not labelled")
     if several:

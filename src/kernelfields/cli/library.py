@@ -1,4 +1,4 @@
-"""What commands call of the package: each name loads its module when a command comes to it, so that help is quick."""
+"""Names of the package for commands: each loads its module on first use, so that help is fast."""
 
 from kernelfields.numerics.lazy import lazy_names
 

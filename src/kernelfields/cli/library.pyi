@@ -25,17 +25,17 @@ from kernelfields.formats import (
     SequenceFile as SequenceFile,
     SequenceFileError as SequenceFileError,
     describe_reading as describe_reading,
-    format_of as format_of,
+    guess_format as guess_format,
     write_columns as write_columns,
     write_predictions as write_predictions,
     write_sequences as write_sequences,
 )
 from kernelfields.formats.annotation_files import (
     ANNOTATION_FORMATS as ANNOTATION_FORMATS,
-    annotation_format_of as annotation_format_of,
-    files_of as files_of,
-    losses as losses,
-    option_names as option_names,
+    guess_annotation_format as guess_annotation_format,
+    list_files as list_files,
+    find_losses as find_losses,
+    list_options as list_options,
     read_documents as read_documents,
     write_documents as write_documents,
 )

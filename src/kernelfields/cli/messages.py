@@ -50,7 +50,7 @@ Command = Callable[..., None]
 
 
 class ExitCode(IntEnum):
-    """How a command ended."""
+    """Exit codes of commands."""
 
     DONE = 0
     SHORT = 1
@@ -59,7 +59,7 @@ class ExitCode(IntEnum):
 
 
 class Console:
-    """Messages of a command by level: quiet shows warnings and errors only, verbose everything."""
+    """Messages of a command by level: quiet has warnings and errors only, verbose everything."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False, as_json: bool = False):
         if quiet and verbose:
@@ -68,7 +68,7 @@ class Console:
 
     @property
     def level(self) -> int:
-        """What an estimator's ``verbose`` is to be: 0, 1 or 2."""
+        """The value 0, 1 or 2 for ``verbose`` of an estimator."""
         return 0 if self.quiet else 1 + self.verbose
 
     def info(self, text: str) -> None:
@@ -77,7 +77,7 @@ class Console:
             typer.echo(text, err=True)
 
     def detail(self, text: str) -> None:
-        """Write a message of ``--verbose`` alone."""
+        """Write a message for ``--verbose`` alone."""
         if self.verbose:
             typer.echo(text, err=True)
 
@@ -91,11 +91,12 @@ class Console:
             typer.echo(json_text(document) if self.as_json else text)
 
     @contextmanager
-    def shows_warnings(self) -> Iterator[None]:
-        """Turn warnings of the library into messages, each as it first comes."""
+    def show_warnings(self) -> Iterator[None]:
+        """Turn warnings of the library into messages, without repetitions."""
         shown: set[str] = set()
 
         def show(message: Warning | str, *about: object, **more: object) -> None:
+            """Write a warning unless an equal one has been written."""
             text = " ".join(str(message).split())
             if text not in shown:
                 shown.add(text)
@@ -110,7 +111,7 @@ class Console:
 
 
 def json_text(document: object) -> str:
-    """Return a document as one line of strict JSON: numbers of NumPy are numbers, infinity and NaN are null."""
+    """Return a document as one line of strict JSON: numbers of NumPy become numbers, infinity and NaN null."""
     return json.dumps(library.json_value(document), ensure_ascii=False, allow_nan=False)
 
 
@@ -121,7 +122,7 @@ def command(
     reads: Sequence[str] = (),
     writes: Sequence[str] = (),
 ) -> Callable[[Command], Command]:
-    """Make a command of ``function(console, ...)``: --json, --quiet and --verbose become its console.
+    """Make a command from ``function(console, ...)``: --json, --quiet and --verbose set up its console.
 
     Its options are the parameters of the function, and ``options`` if it takes more of them by ``**``. ``reads`` and
     ``writes`` name those that are files: none that is written may be one that is read, or another that is written.
@@ -133,20 +134,22 @@ def command(
     ]
 
     def decorate(function: Command) -> Command:
+        """Return the command for a function."""
         _, *parameters = signature(function, eval_str=True).parameters.values()
         named = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
-        shown = {each.name: _shown_name(each) for each in [*named, *options]}
+        shown = {each.name: _displayed_name(each) for each in [*named, *options]}
 
         @functools.wraps(function)
         def with_console(**values: object) -> None:
+            """Call the function with a console."""
             console = Console(**{option.name: bool(values.pop(option.name)) for option in shared})
-            with console.shows_warnings():
+            with console.show_warnings():
                 if writes:
                     files = [[(shown[name], values[name]) for name in names] for names in (writes, reads)]
                     library.check_outputs(*files)  # type: ignore[arg-type]  # names of files, or None
                 function(console, **values)
 
-        made = explains_errors(with_console)
+        made = explain_errors(with_console)
         # typer makes the options of the signature.
         made.__signature__ = Signature([*named, *options, *shared])  # type: ignore[attr-defined]
         return made
@@ -154,8 +157,8 @@ def command(
     return decorate
 
 
-def _shown_name(parameter: Parameter) -> str:
-    """Return what messages call a parameter: the long name of an option, the word that stands for an argument."""
+def _displayed_name(parameter: Parameter) -> str:
+    """Return the name of a parameter in messages: the long name of an option, or the metavariable of an argument."""
     about = next((each for each in get_args(parameter.annotation)[1:] if hasattr(each, "param_decls")), None)
     if about is None:
         return parameter.name
@@ -165,11 +168,12 @@ def _shown_name(parameter: Parameter) -> str:
     return names[0] if names else about.metavar or parameter.name
 
 
-def explains_errors(function: Command) -> Command:
+def explain_errors(function: Command) -> Command:
     """Turn expected errors of a command into one message and an exit code."""
 
     @functools.wraps(function)
-    def explained(*arguments: object, **options: object) -> None:
+    def run_command(*arguments: object, **options: object) -> None:
+        """Call the command; exit with a code and a message after an expected error."""
         try:
             function(*arguments, **options)
         except BrokenPipeError:
@@ -177,17 +181,17 @@ def explains_errors(function: Command) -> Command:
         except (ValueError, OSError, MemoryError, ImportError) as error:  # an extra may be missing
             if options.get("verbose") and not options.get("quiet"):
                 typer.echo(traceback.format_exc(), err=True, nl=False)
-            typer.echo(f"error: {_message(error)}", err=True)
+            typer.echo(f"error: {_error_text(error)}", err=True)
             raise typer.Exit(ExitCode.WRONG) from error
         except KeyboardInterrupt as interrupt:
             typer.echo("interrupted; nothing was written", err=True)
             raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
 
-    return explained
+    return run_command
 
 
 class CommandGroup(TyperGroup):
-    """All commands: what cannot be written to standard output, help included, is one line and an exit code."""
+    """All commands; text that standard output cannot encode gives an error of one line and an exit code."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands with the whole first line of their help."""
@@ -197,13 +201,13 @@ class CommandGroup(TyperGroup):
             formatter.write_dl(shown)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments name."""
+        """Return the named command."""
         if args and args[0] == "bench":
             ctx.fail("there is no command bench any more: use python -m benchmarks.NAME in a checkout")
         return super().resolve_command(ctx, args)
 
     def main(self, *arguments: Any, **options: Any) -> object:
-        """Run the command that the arguments name."""
+        """Run the named command."""
         # Python has None for streams that were closed (``>&-``), and echo then writes nothing without a word: in their
         # place come streams whose errors report that they cannot be read from or written to.
         if sys.stdin is None:
@@ -229,7 +233,7 @@ class CommandGroup(TyperGroup):
 
 
 def _abandon(stream: TextIO) -> None:
-    """Let what is left in the buffer of a stream go nowhere: Python would try again at its end, and fail."""
+    """Discard the rest of a stream's buffer, because Python would write it again at exit and fail."""
     with suppress(io.UnsupportedOperation):  # a stream without a file has no buffer that matters
         target = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -237,8 +241,8 @@ def _abandon(stream: TextIO) -> None:
         os.close(nowhere)
 
 
-def _message(error: BaseException) -> str:
-    """Return the text of an error: the file first, then what is wrong with it."""
+def _error_text(error: BaseException) -> str:
+    """Return the text of an error: the file first, then the problem."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     text = " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""Models of the command: how their files are read, the estimator that settings describe, model files.
+"""Models of the command: reading options of their files, the estimator of given settings, model files.
 
 Files are read by ``formats.read_sequences``. The options that it was called with for the training file are kept with
 the model and read every other file. Column files without a template get the features of ``TextFeatures``.
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from kernelfields.cli import library
-from kernelfields.cli.labels import labels_named, shown_labels
+from kernelfields.cli.labels import collect_labels, join_labels
 from kernelfields.cli.settings import SETTINGS, Parameters, RunSettings, from_document, to_document
 from kernelfields.data.text_files import input_name
 from kernelfields.features.templates import template_of_patterns
@@ -39,7 +39,7 @@ from kernelfields.formats import (
     SequenceFile,
     Template,
     describe_reading,
-    format_of,
+    guess_format,
     read_sequences,
     rebuild_reading,
 )
@@ -61,9 +61,9 @@ _SEPARATORS = {"tab": "\t", "space": " "}
 
 
 def read_training_file(settings: RunSettings, option: str = "--format") -> SequenceFile:
-    """Read the training file by the options of the settings; ``option`` is the one that names the format."""
+    """Read the training file by the options of the settings; ``option`` is the option of the format."""
     path = str(settings.train)
-    file_format = format_of(path, option) if settings.format == "auto" else settings.format
+    file_format = guess_format(path, option) if settings.format == "auto" else settings.format
     file = read_sequences(
         path,
         file_format,
@@ -71,7 +71,7 @@ def read_training_file(settings: RunSettings, option: str = "--format") -> Seque
         label_sets=settings.label_sets,
         **reading_options(settings, file_format, option),
     )
-    if file.y is not None and not labels_named(file.y):
+    if file.y is not None and not collect_labels(file.y):
         raise ValueError(f"{input_name(path)} holds no labels: every one is empty or {file.unknown_marks[0]}")
     if settings.standardize and not is_dense(file.X):
         raise ValueError("--standardize scales columns of numbers, and these inputs are names of features")
@@ -79,7 +79,7 @@ def read_training_file(settings: RunSettings, option: str = "--format") -> Seque
 
 
 def reading_options(settings: RunSettings, file_format: str, option: str = "--format") -> Parameters:
-    """Return the settings as options of ``read_sequences``; ``option`` names the format."""
+    """Return the settings as options of ``read_sequences``; ``option`` is the option of the format."""
     if file_format not in _USED:
         raise ValueError(f"{option} must be auto or one of {', '.join(_USED)}, got {file_format!r}")
     for name, value in settings.part("reading").items():
@@ -90,9 +90,9 @@ def reading_options(settings: RunSettings, file_format: str, option: str = "--fo
     options: Parameters = {}
     named = file_format == "csv"
     if settings.columns is not None:
-        options["features"] = [name if named else _number(name, "--columns") for name in settings.columns]
+        options["features"] = [name if named else _parse_column(name, "--columns") for name in settings.columns]
     if settings.label_column is not None:
-        options["label"] = settings.label_column if named else _number(settings.label_column, "--label-column")
+        options["label"] = settings.label_column if named else _parse_column(settings.label_column, "--label-column")
     if settings.separator is not None:
         separator = settings.separator
         options |= {"delimiter": _SEPARATORS.get(separator, separator)} if named else {"separator": separator}
@@ -101,11 +101,12 @@ def reading_options(settings: RunSettings, file_format: str, option: str = "--fo
             raise ValueError("CSV files need --sequence-column, the column that separates sequences")
         options["sequence"] = settings.sequence_column
     if "template" in _USED[file_format]:
-        options["template"] = TEXT_FEATURES if settings.template is None else _template(settings.template)
+        options["template"] = TEXT_FEATURES if settings.template is None else _read_template(settings.template)
     return options
 
 
-def _template(path: str) -> Template:
+def _read_template(path: str) -> Template:
+    """Return the template of the settings."""
     template = Template.read(path)
     if template.observed_bigrams:
         line = template.observed_bigrams[0]
@@ -116,24 +117,25 @@ def _template(path: str) -> Template:
     return template
 
 
-def template_of(reading: Reading) -> Template | None:
-    """Return the template of column files among the options of reading; None for other formats."""
+def get_template(reading: Reading) -> Template | None:
+    """Return the template of column files among reading options; None for other formats."""
     template = reading.get("template")
     return template if isinstance(template, Template) else None
 
 
 def has_transitions(reading: Reading) -> bool:
-    """Whether labels depend on their neighbours: by a template without a B line they do not."""
-    template = template_of(reading)
+    """Whether labels depend on their neighbours: not if a template has no B line."""
+    template = get_template(reading)
     return template is None or template.uses_label_bigrams
 
 
 def is_dense(X: Sequence) -> bool:
-    """Whether sequences are arrays of numbers, not names of features and not sparse."""
+    """Whether sequences are arrays of numbers."""
     return isinstance(X[0], np.ndarray)
 
 
-def _number(text: str, option: str) -> int:
+def _parse_column(text: str, option: str) -> int:
+    """Return the number of a column from its text."""
     try:
         return int(text)
     except ValueError:
@@ -141,25 +143,25 @@ def _number(text: str, option: str) -> int:
 
 
 def check_labels(file: SequenceFile, classes: Iterable, path: str, advice: str) -> None:
-    """Raise if a file holds a label that was never seen in training, naming its place and what to do."""
+    """Raise for a label that training did not have, with its place and ``advice``."""
     known = list(classes)
     seen = set(known)
     for index, labels in enumerate(file.y or []):
         for position, entry in enumerate(labels):
-            label = next((name for name in sorted(labels_named([[entry]])) if name not in seen), None)
+            label = next((name for name in sorted(collect_labels([[entry]])) if name not in seen), None)
             if label is not None:
                 raise ValueError(
                     f"{input_name(path)}, {file.place(index, position)}: the label {label} was never seen in training, "
-                    f"where there are {shown_labels(known)}; {advice}"
+                    f"where there are {join_labels(known)}; {advice}"
                 )
 
 
-def tokens_for(crf: Field, words: list[str] | None) -> Parameters:
-    """Return the words of a sequence as ``show`` and ``explain`` take them: segments go by numbers of positions."""
+def token_arguments(crf: Field, words: list[str] | None) -> Parameters:
+    """Return the words of a sequence as arguments of ``show`` and ``explain``; empty for segments."""
     return {"tokens": words} if crf.kind == "ChainCRF" else {}
 
 
-def named_kernel(text: str, parameters: Mapping[str, object], option: str = "--kernel") -> library.Kernel:
+def build_kernel(text: str, parameters: Mapping[str, object], option: str = "--kernel") -> library.Kernel:
     """Return the kernel of a name; ``parameters`` that are None keep their defaults."""
     kernel = library.resolve_kernel(text)
     parts = kernel.summands
@@ -175,8 +177,8 @@ def named_kernel(text: str, parameters: Mapping[str, object], option: str = "--k
     return kernel
 
 
-def kernel_settings(kernel: library.Kernel) -> Parameters:
-    """Return the settings that name a kernel, or a sum of kernels; rules such as gamma="scale" are the default."""
+def describe_kernel(kernel: library.Kernel) -> Parameters:
+    """Return the settings of a kernel, or sum of kernels; rules such as gamma="scale" become None."""
     parts = kernel.summands
     parameters = reduce(lambda first, second: first | second, (part.get_params(deep=False) for part in parts))
     numbers = {name: parameters.get(name) for name in KERNEL_PARAMETERS}
@@ -186,11 +188,11 @@ def kernel_settings(kernel: library.Kernel) -> Parameters:
 
 
 def build_estimator(settings: RunSettings, *, transitions: bool = True) -> Field:
-    """Return the estimator that the settings describe; without ``transitions``, labels do not meet."""
-    nodes, edges, fit = _nodes_of(settings), _edges_of(settings), fit_parameters(settings)
+    """Return the estimator of the settings, a field without edges if ``transitions`` is False."""
+    nodes, edges, fit = _node_parameters(settings), _edge_parameters(settings), fit_parameters(settings)
     if settings.segments:
         del nodes["support"], nodes["l1"]
-        return library.SegmentCRF(**nodes, edges=edges, **fit, **_segments_of(settings, transitions))
+        return library.SegmentCRF(**nodes, edges=edges, **fit, **_segment_parameters(settings, transitions))
     if transitions:
         return library.ChainCRF(**nodes, edges=edges, **fit)
     if edges is not None:
@@ -200,8 +202,8 @@ def build_estimator(settings: RunSettings, *, transitions: bool = True) -> Field
     return library.ChainCRF(cliques=[library.NodeCliques(**nodes)], **fit)
 
 
-def _segments_of(settings: RunSettings, transitions: bool) -> Parameters:
-    """Return the parameters of segments; ValueError where settings contradict each other."""
+def _segment_parameters(settings: RunSettings, transitions: bool) -> Parameters:
+    """Return the parameters of segments; ValueError if settings contradict each other."""
     if not transitions:
         raise ValueError("the template has no B line, and --segments has transitions between segments: add a line B")
     # Labels within a segment are equal, so that what may not follow itself cannot be forbidden there.
@@ -217,7 +219,7 @@ def _segments_of(settings: RunSettings, transitions: bool) -> Parameters:
     return own
 
 
-def _nodes_of(settings: RunSettings) -> Parameters:
+def _node_parameters(settings: RunSettings) -> Parameters:
     """Return the parameters of the function of the inputs."""
     left_open = settings.kernel == "auto" and not any(settings.part("kernel").values())
     nodes = {name: "auto" if value is None else value for name, value in settings.part("nodes").items()}
@@ -226,25 +228,25 @@ def _nodes_of(settings: RunSettings) -> Parameters:
             raise ValueError("--min-freq counts observed pairs of features and labels: it needs --support observed")
         nodes["support"] = least
     return nodes | {
-        "kernel": "auto" if left_open else named_kernel(settings.kernel, settings.part("kernel")),
-        "window": _one_or_tuple(nodes["window"]),
+        "kernel": "auto" if left_open else build_kernel(settings.kernel, settings.part("kernel")),
+        "window": _to_tuple(nodes["window"]),
         "rank": nodes["rank"] or None,
-        "prior_variance": _one_or_tuple(nodes["prior_variance"]),
+        "prior_variance": _to_tuple(nodes["prior_variance"]),
     }
 
 
-def _edges_of(settings: RunSettings) -> library.EdgeCliques | None:
-    """Return the transitions; None for the usual ones."""
+def _edge_parameters(settings: RunSettings) -> library.EdgeCliques | None:
+    """Return the transitions; None for the default ones."""
     kernel, variance = settings.edge_kernel, settings.edge_prior_variance
     if kernel is None and variance is None:
         return None
     return library.EdgeCliques(
-        None if kernel is None else named_kernel(kernel, {}, "--edge-kernel"), prior_variance=variance
+        None if kernel is None else build_kernel(kernel, {}, "--edge-kernel"), prior_variance=variance
     )
 
 
 def fit_parameters(settings: RunSettings) -> Parameters:
-    """Return the parameters of the estimator that do not describe its clique sets."""
+    """Return the parameters of the estimator except those of its clique sets."""
     parameters = settings.part("estimator")
     if settings.strict_labels:
         if settings.constraints is None:
@@ -252,11 +254,11 @@ def fit_parameters(settings: RunSettings) -> Parameters:
         parameters["constraints"] = {"scheme": settings.constraints, "strict": True}
     scale = "auto" if settings.standardize is None else settings.standardize
     parameters["tol"] = "auto" if settings.tol is None else settings.tol
-    return {**parameters, "scale": scale, "allowed": allowed_by(settings)}
+    return {**parameters, "scale": scale, "allowed": build_dictionary(settings)}
 
 
-def allowed_by(settings: RunSettings) -> library.LabelDictionary | None:
-    """Return the dictionary of labels that the settings describe; None for none."""
+def build_dictionary(settings: RunSettings) -> library.LabelDictionary | None:
+    """Return the dictionary of labels of the settings, or None without one."""
     feature, count = settings.allowed_by, settings.allowed_min_count
     if feature is None:
         if count is not None:
@@ -267,20 +269,21 @@ def allowed_by(settings: RunSettings) -> library.LabelDictionary | None:
 
 
 def check_engine(settings: RunSettings) -> None:
-    """Raise ValueError if the fit cannot run where the settings say."""
+    """Raise ValueError if the engine of the settings is not available."""
     try:
         library.resolve_engine(settings.engine)
     except (ImportError, RuntimeError) as error:
         raise ValueError(str(error)) from error
 
 
-def _one_or_tuple(value: object) -> object:
+def _to_tuple(value: object) -> object:
+    """Return lists as tuples."""
     return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass
 class TrainedModel:
-    """A fitted estimator, the options that its files are read by, and the settings of its run with checksums."""
+    """A fitted estimator, the reading options of its files, and the settings of its run with checksums."""
 
     crf: Field
     reading: Reading
@@ -288,12 +291,12 @@ class TrainedModel:
     checksums: dict[str, str]
 
     def read(self, path: str, **changes: object) -> SequenceFile:
-        """Read a file of sequences as the training file was read; ``changes`` that are None change nothing."""
+        """Read a file of sequences with the options of the training file, except ``changes`` that are not None."""
         changed = {name: value for name, value in changes.items() if value is not None}
         return read_sequences(path, **{**self.reading, **changed})
 
     def read_text(self, path: str) -> SequenceFile:
-        """Read running text, a sequence on each line, cut into words by ``formats.tokenize``."""
+        """Read plain text, a sequence on each line, cut into words by ``formats.tokenize``."""
         if self.reading["format"] != "columns":
             raise ValueError(
                 f"--text is for models of words in column files, and this one reads files of format "
@@ -310,17 +313,18 @@ class TrainedModel:
 
 
 def model_content(path: str | os.PathLike, crf: Field, reading: Reading, settings: RunSettings) -> bytes:
-    """Return the content of the file of a model at ``path``."""
+    """Return the content of a model file for ``path``."""
     notes = {"reading": describe_reading(reading), "settings": to_document(settings, path)}
     return library.document_bytes(crf.kind, {**crf.to_document(), COMMAND_NOTES: notes})
 
 
 def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedModel:
-    """Read a model with its notes; ``n_jobs`` is for predicting, not that of the training run."""
+    """Read a model with its notes; ``n_jobs`` is for predictions."""
 
     def rebuild(kind: type[library.ChainCRF | library.SegmentCRF], document: dict) -> TrainedModel:
+        """Rebuild an estimator with its notes."""
         if "features" in document:
-            return of_words(kind, document["features"], {**document, "features": []})
+            return rebuild_words_model(kind, document["features"], {**document, "features": []})
         if COMMAND_NOTES not in document:
             raise ModelFileError(
                 f"{path} was written by {kind.kind}.save and has no notes on how its files are read: fit it to words, "
@@ -328,33 +332,35 @@ def load_model(path: str | os.PathLike, n_jobs: int | None = None) -> TrainedMod
             )
         notes = document[COMMAND_NOTES]
         settings, checksums = from_document(notes["settings"], path)
-        return TrainedModel(placed(kind, document), rebuild_reading(notes["reading"]), settings, checksums)
+        return TrainedModel(rebuild_estimator(kind, document), rebuild_reading(notes["reading"]), settings, checksums)
 
-    def placed(kind: type[library.ChainCRF | library.SegmentCRF], document: dict) -> Field:
+    def rebuild_estimator(kind: type[library.ChainCRF | library.SegmentCRF], document: dict) -> Field:
         return library.rebuild_here(kind, document).set_params(n_jobs=n_jobs, verbose=0)
 
     def rebuild_pipeline(document: dict) -> TrainedModel:
+        """Rebuild a pipeline with its notes."""
         described = document["estimator"]
         kind = {kind.kind: kind for kind in (library.ChainCRF, library.SegmentCRF)}.get(described["kind"])
-        return of_words(kind, document["steps"], described["document"])
+        return rebuild_words_model(kind, document["steps"], described["document"])
 
-    def of_words(
+    def rebuild_words_model(
         kind: type[library.ChainCRF | library.SegmentCRF] | None, steps: list[dict], document: dict
     ) -> TrainedModel:
+        """Return the model of words inside a pipeline, with reading options."""
         first = rebuild_transformer(steps[0]["transformer"]) if len(steps) == 1 else None
         if kind is None or not isinstance(first, TextFeatures):
             raise ModelFileError(
                 f"{path} has features that the command cannot use: it takes TextFeatures and a ChainCRF or SegmentCRF"
             )
-        return TrainedModel(placed(kind, document), word_reading(first), RunSettings(), {})
+        return TrainedModel(rebuild_estimator(kind, document), reading_of_words(first), RunSettings(), {})
 
     readers: dict[str, Callable[[dict], TrainedModel]] = {PIPELINE: rebuild_pipeline}
     readers |= {kind.kind: partial(rebuild, kind) for kind in (library.ChainCRF, library.SegmentCRF)}
     return library.read_document_of(path, readers)
 
 
-def word_reading(features: TextFeatures) -> Reading:
-    """Return the options that read column files for features of words; the labels follow the columns of the rows."""
+def reading_of_words(features: TextFeatures) -> Reading:
+    """Return the options that read column files for features of words; labels are in the column after the words."""
     rest = features.tag_columns == "rest"
     tags = list(range(1, 1 + getattr(features, "n_tags_", 0))) if rest else list(features.tag_columns)
     columns = [features.word_column, *tags]

@@ -29,7 +29,7 @@ Decode = Annotated[
 
 
 def check_decoding(decode: str | None) -> None:
-    """Raise unless ``decode`` names a decoding; None is the model's own."""
+    """Raise unless ``decode`` names a decoding; None means the model's own."""
     if decode not in (None, "viterbi", "posterior"):
         raise ValueError(f"--decode must be viterbi or posterior, got {decode!r}")
 
@@ -123,16 +123,16 @@ def predict(
         cli.check_labels(read, crf.classes_, file, "--unknown-label names how unknown labels are written")
         known_labels = read.y
     else:
-        read = _read(trained, file)
-        for doubt in cli.doubts.length_doubts(read, library.input_name(file)):
+        read = _read_inputs(trained, file)
+        for doubt in cli.doubts.find_length_doubts(read, library.input_name(file)):
             console.warn(doubt)
     if entities:
         with library.open_text_output(output) as lines:
             for found, words in zip(crf.predict_entities(read.X, known=known_labels), read.words, strict=True):
-                lines.write(json_text({"entities": [_entity(one, words) for one in found]}) + "\n")
+                lines.write(json_text({"entities": [_entity_document(one, words) for one in found]}) + "\n")
     elif console.as_json:
         with library.open_text_output(output) as lines:
-            for line in _documents(crf, read, nbest, marginals or confidence, decode, known_labels):
+            for line in _predict_documents(crf, read, nbest, marginals or confidence, decode, known_labels):
                 lines.write(json_text(line) + "\n")
     elif nbest:
         _write_nbest(output, crf, read, nbest, known_labels)
@@ -148,8 +148,8 @@ def predict(
     console.info(f"labelled {counted(len(read.X), 'sequence')} of {library.input_name(file)}")
 
 
-def _read(trained: cli.TrainedModel, file: str) -> library.SequenceFile:
-    """Read sequences without labels; an error about lines of running text names the option that reads them."""
+def _read_inputs(trained: cli.TrainedModel, file: str) -> library.SequenceFile:
+    """Read sequences without labels; errors about plain text name the option."""
     try:
         return trained.read(file, labels_required=False)
     except library.SequenceFileError as error:
@@ -158,18 +158,18 @@ def _read(trained: cli.TrainedModel, file: str) -> library.SequenceFile:
         raise library.SequenceFileError(f"{error} For running text, a sentence on each line: --text") from error
 
 
-def _entity(found: library.Entity, words: list[str] | None) -> dict[str, object]:
-    """Return an entity as a document, with its words where there are any; alternatives have none of their own."""
-    document = found._asdict() | {"alternatives": [_entity(other, words) for other in found.alternatives]}
+def _entity_document(found: library.Entity, words: list[str] | None) -> dict[str, object]:
+    """Return an entity as a document, with its words and its alternatives."""
+    document = found._asdict() | {"alternatives": [_entity_document(other, words) for other in found.alternatives]}
     if words is None:
         return document
     return {"label": document.pop("label"), "words": words[found.begin : found.end], **document}
 
 
-def _documents(
+def _predict_documents(
     crf: cli.Field, file: library.SequenceFile, nbest: int, with_marginals: bool, decode: str | None, known: list | None
 ) -> Iterator[dict[str, object]]:
-    """Yield each sequence as a document."""
+    """Yield a document for each sequence."""
     if nbest:
         for ranked in crf.predict_nbest(file.X, nbest, known=known):
             yield {"nbest": [{"labels": labels, "log_probability": logarithm} for labels, logarithm in ranked]}
@@ -184,7 +184,7 @@ def _documents(
 
 
 def _write_nbest(output: str, crf: cli.Field, file: library.SequenceFile, nbest: int, known: list | None) -> None:
-    """Write every sequence several times, each under a line with its rank and probability, as CRF++ does."""
+    """Write the n best labellings of every sequence, each after a line with rank and probability, as CRF++ does."""
     if not isinstance(file, library.ColumnFile):
         raise ValueError(f"--nbest writes column files or, with --json, documents: this file is {file.format}")
     sequences, cells = [], []

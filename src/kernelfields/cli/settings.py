@@ -1,4 +1,4 @@
-"""Settings of a training run: declared once, given as options of ``train``, kept in a TOML file beside the model.
+"""Settings of a training run: declared once, options of ``train``, and a TOML file beside the model.
 
 A field of ``RunSettings`` is all there is to write for a new option: its name, type, text and default, the table of
 the settings file, and what it is a parameter of. The options of ``train``, their reading, the file and its checks, and
@@ -61,7 +61,7 @@ _KINDS: dict[object, str] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting: its option of ``train``, its place in the settings file, and what it is for.
+    """A setting: its option of ``train``, its place in the settings file, and its help.
 
     ``names`` are those of the option, none for the argument. A setting without a ``table`` is for one call and is
     never written. ``part`` is what the setting is a parameter of, ``only`` the one kind of field that it has a meaning
@@ -86,11 +86,11 @@ class Setting:
 
     @property
     def several(self) -> type | None:
-        """The type of a list of values that the setting may be; None if it is one value."""
+        """The type of the entries of a list; None if the setting is a single value."""
         return next((kind for kind in self.types if get_origin(kind) is not None), None)
 
     def parameter(self) -> Parameter:
-        """Return the option as typer takes it; None stands for one that was not given."""
+        """Return the option as a parameter of typer; the default None stands for an option not given."""
         kind = self.types[0] if self.several is None else str
         metavar = self.metavar or ("FILE" if self.file else {int: "N", float: "NUMBER"}.get(kind))
         option: object = typer.Argument(help=self.text, metavar=metavar)
@@ -107,9 +107,9 @@ class Setting:
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
 
     def read(self, value: Value) -> Value:
-        """Return the value that was passed on the command line; lists are texts with commas."""
+        """Return the value from the command line; lists are texts with commas."""
         if self.several is None or not isinstance(value, str):
-            return self._countable(value, self._option)
+            return self._check_bounds(value, self._option_name)
         (kind,), parts = get_args(self.several), value.split(",")
         try:
             values = list(map(kind, parts))
@@ -120,53 +120,61 @@ class Setting:
             raise ValueError(
                 f"{self.names[0]} takes numbers with commas between them, such as {example}, got {value!r}"
             ) from None
-        self._countable(values, self._option)
+        self._check_bounds(values, self._option_name)
         return values[0] if kind in self.types and len(values) == 1 else values
 
     def check(self, value: object, where: str) -> Value:
-        """Return a value of TOML if it is of one of the types; whole numbers are numbers."""
+        """Return a value of TOML if its type fits; whole numbers are numbers."""
         for kind in self.types:
             if get_origin(kind) is list:
                 (own,) = get_args(kind)
-                if isinstance(value, list) and value and all(_is(item, own) for item in value):
-                    return [_as_float(item, where) for item in value] if own is float else self._countable(value, where)
-            elif isinstance(value, str | int | float | bool) and _is(value, kind):
-                return _as_float(value, where) if kind is float else self._countable(value, where)
+                if isinstance(value, list) and value and all(_has_type(item, own) for item in value):
+                    return (
+                        [_as_float(item, where) for item in value] if own is float else self._check_bounds(value, where)
+                    )
+            elif isinstance(value, str | int | float | bool) and _has_type(value, kind):
+                return _as_float(value, where) if kind is float else self._check_bounds(value, where)
         raise ValueError(f"{where} is {value!r}, expected {' or '.join(_KINDS[kind] for kind in self.types)}")
 
     @property
-    def _option(self) -> str:
+    def _option_name(self) -> str:
+        """The name of the option in messages."""
         return self.names[0] if self.names else self.name
 
-    def _countable(self, value: Value, where: str) -> Value:
-        """Return a value if its whole numbers, where it is to be those, lie within the bounds."""
+    def _check_bounds(self, value: Value, where: str) -> Value:
+        """Return a value if it is within the bounds of the setting."""
         if int in self.types or get_args(self.several)[:1] == (int,):
             for number in value if isinstance(value, list) else [value]:
                 if isinstance(number, int) and not self.least <= number <= self.most:
                     bound = f"at least {self.least}" if number < self.least else f"at most {self.most}"
-                    raise ValueError(f"{where} must be {bound}, got {_shortened(number)}")
+                    raise ValueError(f"{where} must be {bound}, got {_shorten(number)}")
         return value
 
 
 def _as_float(value: float | str, where: str) -> float:
+    """Return a number as float, other values unchanged."""
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{where} is {_shortened(value)}, larger than numbers can be") from None
+        raise ValueError(f"{where} is {_shorten(value)}, larger than numbers can be") from None
 
 
-def _shortened(number: object) -> str:
+def _shorten(number: object) -> str:
+    """Return a text for messages, shortened."""
     text = str(number)
     return text if len(text) <= 24 else f"{text[:20]}..."
 
 
-def _is(value: object, kind: type) -> bool:
+def _has_type(value: object, kind: type) -> bool:
+    """Whether a value has a type."""
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, (int, float) if kind is float else kind)
 
 
 def _declare(**shared: object) -> Callable[..., Any]:
+    """Return a function that declares settings of one table."""
+
     def setting(text: str, default: Value = None, *names: str, **about: object) -> object:
         """Declare a setting; ``names`` are those of its option beside that of the field, ``names=`` all of them."""
         return field(default=default, metadata={"setting": (text, names, {**shared, **about})})
@@ -187,7 +195,7 @@ _fit = _declare(panel="The fit", table="fit", part="estimator")
 
 @dataclass
 class RunSettings:
-    """Everything that decides what a training run does; None means that the run decides."""
+    """Settings of a training run; None means that the run chooses."""
 
     train: str | None = _data("Training file; - is standard input.", names=(), file="read")
     model: str = _output("The model; the settings go beside it.", "model.safetensors", "-m")
@@ -257,12 +265,12 @@ class RunSettings:
     random_state: int = _fit("Of all that is random.", 0, names=("--seed",), most=LARGEST_SEED)
 
     def part(self, part: str) -> Parameters:
-        """Return the settings that are parameters of a part, by name."""
+        """Return the settings of a part, by the name of its parameters."""
         return {name: value for name, value in asdict(self).items() if SETTINGS[name].part == part}
 
 
-def _declared() -> dict[str, Setting]:
-    """Return the settings by name, in the order of the options; the option has the name of the field."""
+def _collect_settings() -> dict[str, Setting]:
+    """Return the settings by name, in the order of the options."""
     settings, hints = {}, get_type_hints(RunSettings)
     for declared in fields(RunSettings):
         name, hint = declared.name, hints[declared.name]
@@ -276,7 +284,7 @@ def _declared() -> dict[str, Setting]:
     return settings
 
 
-SETTINGS = _declared()
+SETTINGS = _collect_settings()
 #: The settings that are written to the file, in its order.
 _WRITTEN = {name: setting for table in _TABLES for name, setting in SETTINGS.items() if setting.table == table}
 _FILES = [name for name, setting in _WRITTEN.items() if setting.file]
@@ -284,23 +292,23 @@ _FILES_READ = [name for name, setting in _WRITTEN.items() if setting.file == "re
 
 
 def given_settings(options: Mapping[str, Value]) -> Parameters:
-    """Return the values of the options that were given on the command line, by the names of settings."""
+    """Return the values of the options on the command line, by the names of settings."""
     values = {name: SETTINGS[name].read(value) for name, value in options.items()}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def settings_text(settings: RunSettings, path: str | os.PathLike) -> str:
-    """Return settings as the TOML text of a file at ``path``."""
+    """Return settings as TOML for a file at ``path``."""
     command = f"kernelfields train --config {Path(path).name}"
     parts = [f"# A training run of kernelfields {__version__}. To repeat it: {command}\n"]
     for table, entries in to_document(settings, path).items():
-        lines = [f"{name} = {_toml(value)}" for name, value in entries.items()]
+        lines = [f"{name} = {_to_toml(value)}" for name, value in entries.items()]
         parts.append("\n".join([f"\n[{table}]", *lines, ""]))
     return "".join(parts)
 
 
 def read_settings(path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:
-    """Read settings from TOML, and the checksums of the files that the run read."""
+    """Read settings from TOML, and the checksums of the files of the run."""
     with open(path, "rb") as file:
         # Devices and pipes may never end.
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -322,14 +330,14 @@ _RETIRED = ("patience",)
 
 
 def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dict[str, Value]]:
-    """Return settings as tables of plain values, files named relative to the folder of ``path``."""
+    """Return settings as tables of plain values, with file names relative to the folder of ``path``."""
     folder = Path(os.path.realpath(path)).parent
     tables: dict[str, dict[str, Value]] = {}
     values = asdict(settings)
     for name, setting in _WRITTEN.items():
         value = values[name]
         if setting.file:
-            value = _relative(value, folder)
+            value = _relative_path(value, folder)
         if value is not None:
             tables.setdefault(str(setting.table), {})[name] = value
     digests = {name: file_digest(values[name]) for name in _FILES_READ}
@@ -338,7 +346,7 @@ def to_document(settings: RunSettings, path: str | os.PathLike) -> dict[str, dic
 
 
 def from_document(document: Mapping, path: str | os.PathLike) -> tuple[RunSettings, dict[str, str]]:
-    """Return the settings that ``to_document`` described, and the checksums of files by the names of settings."""
+    """Return the settings and checksums from the tables of ``to_document``."""
     checksums = document.get("checksums", {})
     if not isinstance(checksums, dict):
         raise ValueError(f"{path}: [checksums] must be a table of texts, got {checksums!r}")
@@ -352,7 +360,7 @@ def from_document(document: Mapping, path: str | os.PathLike) -> tuple[RunSettin
             if name in _RETIRED:
                 continue
             if name not in _WRITTEN or _WRITTEN[name].table != table:
-                raise ValueError(f"{path}: [{table}] has the unknown key {name!r}{_meant(name)}")
+                raise ValueError(f"{path}: [{table}] has the unknown key {name!r}{_suggest_name(name)}")
             values[name] = _WRITTEN[name].check(value, f"{path}: {name} in [{table}]")
     folder = Path(os.path.realpath(path)).parent
     for name in _FILES:
@@ -362,20 +370,21 @@ def from_document(document: Mapping, path: str | os.PathLike) -> tuple[RunSettin
 
 
 def changed_files(settings: RunSettings, checksums: dict[str, str]) -> list[str]:
-    """Return the files of settings that are there but are not what they were when the checksums were taken."""
+    """Return the files of settings that exist but differ from their checksums."""
     paths = {name: path for name, path in asdict(settings).items() if name in _FILES_READ and name in checksums}
     return [path for name, path in paths.items() if file_digest(path) not in (None, checksums[name])]
 
 
 def file_digest(path: str | None) -> str | None:
-    """Return the SHA-256 of a file; None for what is not a file, such as standard input."""
+    """Return the SHA-256 of a file; None if there is no regular file, such as for standard input."""
     if path is None or not os.path.isfile(path):
         return None
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _relative(path: str | None, folder: Path) -> str | None:
+def _relative_path(path: str | None, folder: Path) -> str | None:
+    """Return a file name relative to a folder."""
     if path is None or path == STANDARD_STREAM:
         return path
     try:
@@ -384,12 +393,14 @@ def _relative(path: str | None, folder: Path) -> str | None:
         return os.path.realpath(path)
 
 
-def _meant(name: str) -> str:
+def _suggest_name(name: str) -> str:
+    """Return a hint at the setting with the most similar name; empty if there is none."""
     close = difflib.get_close_matches(name, _WRITTEN, n=1)
     return f"; did you mean {close[0]!r} in [{_WRITTEN[close[0]].table}]?" if close else ""
 
 
-def _toml(value: Value) -> str:
+def _to_toml(value: Value) -> str:
+    """Return a value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -398,5 +409,5 @@ def _toml(value: Value) -> str:
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else str(value)
     if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+        return "[" + ", ".join(map(_to_toml, value)) + "]"
     return str(value)

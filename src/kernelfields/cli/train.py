@@ -1,4 +1,4 @@
-"""Training, ``kernelfields train``: its options, which are the settings of a run, and how they go together.
+"""Training, ``kernelfields train``: its options are the settings of a run.
 
 The options come from the fields of ``RunSettings``. What was given on the command line wins over the settings of
 ``--config``, and these over the defaults. Fails: ValueError for options that cannot go together.
@@ -56,11 +56,11 @@ def train(console: Console, **options: Value) -> None:
     if settings.train is None:
         raise ValueError("which file? Give a training file, or --config with the settings of an earlier run")
     _check_kind(settings)
-    raise typer.Exit(TrainingRun(settings, console).go())
+    raise typer.Exit(TrainingRun(settings, console).run())
 
 
 def _check_kind(settings: RunSettings) -> None:
-    """Raise for options that are not of the kind of field that is trained."""
+    """Raise for options that do not belong to the kind of field."""
     unwanted = "chains" if settings.segments else "segments"
     for name, value in asdict(settings).items():
         setting = SETTINGS[name]

@@ -1,4 +1,4 @@
-"""Training run: read, fit, write the model and the settings that repeat it.
+"""Training run: read, fit, write the model and its settings.
 
 The model is written with the settings beside it, both or none, and then the report. Whether they can be written is
 tried first. Ctrl-C ends the fit with the best estimate so far, which is written like any other.
@@ -19,20 +19,20 @@ import numpy as np
 import typer
 
 from kernelfields.cli import library
-from kernelfields.cli.doubts import doubts
+from kernelfields.cli.doubts import find_doubts
 from kernelfields.cli.evaluate import write_report
-from kernelfields.cli.labels import count_line, count_unknown, labels_named, shown_labels
+from kernelfields.cli.labels import collect_labels, count_line, count_unknown, join_labels
 from kernelfields.cli.messages import Console, ExitCode
 from kernelfields.cli.models import (
     build_estimator,
     check_engine,
     check_labels,
+    describe_kernel,
+    get_template,
     has_transitions,
     is_dense,
-    kernel_settings,
     model_content,
     read_training_file,
-    template_of,
 )
 from kernelfields.cli.settings import SETTINGS, STANDARD_STREAM, Parameters, RunSettings, settings_text
 from kernelfields.data.constraints import guess_scheme
@@ -47,12 +47,12 @@ _FINISHED = ("gap", "settled", "stationary", "early")
 
 
 def settings_path(model: str) -> str:
-    """Return where the settings of a model's run are written."""
+    """Return the path of the settings file of a model."""
     return str(Path(model).with_suffix(".toml"))
 
 
 class TrainingRun:
-    """One run: what was read for it, and the estimator that it fits."""
+    """One run: its data, and the estimator to fit."""
 
     def __init__(self, settings: RunSettings, console: Console):
         _check_outputs(settings)
@@ -62,12 +62,12 @@ class TrainingRun:
         self.reading = self.file.reading
         self.development: SequenceFile | None = None
 
-    def go(self) -> ExitCode:
+    def run(self) -> ExitCode:
         """Fit, write the files and report the result."""
         y, name = self.file.y or [], input_name(str(self.settings.train))
-        labels = labels_named(y)
+        labels = collect_labels(y)
         self.console.info(count_line(name, y, self.file.part))
-        for doubt in doubts(self.file, name):
+        for doubt in find_doubts(self.file, name):
             self.console.warn(doubt)
         self._check_segments(labels, count_unknown(y))
         if self.settings.dev is not None:
@@ -80,7 +80,7 @@ class TrainingRun:
         self.crf = build_estimator(self.settings, transitions=has_transitions(self.reading))
         progress = FitProgress(self.console.level, max_iter=self.settings.max_iter, after=1)
         self._fit(progress)
-        self._note_what_was_chosen()
+        self._keep_choices()
         progress.following("writing")
         settings, beside = self.settings, settings_path(self.settings.model)
         write_whole(
@@ -98,7 +98,7 @@ class TrainingRun:
         return ExitCode.DONE if finished else ExitCode.SHORT
 
     def _check_segments(self, labels: set, unknown: int) -> None:
-        """Raise if segments cannot be read off the labels, and report what they are of labels of entities."""
+        """Raise if labels have no segments, and report the segments of entity labels."""
         if not self.settings.segments:
             return
         if unknown and self.settings.max_duration is None:
@@ -112,7 +112,8 @@ class TrainingRun:
             )
 
     def _report_inputs(self) -> None:
-        settings, template, console = self.settings, template_of(self.reading), self.console
+        """Report the inputs: size, labels, features."""
+        settings, template, console = self.settings, get_template(self.reading), self.console
         if template is not None and settings.template is None:
             lines = counted(len(template.unigrams), "template line")
             console.info(f"no --template: {template.sees}, {lines} that --verbose shows; --template FILE replaces them")
@@ -129,8 +130,8 @@ class TrainingRun:
                     "--standardize brings them to one scale"
                 )
 
-    def _note_what_was_chosen(self) -> None:
-        """Put what was left to the data into the settings, so that they repeat the fit, and report it."""
+    def _keep_choices(self) -> None:
+        """Add chosen values to the settings, so that they repeat the fit, and report them."""
         chosen: Parameters = {"kernel": self.settings.kernel, **self.crf.choices_.chosen}
         term = next(term for term in self.crf.field_.terms if term.clique.kernel is not None)
         usual = {"prior_variance": term.prior_variance, "support": "all", "l1": 0.0, "rank": term.clique.rank or 0}
@@ -145,12 +146,13 @@ class TrainingRun:
         if self.settings.standardize is None:
             known["standardize"] = self.crf.scale_
         if self.settings.kernel == "auto":
-            known |= kernel_settings(term.clique.kernel)
+            known |= describe_kernel(term.clique.kernel)
         self.settings = replace(self.settings, **known)
         if self.crf.choices_.chosen:
             self.console.info(f"chosen: {in_words(chosen)}")
 
     def _fit(self, progress: FitProgress) -> None:
+        """Fit the estimator."""
         self.crf.set_params(callbacks=[progress])
         held_out = self.development
         dev = {} if held_out is None else {"X_dev": held_out.X, "y_dev": held_out.y}
@@ -158,7 +160,7 @@ class TrainingRun:
         self.crf.set_params(callbacks=None)
 
     def _write_report(self, path: str) -> None:
-        """Write the page about the fit; errors name the model, which was written before."""
+        """Write the report on the fit; errors name the model, which exists already."""
         model = self.settings.model
         title = f"{Path(model).name}, trained on {os.path.basename(input_name(str(self.settings.train)))}"
         try:
@@ -171,7 +173,7 @@ class TrainingRun:
             raise typer.Exit(ExitCode.INTERRUPTED) from interrupt
 
     def _report(self) -> None:
-        """Report the result of the fit and the files that were written."""
+        """Report the result of the fit and the written files."""
         solution, settings, console = self.crf.solution_, self.settings, self.console
         figures = ("converged", "reason", "lower_bound", "relative_gap", "solver", "iterations", "passes", "seconds")
         document: Parameters = {
@@ -198,7 +200,7 @@ class TrainingRun:
         )
         console.detail(f"objective {solution.value:.6g}, relative gap {solution.relative_gap:.2g}")
         document |= self._report_held_out()
-        console.info(f"{counted(len(self.crf.classes_), 'label')}: {shown_labels(self.crf.classes_)}")
+        console.info(f"{counted(len(self.crf.classes_), 'label')}: {join_labels(self.crf.classes_)}")
         written = [document["model"], document["config"], *([settings.report] if settings.report else [])]
         console.info(f"wrote {', '.join(written)}")
         # A name with blanks is to stay one word when the line is copied.
@@ -208,7 +210,7 @@ class TrainingRun:
             console.result("", document)
 
     def _report_held_out(self) -> Parameters:
-        """Report how well held-out sequences are labelled: those of the development file, else of the pilot fits."""
+        """Report the accuracy on held-out sequences of the development file, else of the pilot fits."""
         crf, development, console = self.crf, self.development, self.console
         if development is not None:
             found = library.evaluate(crf, development.X, development.y, labels_only=True, n_resamples=0)
@@ -216,20 +218,20 @@ class TrainingRun:
             words = ", ".join(f"{name} {figure.value:.4f}" for name, figure in figures.items())
             console.info(f"{self.settings.dev}: {words}")
             return {"dev_accuracy": found.accuracy.value}
-        trial = _chosen_trial(crf.choices_)
+        trial = _find_chosen_trial(crf.choices_)
         if trial is None:
             return {}
         console.info(f"held-out sequences, in the pilot fits: accuracy {trial.accuracy:.4f}")
         return {"held_out_accuracy": trial.accuracy}
 
 
-def _chosen_trial(choices: library.Choices) -> library.Trial | None:
-    """Return the pilot fit with the settings that were chosen; None where there was none."""
+def _find_chosen_trial(choices: library.Choices) -> library.Trial | None:
+    """Return the pilot fit of the chosen settings, or None without one."""
     return next((each for each in choices.trials if each.settings.items() <= choices.chosen.items()), None)
 
 
 def _check_outputs(settings: RunSettings) -> None:
-    """Raise before the work if what it makes could not be written."""
+    """Raise before the fit if a file cannot be written."""
     if settings.model == STANDARD_STREAM:
         raise ValueError("a model is written to a file: give --model a name")
     if settings.model.endswith(".toml"):

@@ -1,4 +1,4 @@
-"""Faces of other packages: their names, parameters and answers, with the fields of this one behind them.
+"""Classes with the names, parameters and answers of other packages, computed by the fields of this package.
 
 ``CRF`` stands in for ``sklearn_crfsuite.CRF``, ``metrics`` and ``scorers`` for the modules of these names there.
 """

@@ -1,4 +1,4 @@
-"""CRF: the face of ``sklearn_crfsuite.CRF``, with a linear ChainCRF behind it.
+"""CRF: the interface of ``sklearn_crfsuite.CRF``, computed by a linear ChainCRF.
 
     score(y | x) = sum_t sum_j x_tj w(j, y_t) + sum_t v(y_{t-1}, y_t)
     loss = sum of negative log-likelihoods + c1 (||w||_1 + ||v||_1) + c2 (||w||^2 + ||v||^2)
@@ -24,9 +24,9 @@ import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
 from kernelfields.compat.feature_sequences import (
-    feature_sequences,
-    labelled_sequences,
-    without_empty,
+    check_features,
+    check_labelled,
+    drop_empty,
 )
 from kernelfields.compat.metrics import flat_accuracy_score
 from kernelfields.compat.training import Options, TrainingLog, read_options
@@ -57,15 +57,15 @@ class NamedWeights:
     def __init__(self, field: ChainCRF):
         classes = np.array(field.classes_.tolist(), dtype=object)
         names = np.asarray(field.feature_names_in_, dtype=object)
-        rows, columns, values = _nonzero(field.coef_["node"])
-        self.state_features = _keyed(names[rows], classes[columns], values)
+        rows, columns, values = _find_nonzero(field.coef_["node"])
+        self.state_features = _by_names(names[rows], classes[columns], values)
         self.attributes = names[np.unique(rows)].tolist()
-        _, pairs, values = _nonzero(field.coef_["edge"])
-        self.transitions = _keyed(classes[pairs // len(classes)], classes[pairs % len(classes)], values)
+        _, pairs, values = _find_nonzero(field.coef_["edge"])
+        self.transitions = _by_names(classes[pairs // len(classes)], classes[pairs % len(classes)], values)
 
 
 def check_weights(field: ChainCRF) -> None:
-    """Raise ValueError unless a chain from a file has weights of named features and of transitions."""
+    """Raise ValueError unless the chain of a file has weights of named features and transitions."""
     names, coefficients = field.feature_names_in_, field.coef_
     if set(coefficients) != {"node", "edge"}:
         raise ValueError("it has no weights of named features and of transitions")
@@ -73,13 +73,14 @@ def check_weights(field: ChainCRF) -> None:
         raise ValueError("its weights do not fit the names of its features and its labels")
 
 
-def _nonzero(matrix: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows, columns and values of the entries that are not zero, in order of rows and columns."""
+def _find_nonzero(matrix: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, columns and values of nonzero entries, sorted by row and column."""
     columns, rows, values = scipy.sparse.find(matrix.T)
     return rows, columns, values
 
 
-def _keyed(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tuple, float]:
+def _by_names(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tuple, float]:
+    """Return nonzero weights by pair of names."""
     return dict(zip(zip(left.tolist(), right.tolist(), strict=True), values.tolist(), strict=True))
 
 
@@ -249,13 +250,13 @@ class CRF(WrappedField):
                 "score(X_dev, y_dev) or kernelfields.compat.metrics after fit."
             )
         options = read_options(self.get_params(deep=False))
-        sequences, labels = labelled_sequences(X, y)
-        with without_empty(sequences) as filled:
+        sequences, labels = check_labelled(X, y)
+        with drop_empty(sequences) as filled:
             field, reason = self._train(options, [sequences[i] for i in filled], [labels[i] for i in filled])
-        return self._keep(field, reason)
+        return self._set_fitted(field, reason)
 
-    def _keep(self, field: ChainCRF, reason: str) -> CRF:
-        """Take a trained field for one's own."""
+    def _set_fitted(self, field: ChainCRF, reason: str) -> CRF:
+        """Set the attributes of a fitted field."""
         n_weights = sum(table.nnz if is_sparse(table) else table.size for table in field.coef_.values())
         self.chain_ = field
         self.training_log_ = TrainingLog(reason, n_weights, field.solution_.history)
@@ -277,7 +278,7 @@ class CRF(WrappedField):
         return chain, stopping.reason or chain.solution_.reason
 
     def behind(self, transformer: object) -> ChainCRF:
-        """Return the chain inside as it takes what a fitted transformer takes.
+        """Return the inner chain for inputs after a fitted transformer.
 
         Parameters
         ----------
@@ -312,7 +313,7 @@ class CRF(WrappedField):
         >>> crf.predict([[{"word": "Bob"}, {"word": "sings"}]])[0]
         ['NAME', 'VERB']
         """
-        return _predictions(self.fitted_inside(), feature_sequences(X))
+        return _join_predictions(self.fitted_inside(), check_features(X))
 
     def predict_single(self, xseq: object) -> list:
         """Predict the most probable labels of one sequence.
@@ -360,7 +361,7 @@ class CRF(WrappedField):
         {'NAME': 0.6, 'VERB': 0.4}
         """
         field = self.fitted_inside()
-        classes, tables = field.classes_.tolist(), field.predict_marginals(feature_sequences(X))
+        classes, tables = field.classes_.tolist(), field.predict_marginals(check_features(X))
         return array_of_objects([[dict(zip(classes, row, strict=True)) for row in table.tolist()] for table in tables])
 
     def predict_marginals_single(self, xseq: object) -> list[dict]:
@@ -468,45 +469,45 @@ class CRF(WrappedField):
             check_weights(field)
             crf = cls(**document["parameters"])
             check_plain_parameters(crf)
-            return crf._keep(field, document["reason"])
+            return crf._set_fitted(field, document["reason"])
 
         return read_document_of(path, {KIND: rebuild})
 
     @property
     def classes_(self) -> list:
-        """The labels, sorted."""
+        """The sorted labels."""
         return self.fitted_inside().classes_.tolist()
 
     @property
     def state_features_(self) -> dict[tuple, float]:
-        """Weights {(attribute, label): weight} that are not zero."""
-        return self._weights.state_features
+        """Nonzero weights {(attribute, label): weight}."""
+        return self._name_weights.state_features
 
     @property
     def transition_features_(self) -> dict[tuple, float]:
-        """Weights {(label from, label to): weight} that are not zero."""
-        return self._weights.transitions
+        """Nonzero weights {(label from, label to): weight}."""
+        return self._name_weights.transitions
 
     @property
     def attributes_(self) -> list[str]:
-        """Names of the attributes that have a weight other than zero."""
-        return self._weights.attributes
+        """Names of attributes with a nonzero weight."""
+        return self._name_weights.attributes
 
     @property
     def num_attributes_(self) -> int:
-        """How many attributes have a weight other than zero."""
-        return len(self._weights.attributes)
+        """Number of attributes with a nonzero weight."""
+        return len(self._name_weights.attributes)
 
     @property
     def size_(self) -> int:
-        """Size in bytes of the file that :meth:`save` writes."""
+        """Size in bytes of the model file."""
         with tempfile.TemporaryDirectory() as folder:
             self.save(Path(folder) / "model")
             return (Path(folder) / "model").stat().st_size
 
     @property
     def tagger_(self) -> None:
-        """Not there: prediction needs no pycrfsuite.Tagger."""
+        """No attribute: there is no pycrfsuite.Tagger."""
         raise AttributeError(
             "there is no pycrfsuite.Tagger behind this CRF. Use predict_single in place of tag, "
             "predict_marginals_single of marginal, chain_.log_likelihood of probability, state_features_ and "
@@ -514,14 +515,14 @@ class CRF(WrappedField):
         )
 
     @property
-    def _weights(self) -> NamedWeights:
+    def _name_weights(self) -> NamedWeights:
         field = self.fitted_inside()
         if self._named is None:
             self._named = NamedWeights(field)
         return self._named
 
     def fitted_inside(self) -> ChainCRF:
-        """Return the chain inside.
+        """Return the inner chain.
 
         Returns
         -------
@@ -541,5 +542,5 @@ class CRF(WrappedField):
         return {**super().__getstate__(), "_named": None}
 
 
-def _predictions(field: ChainCRF, sequences: list) -> np.ndarray:
+def _join_predictions(field: ChainCRF, sequences: list) -> np.ndarray:
     return array_of_objects([np.asarray(labels).tolist() for labels in field.predict(sequences)])

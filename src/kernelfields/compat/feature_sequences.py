@@ -1,4 +1,4 @@
-"""Inputs and labels as sklearn-crfsuite takes them, made ready for a ChainCRF.
+"""Inputs and labels in the form of sklearn-crfsuite, converted for a ChainCRF.
 
 X and y may be any iterables of sequences, and a sequence may be empty: it has no labels to learn from and none to
 predict. A position is a feature dict or a list of feature strings. Fails: TypeError for other kinds of input, such
@@ -26,8 +26,8 @@ _LABELS = (str, int, np.integer, np.bool_)
 Label = str | int | np.integer | np.bool_
 
 
-def feature_sequences(X: object, name: str = "X") -> list:
-    """Return X as a list of sequences; raise TypeError where its first features have no names."""
+def check_features(X: object, name: str = "X") -> list:
+    """Return X as a list of sequences; raise TypeError if its first features have no names."""
     if scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
         raise TypeError(f"{name} {_EXPECTED}, got {described(X)}. {_ARRAYS}.")
     if not _is_iterable(X):
@@ -44,9 +44,9 @@ def feature_sequences(X: object, name: str = "X") -> list:
     return sequences
 
 
-def labelled_sequences(X: object, y: object, suffix: str = "") -> tuple[list, list]:
-    """Return X and y as lists, sequence by sequence; ``suffix`` is that of their names in messages."""
-    sequences, labels = feature_sequences(X, f"X{suffix}"), _label_sequences(y, f"y{suffix}")
+def check_labelled(X: object, y: object, suffix: str = "") -> tuple[list, list]:
+    """Return X and y as lists of sequences; ``suffix`` belongs to their names in messages."""
+    sequences, labels = check_features(X, f"X{suffix}"), _check_labels(y, f"y{suffix}")
     if len(sequences) != len(labels):
         raise ValueError(
             f"X{suffix} has {len(sequences)} sequences but y{suffix} has {len(labels)}: each needs its labels"
@@ -57,22 +57,22 @@ def labelled_sequences(X: object, y: object, suffix: str = "") -> tuple[list, li
                 f"sequence {index} has {len(sequence)} positions in X{suffix} but {len(its_labels)} labels in "
                 f"y{suffix}: each position needs one label"
             )
-    if all(map(has_no_positions, sequences)):
+    if all(map(is_empty, sequences)):
         raise ValueError(f"X{suffix} holds no position: at least one sequence that is not empty is needed")
     if not is_feature_sequences(sequences):
         raise ValueError(f"X{suffix} holds no features: every position is empty")
     return sequences, labels
 
 
-def has_no_positions(sequence: object) -> bool:
-    """Whether a sequence has no positions."""
+def is_empty(sequence: object) -> bool:
+    """Whether a sequence is empty."""
     return isinstance(sequence, _LISTINGS) and len(sequence) == 0
 
 
 @contextmanager
-def without_empty(sequences: list) -> Iterator[list[int]]:
-    """Give the numbers of the sequences that are not empty; errors inside get a note that others are not counted."""
-    filled = [index for index, sequence in enumerate(sequences) if not has_no_positions(sequence)]
+def drop_empty(sequences: list) -> Iterator[list[int]]:
+    """Yield the numbers of the nonempty sequences; errors inside get a note that these alone are counted."""
+    filled = [index for index, sequence in enumerate(sequences) if not is_empty(sequence)]
     try:
         yield filled
     except (TypeError, ValueError) as error:
@@ -85,7 +85,7 @@ def _is_iterable(values: object) -> TypeGuard[Iterable]:
     return isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
 
 
-def _label_sequences(y: object, name: str) -> list:
+def _check_labels(y: object, name: str) -> list:
     if not _is_iterable(y):
         raise TypeError(f"{name} must be a list with one list of labels per sequence, got {described(y)}")
     listed = []

@@ -40,7 +40,7 @@ def flat_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
     >>> metrics.flat_accuracy_score([["a", "b"], ["a", "a"]], [["a", "b"], ["a", "b"]])
     0.75
     """
-    return float(sklearn.metrics.accuracy_score(*_flat(y_true, y_pred)))
+    return float(sklearn.metrics.accuracy_score(*_flatten(y_true, y_pred)))
 
 
 def flat_precision_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Score:
@@ -66,7 +66,7 @@ def flat_precision_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Sc
     >>> float(metrics.flat_precision_score([["a", "b"], ["a", "a"]], [["a", "b"], ["a", "b"]], pos_label="b"))
     0.5
     """
-    return sklearn.metrics.precision_score(*_flat(y_true, y_pred), **kwargs)
+    return sklearn.metrics.precision_score(*_flatten(y_true, y_pred), **kwargs)
 
 
 def flat_recall_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Score:
@@ -92,7 +92,7 @@ def flat_recall_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Score
     >>> float(metrics.flat_recall_score([["a", "b"], ["a", "a"]], [["a", "b"], ["a", "b"]], pos_label="b"))
     1.0
     """
-    return sklearn.metrics.recall_score(*_flat(y_true, y_pred), **kwargs)
+    return sklearn.metrics.recall_score(*_flatten(y_true, y_pred), **kwargs)
 
 
 def flat_f1_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Score:
@@ -119,7 +119,7 @@ def flat_f1_score(y_true: Labels, y_pred: Labels, **kwargs: object) -> Score:
     >>> round(float(metrics.flat_f1_score(y_true, y_pred, average="weighted")), 3)
     0.767
     """
-    return sklearn.metrics.f1_score(*_flat(y_true, y_pred), **kwargs)
+    return sklearn.metrics.f1_score(*_flatten(y_true, y_pred), **kwargs)
 
 
 def flat_fbeta_score(y_true: Labels, y_pred: Labels, beta: float, **kwargs: object) -> Score:
@@ -148,7 +148,7 @@ def flat_fbeta_score(y_true: Labels, y_pred: Labels, beta: float, **kwargs: obje
     >>> round(float(metrics.flat_fbeta_score(y_true, y_pred, 2.0, pos_label="b")), 3)
     0.833
     """
-    return sklearn.metrics.fbeta_score(*_flat(y_true, y_pred), beta=beta, **kwargs)
+    return sklearn.metrics.fbeta_score(*_flatten(y_true, y_pred), beta=beta, **kwargs)
 
 
 def flat_classification_report(
@@ -179,7 +179,7 @@ def flat_classification_report(
     >>> metrics.flat_classification_report(y_true, y_pred, output_dict=True)["b"]["recall"]
     1.0
     """
-    return sklearn.metrics.classification_report(*_flat(y_true, y_pred), labels=labels, **kwargs)
+    return sklearn.metrics.classification_report(*_flatten(y_true, y_pred), labels=labels, **kwargs)
 
 
 def sequence_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
@@ -206,13 +206,13 @@ def sequence_accuracy_score(y_true: Labels, y_pred: Labels) -> float:
     true = [list(labels) for labels in y_true]
     if not true:
         return 0.0
-    pairs = _pairs(true, y_pred)
+    pairs = _list_pairs(true, y_pred)
     return sum(one == other for one, other in pairs) / len(pairs)
 
 
-def _flat(y_true: Labels, y_pred: Labels) -> tuple[list, list]:
+def _flatten(y_true: Labels, y_pred: Labels) -> tuple[list, list]:
     """Return the labels of all positions; ValueError unless all sequences have the same lengths in both."""
-    pairs = _pairs(y_true, y_pred)
+    pairs = _list_pairs(y_true, y_pred)
     for index, (one, other) in enumerate(pairs):
         if len(one) != len(other):
             raise ValueError(
@@ -222,7 +222,7 @@ def _flat(y_true: Labels, y_pred: Labels) -> tuple[list, list]:
     return list(chain(*(one for one, _ in pairs))), list(chain(*(other for _, other in pairs)))
 
 
-def _pairs(y_true: Labels, y_pred: Labels) -> list[tuple[list, list]]:
+def _list_pairs(y_true: Labels, y_pred: Labels) -> list[tuple[list, list]]:
     true, predicted = ([list(labels) for labels in y] for y in (y_true, y_pred))
     if len(true) != len(predicted):
         raise ValueError(f"y_true has {len(true)} sequences but y_pred has {len(predicted)}")

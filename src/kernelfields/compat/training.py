@@ -1,4 +1,4 @@
-"""CRFsuite's training in terms of this package: its parameters, the rules by which it stops, its log.
+"""CRFsuite's training in this package: its parameters, stopping rules and log.
 
     loss = sum of negative log-likelihoods + c1 ||w||_1 + c2 ||w||^2:   l1 = c1,  prior variance s = 1 / (2 c2)
 
@@ -69,7 +69,7 @@ _SMALLEST_GAP = 1e-12
 
 @dataclass(frozen=True)
 class Options:
-    """Checked parameters with CRFsuite's defaults filled in."""
+    """Checked parameters with CRFsuite's defaults."""
 
     min_freq: float
     all_possible_states: bool
@@ -83,11 +83,11 @@ class Options:
     delta: float
 
     def stopping(self) -> CRFsuiteStopping:
-        """Return the rule that ends training."""
+        """Return the stopping rule of the training."""
         return CRFsuiteStopping(self.epsilon, self.period, self.delta, self.max_iterations)
 
     def chain_crf(self, **others: Any) -> ChainCRF:
-        """Return the field these options describe."""
+        """Return the field of these options."""
         # A threshold on frequencies removes what was never observed, whatever the other parameters are.
         observed = self.min_freq or "observed"
         every = self.min_freq == 0
@@ -107,7 +107,7 @@ class Options:
 
 @dataclass
 class CRFsuiteStopping:
-    """Returns True when CRFsuite would stop; ``reason`` is then the name of the rule."""
+    """A callback that returns True when CRFsuite would stop; ``reason`` is then the name of the rule."""
 
     epsilon: float
     period: int
@@ -117,7 +117,7 @@ class CRFsuiteStopping:
     _losses: list[float] = field(default_factory=list)
 
     def __call__(self, iteration: Iteration) -> bool:
-        """Take note of an iteration and decide."""
+        """Record an iteration; return whether to stop."""
         self._losses.append(iteration.value)
         loss = iteration.value
         if iteration.gradient_norm <= self.epsilon * max(1.0, iteration.coefficient_norm):
@@ -130,12 +130,12 @@ class CRFsuiteStopping:
 
 
 def read_options(parameters: Mapping[str, object]) -> Options:
-    """Check the constructor's parameters, before any work starts."""
+    """Check the parameters of the constructor."""
     for name, reason in _NO_COUNTERPART.items():
         value = parameters[name]
         if value is not None and not (name == "keep_tempfiles" and not value):
             raise NotImplementedError(f"{name}={value!r} has no counterpart here: {reason}. Leave it out.")
-    sgd = _uses_sgd(parameters["algorithm"])
+    sgd = _is_sgd(parameters["algorithm"])
     if sgd:
         for name in _NOT_OF_SGD:
             if parameters[name] is not None:
@@ -144,20 +144,20 @@ def read_options(parameters: Mapping[str, object]) -> Options:
                     "which fits the same loss, or leave it out."
                 )
     return Options(
-        min_freq=_number(parameters, "min_freq", 0.0),
-        all_possible_states=_flag(parameters, "all_possible_states"),
-        all_possible_transitions=_flag(parameters, "all_possible_transitions"),
-        c1=_number(parameters, "c1", 0.0),
-        c2=_number(parameters, "c2", 1.0),
-        max_iterations=_count(parameters, "max_iterations", _SGD_EPOCHS if sgd else 0, 0),
-        num_memories=None if parameters["num_memories"] is None else _count(parameters, "num_memories", 1, 1),
-        epsilon=_number(parameters, "epsilon", 1e-5),
-        period=_count(parameters, "period", 10, 0),
-        delta=_number(parameters, "delta", 1e-5),
+        min_freq=_read_number(parameters, "min_freq", 0.0),
+        all_possible_states=_read_flag(parameters, "all_possible_states"),
+        all_possible_transitions=_read_flag(parameters, "all_possible_transitions"),
+        c1=_read_number(parameters, "c1", 0.0),
+        c2=_read_number(parameters, "c2", 1.0),
+        max_iterations=_read_count(parameters, "max_iterations", _SGD_EPOCHS if sgd else 0, 0),
+        num_memories=None if parameters["num_memories"] is None else _read_count(parameters, "num_memories", 1, 1),
+        epsilon=_read_number(parameters, "epsilon", 1e-5),
+        period=_read_count(parameters, "period", 10, 0),
+        delta=_read_number(parameters, "delta", 1e-5),
     )
 
 
-def _uses_sgd(algorithm: object) -> bool:
+def _is_sgd(algorithm: object) -> bool:
     name = algorithm.lower() if isinstance(algorithm, str) else algorithm
     if name in _ONLINE:
         raise NotImplementedError(
@@ -169,20 +169,20 @@ def _uses_sgd(algorithm: object) -> bool:
     return name == "l2sgd"
 
 
-def _number(parameters: Mapping[str, object], name: str, default: float) -> float:
+def _read_number(parameters: Mapping[str, object], name: str, default: float) -> float:
     value = default if parameters[name] is None else parameters[name]
     if not is_real(value) or not 0 <= value < np.inf:
         raise ValueError(f"{name} must be a finite number that is not negative, or None, got {value!r}")
     return float(value)
 
 
-def _count(parameters: Mapping[str, object], name: str, default: int, least: int) -> int:
+def _read_count(parameters: Mapping[str, object], name: str, default: int, least: int) -> int:
     value = default if parameters[name] is None else parameters[name]
     check_count(value, name, ", or None", least=least)
     return int(value)  # type: ignore[call-overload]
 
 
-def _flag(parameters: Mapping[str, object], name: str) -> bool:
+def _read_flag(parameters: Mapping[str, object], name: str) -> bool:
     value = parameters[name] or False
     if not isinstance(value, bool | int | np.bool_ | np.integer) or value not in (0, 1):
         raise ValueError(f"{name} must be True, False or None, got {value!r}")
@@ -190,7 +190,7 @@ def _flag(parameters: Mapping[str, object], name: str) -> bool:
 
 
 class TrainingLog:
-    """Iterations of a fit, and why it ended.
+    """Iterations of a fit, and the reason for its end.
 
     Parameters
     ----------
@@ -241,5 +241,5 @@ class TrainingLog:
 
     @property
     def last_iteration(self) -> dict[str, object] | None:
-        """The last iteration, None if there was none."""
+        """The last iteration, or None without any."""
         return self.iterations[-1] if self.iterations else None

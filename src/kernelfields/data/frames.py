@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.data.reading import is_sequence, listed, plain_label, rows_if_any
-from kernelfields.numerics.containers import entries_listed, n_dimensions
+from kernelfields.numerics.containers import list_entries, n_dimensions
 from kernelfields.numerics.sparse_rows import offsets_of
 
 if TYPE_CHECKING:
@@ -529,4 +529,4 @@ def _listed_labels(y: object, n_rows: int) -> list:
         raise TypeError(f"y must hold one label per row of the table, or be None, got {type(y).__name__}")
     if len(y) != n_rows:
         raise ValueError(f"y holds {len(y)} labels, but the table has {n_rows} rows")
-    return entries_listed(y)
+    return list_entries(y)

@@ -42,7 +42,7 @@ from kernelfields.data.reading import (
     plain_label,
 )
 from kernelfields.data.whole_numbers import labels_as_array
-from kernelfields.numerics.containers import entries_listed
+from kernelfields.numerics.containers import list_entries
 from kernelfields.numerics.memory import check_labels_fit
 from kernelfields.numerics.parameters import is_real
 from kernelfields.numerics.sparse_rows import offsets_of
@@ -282,7 +282,7 @@ def replace_unseen(y: Any, classes: np.ndarray, other: object) -> tuple[Any, lis
         return (begin, end, other) if isinstance(entry, list | tuple) else other
 
     items = [
-        None if own is None else [replaced(entry, item, place) for place, entry in enumerate(entries_listed(own))]
+        None if own is None else [replaced(entry, item, place) for place, entry in enumerate(list_entries(own))]
         for item, own in enumerate([y] if single else y)
     ]
     return (items[0] if single else items) if found else y, found
@@ -351,7 +351,7 @@ def possible_labellings(partial: LabelWeights, members: np.ndarray) -> tuple[np.
 
 def single_labels(item: Iterable | None) -> list:
     """Return the labels of one sequence, None where they are not known: also for sets and weights of several."""
-    return [_single(entry) for entry in ([] if item is None else entries_listed(item))]
+    return [_single(entry) for entry in ([] if item is None else list_entries(item))]
 
 
 def _single(entry: object) -> object:
@@ -428,7 +428,7 @@ class _Entries:
         weights: list[float] = []
         row = 0
         for item, size in zip(items, sizes, strict=True):
-            for entry in [None] * size if item is None else entries_listed(item):
+            for entry in [None] * size if item is None else list_entries(item):
                 for label, weight in self._mentioned(entry, row):
                     rows.append(row)
                     self.labels.append(label)

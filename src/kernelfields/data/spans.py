@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.data.constraints import Scheme
-from kernelfields.numerics.containers import entries_listed
+from kernelfields.numerics.containers import list_entries
 
 #: The type of spans whose labels are tags alone.
 UNTYPED = "_"
@@ -87,7 +87,7 @@ def mended_labels(y: Iterable[Iterable | None], scheme: Scheme) -> tuple[list, l
     Entries that are no single labels, such as None or sets, may be whatever fits. Labels of another form than that of
     the scheme are left to those who check them.
     """
-    sequences = [(item, [] if item is None else entries_listed(item)) for item in y]
+    sequences = [(item, [] if item is None else list_entries(item)) for item in y]
     changed: list[Mended] = []
     if not scheme.holds({entry for _, entries in sequences for entry in entries if isinstance(entry, str)}):
         return [item for item, _ in sequences], changed

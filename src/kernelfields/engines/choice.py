@@ -32,20 +32,20 @@ Method = TypeVar("Method", bound=Callable[..., object])
 
 
 def resolve_engine(engine: object, *, n_values: int = 0) -> Engine:
-    """Return the engine of a name, ready to run a fit; an engine is returned as it is.
+    """Return the engine of a name, ready for a fit; an engine is returned unchanged.
 
     ``n_values`` is the number of values of the features.
     """
     from kernelfields.engines.threads import Threads
 
-    chosen = _named(engine, n_values) or Threads()
+    chosen = _find_engine(engine, n_values) or Threads()
     chosen.check()
     return chosen
 
 
 def scoring_engine(engine: object, *, n_values: int = 0) -> Engine | None:
     """Return the engine that scores new data, None for this process; raise if it is not available."""
-    chosen = _named(engine, n_values)
+    chosen = _find_engine(engine, n_values)
     if chosen is not None:
         chosen.check_scoring()
     return chosen
@@ -59,8 +59,8 @@ def check_engine(engine: object) -> None:
         raise ValueError(f"engine must be one of {', '.join(map(repr, _BY_NAME))}, or an Engine, got {engine!r}")
 
 
-def engine_here(engine: str | Engine) -> str | Engine:
-    """Return the engine of a model that was read from a file; "auto", with a warning, if it is not available."""
+def restore_engine(engine: str | Engine) -> str | Engine:
+    """Return the engine of a model from a file, or "auto" with a warning if it is not available."""
     try:
         scoring_engine(engine)
     except (ImportError, RuntimeError) as error:
@@ -69,7 +69,7 @@ def engine_here(engine: str | Engine) -> str | Engine:
     return engine
 
 
-def _named(engine: Any, n_values: int) -> Engine | None:
+def _find_engine(engine: Any, n_values: int) -> Engine | None:
     """Return the engine of a name, None for threads without settings."""
     check_engine(engine)
     return _BY_NAME[engine](n_values) if isinstance(engine, str) else engine
@@ -107,21 +107,21 @@ _BY_NAME: dict[str, Callable[[int], Engine | None]] = {
 def _device_pays() -> bool:
     if find_spec("torch") is None:
         return False
-    from kernelfields.engines.torch.engine import cuda_is_there
+    from kernelfields.engines.torch.engine import has_cuda
 
-    return cuda_is_there()
+    return has_cuda()
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """The partitions of a collection that a process has: their numbers, and what they hold."""
+    """The partitions of a collection in a process: their numbers and contents."""
 
     numbers: list[int]
     values: list[Any]
 
 
 def is_collection(X: object) -> bool:
-    """Whether X is a Dask collection, a list of Delayed or of futures, or some of its partitions; loads nothing."""
+    """Whether X is a Dask collection, a list of Delayed or futures, or partitions of one; loads nothing."""
     if isinstance(X, Partitions):
         return True
     items = X if isinstance(X, list | tuple) else [X]
@@ -135,7 +135,7 @@ def _is_lazy(value: object) -> bool:
 
 
 def reads_collections(read: Method) -> Method:
-    """Let what reads the labelled data of a fit take Dask collections as well, whose partitions the workers have."""
+    """Make a reader of labelled data accept Dask collections, too."""
 
     @wraps(read)
     def reading(self: object, estimator: Any, X: object, y: object, sample_weight: object) -> object:
@@ -153,7 +153,7 @@ def refuse_collections(*values: object, error: Exception) -> None:
 
 
 def cluster_of_call(engine: object, X: object) -> Engine | None:
-    """Return the engine on whose workers a method runs that is called with inputs X; None for this process."""
+    """Return the engine whose workers run a method with inputs X; None for this process."""
     from kernelfields.engines.engine import Engine
 
     means_workers: dict[str | None, bool] = {"dask": True, "auto": is_collection(X)}
@@ -169,11 +169,11 @@ class Travelling(Protocol):
         """What the labels of an item are."""
 
     def _travelling(self) -> Self:
-        """Return a copy without what cannot leave this process."""
+        """Return a copy without attributes that cannot be pickled."""
 
 
 def answers_collections(method: Method) -> Method:
-    """Let a method with one answer for each item of X take Dask collections of items as well.
+    """Make a method with one answer for each item of X accept Dask collections, too.
 
     The answers are a collection again, computed where the partitions of X are.
     """

@@ -1,4 +1,4 @@
-"""Engines: the places where fits run, and labelled data put there.
+"""Engines: places that run fits, and labelled data placed there.
 
     Threads(memory="8GB")      the threads of this process
     Torch("cuda:1")            one device of PyTorch
@@ -41,7 +41,7 @@ PackedData: TypeAlias = Data
 
 @dataclass(frozen=True)
 class SampleSettings:
-    """Set how labelled data are put in a place.
+    """Set how labelled data are placed.
 
     Parameters
     ----------
@@ -77,14 +77,14 @@ class SampleSettings:
 
 
 class View(Protocol):
-    """What the cliques of a set see of labelled data: a row for each."""
+    """The inputs of the cliques of a set in labelled data: a row for each clique."""
 
     n_rows: int
     #: The first row, (1, d), which has the kind and the width of the inputs.
     first_row: Matrix
 
     def resolved(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with rules that read the data turned into numbers."""
+        """Return the kernel with numbers for data-dependent rules."""
 
     def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
         """Raise if the kernel is not positive semi-definite on a random sample of rows."""
@@ -94,7 +94,7 @@ class View(Protocol):
 
 
 class Sample(Protocol):
-    """Labelled data in a place."""
+    """Labelled data on an engine."""
 
     spec: FamilySpec
     settings: SampleSettings
@@ -112,7 +112,7 @@ class Sample(Protocol):
         """
 
     def view(self, name: str, clique: CliqueSet) -> View:
-        """Return what the cliques of a set see.
+        """Return the inputs of the cliques.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Sample(Protocol):
         """
 
     def shared(self, design: Any, term: Term) -> Any:
-        """Return the features of a design for another term, which sees the same rows.
+        """Return the features of a design for another term with the same rows.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Sample(Protocol):
     def part(
         self, designs: Sequence[Design], items: Items, times: int = 1, dtype: np.dtype | None = None
     ) -> tuple[Any, list[Any]] | None:
-        """Return some items, and designs of the features that are there.
+        """Return some items, with designs of existing features.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class Sample(Protocol):
         """
 
     def single_labels(self) -> Any | None:
-        """Return the same data without what labels meet in: no factors, no constraints.
+        """Return the same data with independent labels: without factors and constraints.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class Sample(Protocol):
         """
 
     def on_host(self) -> Sample:
-        """Return the same data with all features in the memory of the host.
+        """Return the same data with all features in host memory.
 
         Returns
         -------
@@ -222,15 +222,15 @@ class Sample(Protocol):
 
 
 class DeviceFamily(LabelFamily):
-    """A family whose potentials are computed and stay away from the host, where they are inferred."""
+    """A family with potentials on a device, which computes and infers them."""
 
     def scores(self, expansion: Expansion, inputs: Matrix) -> Any:
-        """Return k(x, B) alpha for each row of inputs, (n, q), there."""
+        """Return k(x, B) alpha for each row of inputs, (n, q), on the device."""
         raise NotImplementedError(f"{type(self).__name__} must define scores(expansion, inputs)")
 
 
 class Engine(BaseEstimator):
-    """Say where fits run, with what settings: the base class of Threads, Torch and Dask.
+    """Set the place and settings of fits: the base class of Threads, Torch and Dask.
 
     An engine defines :meth:`place`, and what else differs from the threads of this process. docs/engines.md compares
     the three.
@@ -256,23 +256,23 @@ class Engine(BaseEstimator):
 
     @property
     def alone(self) -> Engine:
-        """The engine on which this process works by itself: this one, unless several processes fit together."""
+        """The engine of this process by itself."""
         return self
 
     @property
     def call_engine(self) -> Engine | None:
-        """The engine on whose workers a method of this process runs as a whole; None for this process."""
+        """The engine whose workers run whole methods of this process, or None."""
         return None
 
     def check(self) -> None:
-        """Raise an error, before any work starts, if fits cannot run here."""
+        """Raise an error, before a fit, if the engine is not available."""
 
     def check_scoring(self) -> None:
-        """Raise an error if new data cannot be scored here."""
+        """Raise an error if the engine cannot score new data."""
         self.check()
 
     def same_random(self, random: np.random.Generator) -> np.random.Generator:
-        """Return a generator of random numbers that draws the same ones in all processes of a fit.
+        """Return a random generator with equal numbers in all processes of a fit.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ class Engine(BaseEstimator):
         return random
 
     def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> Sample:
-        """Put labelled data in this place.
+        """Put labelled data on the engine.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The threads engine: labelled data and features in this process, within a budget of memory if there is one."""
+"""The threads engine: labelled data and features in this process, with an optional budget of memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FLOAT32_TOLERANCE = 1e-5
 
 @SETTINGS.register("threads")
 class Threads(Engine):
-    """Fit with the threads of this process, within a budget of memory if there is one.
+    """Fit with the threads of this process, within an optional budget of memory.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Threads(Engine):
             self.budget()
 
     def budget(self) -> int | None:
-        """Return the memory that a fit may add to the process.
+        """Return the memory in bytes that a fit may use.
 
         Returns
         -------
@@ -95,7 +95,7 @@ class Threads(Engine):
         return None if self.memory is None else designing.budget.parse_memory(self.memory)
 
     def check_scoring(self) -> None:
-        """New data can always be scored here; the budget is for fits."""
+        """Accept: the budget is for fits alone."""
 
     def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
         """Put labelled data in this process.
@@ -142,7 +142,7 @@ class LocalSample:
         self._designs: WeakValueDictionary[int, LocalDesign] = WeakValueDictionary()
 
     def check_basis(self, name: str, basis: Basis) -> None:
-        """Raise where pivots would need kernel values between the inputs of several processes."""
+        """Raise if pivots would need kernel values between inputs of several processes."""
         if self._is_part and isinstance(basis, Gradient | AllPoints):
             kind = "all" if isinstance(basis, AllPoints) else "gradient"
             raise ValueError(
@@ -151,14 +151,14 @@ class LocalSample:
             )
 
     def view(self, name: str, clique: CliqueSet) -> LocalView:
-        """Return what the cliques of a set see."""
+        """Return the inputs of the cliques."""
         if not self._is_part or not clique.sees_data:
             return LocalView(self, name, clique)
         return together.view.SharedView(self, name, clique)
 
     def datafit(self, designs: Sequence[Design]) -> Datafit:
         """Return the likelihood of the data in the coefficients of some terms."""
-        local = LocalSample.inferred_here(self, designs)
+        local = LocalSample.host_designs(self, designs)
         planned = self._planned if self.spec.kind == "graph" else None
         likelihood = likelihood_of(self.data, local, self.spec, self.settings.workers, planned)
         return self.settings.group.summed(Datafit(likelihood, local))
@@ -166,7 +166,7 @@ class LocalSample:
     def part(
         self, designs: Sequence[Design], items: Items, times: int = 1, dtype: np.dtype | None = None
     ) -> tuple[LocalSample, list[LocalDesign]] | None:
-        """Return some sequences, of so many times the weight, with features that are there already, as ``dtype``.
+        """Return some sequences, with weights multiplied, and existing features converted to ``dtype``.
 
         None unless the data are chains whose features are in memory, dense, or those of plain transitions.
         """
@@ -187,7 +187,7 @@ class LocalSample:
         return LocalSample(replace(data, weights=times * data.weights), self.spec, self.settings), chosen
 
     def single_labels(self) -> LocalSample:
-        """Return the same data without what labels meet in: no factors, no constraints."""
+        """Return the same data with independent labels: without factors and constraints."""
         other = copy.copy(self)
         other.everywhere = None
         vars(other).pop("_planned", None)
@@ -196,24 +196,24 @@ class LocalSample:
         return other
 
     def on_host(self) -> LocalSample:
-        """Return the same data with features in the memory of the host."""
+        """Return the same data with features in host memory."""
         if not self._is_part:
             return self
         if self.everywhere is None:
             raise ValueError("features of all data must be in one memory, and the workers have parts: pass lists")
         return self.everywhere
 
-    def inferred_here(self, designs: Sequence[Design]) -> list[LocalDesign]:
-        """Return designs whose scores are arrays of this process, wherever their features are."""
+    def host_designs(self, designs: Sequence[Design]) -> list[LocalDesign]:
+        """Return designs with scores in host memory, wherever their features are."""
         return [design for design in designs if isinstance(design, LocalDesign)]
 
     @cached_property
     def _planned(self) -> LabelFamily | None:
-        """A plan of inference on graphs, which does not depend on what scores them."""
+        """A plan of inference on graphs, independent of the clique sets."""
         return family_of(self.data, (), self.spec) if self.spec.kind == "graph" else None
 
     def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
-        """Return a term on the data; its features are those of ``panel`` where there is one."""
+        """Return a term on the data, with the features of ``panel`` if there is one."""
         positions = term.clique.positions(self.data)
         known = self._designs.get(id(term.subspace))
         if known is not None and known.term.subspace is term.subspace and panel is None:
@@ -236,7 +236,7 @@ class LocalSample:
         return design
 
     def _part_of_design(self, term: Term, view: Any, *, chosen_here: bool) -> LocalDesign:
-        """Return the same of the rows of this process, with sizes and columns that are those of all of them.
+        """Return the rows of a design in this process, with sizes and columns of all processes.
 
         Pivots that were ``chosen_here`` are among the rows.
         """
@@ -264,7 +264,7 @@ class LocalSample:
         return design
 
     def shared(self, design: LocalDesign, term: Term) -> LocalDesign:
-        """Return the features of a design for another term, which sees the same rows."""
+        """Return the features of a design for another term with the same rows."""
         return replace(design, term=term, positions=term.clique.positions(self.data))
 
     def _features_of(self, panel: PanelCholesky) -> Rows:
@@ -272,13 +272,13 @@ class LocalSample:
         return panel.features
 
     def precise(self, inputs: Matrix, rank: int) -> tuple[Matrix, np.dtype]:
-        """Return inputs and the precision of their features; double precision needs kernel values of double inputs."""
+        """Return inputs and the precision of their features; double precision needs kernel values in double."""
         n_rows = inputs.shape[0] if self.rows_of_all is None else self.rows_of_all
         precision = feature_dtype(self.settings.dtype, n_rows * rank, self.settings.tol)
         return inputs.astype(np.float64, copy=False) if precision == np.float64 else inputs, precision
 
     def _features(self, term: Term, inputs: Matrix) -> tuple[Rows, FeatureOrigin | None]:
-        """Return the features of inputs in a subspace that is there already, and where they come from."""
+        """Return the features of inputs in an existing subspace, and their source."""
         subspace, dtype = term.subspace, self.settings.dtype
         if not isinstance(subspace, PivotSubspace):
             return subspace.features(inputs, inputs.dtype if dtype is None else dtype), None
@@ -291,7 +291,7 @@ class LocalSample:
         return features, FeatureOrigin(subspace.kernel, subspace.pivots, inputs, left)
 
     def _support(self, term: Term, features: Rows | None) -> EveryPair | Support:
-        """Return the pairs of features and labellings that get coefficients."""
+        """Return the pairs of features and labellings with coefficients."""
         if not (term.support.complete and term.clique.observed_only):
             return term.support
         clique, n_labels = term.clique, self.spec.n_labels
@@ -323,7 +323,7 @@ class LocalSample:
 
 
 def feature_dtype(dtype: np.dtype | None, n_values: int, tol: float) -> np.dtype:
-    """Return ``dtype``; where it is None, float32 for large features unless the tolerance needs more."""
+    """Return ``dtype`` or, for None, float32 for large features unless the tolerance needs more."""
     if dtype is not None:
         return dtype
     small = 8 * n_values <= _SMALL_FEATURES
@@ -331,7 +331,7 @@ def feature_dtype(dtype: np.dtype | None, n_values: int, tol: float) -> np.dtype
 
 
 def check_features_fit(name: str, n_rows: int, rank: int, dtype: np.dtype) -> None:
-    """Raise MemoryError before the work starts if the feature matrix cannot fit in memory."""
+    """Raise MemoryError before a fit if the feature matrix cannot fit in memory."""
     needed = n_rows * rank * dtype.itemsize
     available = available_memory()
     if available is not None and needed > available:

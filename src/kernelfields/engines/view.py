@@ -1,4 +1,4 @@
-"""What the cliques of a set see of labelled data in this process."""
+"""The inputs of cliques of labelled data in this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelfields.kernels.kernel import Kernel, check_positive_semidefinite
 
 
 class LocalView:
-    """Rows of inputs (n, d) that the cliques of a set see, and their weights (n,), None where all are one."""
+    """Rows of inputs (n, d) for the cliques of a set, and their weights (n,), None if all are one."""
 
     def __init__(self, sample: Any, name: str, clique: CliqueSet):
         self._sample, self._name, self._clique = sample, name, clique
@@ -21,7 +21,7 @@ class LocalView:
         self.first_row = self.inputs[:1]
 
     def resolved(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with rules that read the data turned into numbers."""
+        """Return the kernel with numbers for data-dependent rules."""
         data, clique = self._sample.data, self._clique
         labels = data.known_labels if clique.labels_per_clique == 1 else None
         # Sets at some positions only, and those of segments, see other rows than labels have.

@@ -57,7 +57,7 @@ def answers(self: KeptField[Any, Any], X: object, y: object = None, known: objec
         return
     data = self.structure.read(X, y)
     if self._repeated is not None:
-        self._repeated.warn(self._reader.steps.undone(data.inputs))
+        self._repeated.warn(self._reader.steps.undo(data.inputs))
     form = self.answer_format
     log_weights = None if known is None else form.known_log_weights(self, known, data, field.spec)
     place = scoring_engine(self.engine, n_values=self._n_values(data))

@@ -207,7 +207,7 @@ def _joined(estimator: Estimator, fit: OpenFit, step: InputStep, always: bool = 
     def join(data: Any) -> Any:
         return data.with_rows(
             {
-                name: table.rows if name else step(before.undone(table.rows), table.layout)
+                name: table.rows if name else step(before.undo(table.rows), table.layout)
                 for name, table in data.tables.items()
             }
         )

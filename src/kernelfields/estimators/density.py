@@ -34,9 +34,9 @@ from kernelfields.families.finite import FiniteFamily
 from kernelfields.families.quadrature import (
     Quadrature,
     Rule,
-    first_quadrature,
-    judged_log_integral,
-    unseen_log_mass,
+    bound_unseen_mass,
+    estimate_log_integral,
+    initial_quadrature,
 )
 from kernelfields.models.documents import (
     describe_parameters,
@@ -223,7 +223,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         self.box_ = np.column_stack([box.low, box.high])
         self.prior_variance_ = self._chosen_variance(points, weights)
         seed = int(random.integers(2**31))
-        quadrature = first_quadrature(self.quadrature, self.n_nodes, box.dimension, seed)
+        quadrature = initial_quadrature(self.quadrature, self.n_nodes, box.dimension, seed)
         self.basis_ = density_basis(self.kernel, self.basis, self.rank, box.to_unit(points), weights, random)
         self.sample_size_ = float(weights.sum())
         self._fit_coefficients(self._mean_features(points, weights), self.sample_size_, quadrature)
@@ -263,7 +263,7 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
             found = family.estimate(mean, precision=precision, start=start, tol=self.tol, max_iter=self.max_iter)
             self.coef_ = start = found.theta
             coarse = found.member.log_partition + shift
-            self.log_partition_, error = judged_log_integral(quadrature, self._measure, self._scores, coarse)
+            self.log_partition_, error = estimate_log_integral(quadrature, self._measure, self._scores, coarse)
             self.log_partition_error_ = max(error, self._error_of_peaks(quadrature))
             finer = quadrature.finer(self._measure.box.dimension) if self.n_nodes is None else None
             if self.log_partition_error_ <= self.quadrature_tol or finer is None:
@@ -284,8 +284,8 @@ class ExponentialFamilyDensity(DensityMixin, StoredEstimator):
         if not isinstance(self.basis_, PivotSubspace):
             return 0.0
         pivots = np.asarray(self.basis_.pivots, dtype=np.float64)
-        gaps = quadrature.reference().gaps(self._measure, self._measure.box.from_unit(pivots))
-        unseen = unseen_log_mass(self._scores, self._measure, pivots, gaps, self.log_partition_)
+        gaps = quadrature.reference().estimate_gaps(self._measure, self._measure.box.from_unit(pivots))
+        unseen = bound_unseen_mass(self._scores, self._measure, pivots, gaps, self.log_partition_)
         return float(np.logaddexp(0.0, unseen - self.log_partition_))
 
     def _finite_family(self, rule: Rule) -> tuple[FiniteFamily, float]:

@@ -72,7 +72,7 @@ class FitState(Generic[Data, Reader]):
             raise type(error)(f"development set: {error}") from error
         library.check_labels(data, self.spec, self.classes)
         if (repeated := self.estimator._repeated) is not None:
-            repeated.warn(self.reader.steps.undone(data.inputs))
+            repeated.warn(self.reader.steps.undo(data.inputs))
         return data
 
 
@@ -80,7 +80,7 @@ def rewritten(reader: Any, data: Any, steps: ColumnSteps) -> tuple[Any, Any]:
     """Return a reader with further steps, and the data that it has read after these."""
     if not steps.tables:
         return reader, data
-    reader = replace(reader, steps=reader.steps.then(steps))
+    reader = replace(reader, steps=reader.steps.extended(steps))
     return reader, data.changed(lambda own: own.rewritten(steps))
 
 

@@ -258,7 +258,7 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
     def scale_(self) -> bool:
         """Whether columns of the inputs were brought to one scale."""
         check_is_fitted(self, "field_")
-        return self._reader.steps.holds(library.Scale)
+        return self._reader.steps.has_step(library.Scale)
 
     @property
     def prior_variance_(self) -> float:

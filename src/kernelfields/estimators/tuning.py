@@ -431,4 +431,4 @@ def _find_repeated_labels(problem: FitState, choices: Choices) -> RepeatedLabels
     # Of several labels there are probabilities of each one: their columns have no sum to recognise them by.
     if not losses or min(losses) > _CERTAIN or labels is None or labels.ndim != 1:
         return None
-    return find_repeated_labels(problem.reader.steps.undone(problem.data.inputs), labels, len(problem.classes))
+    return find_repeated_labels(problem.reader.steps.undo(problem.data.inputs), labels, len(problem.classes))

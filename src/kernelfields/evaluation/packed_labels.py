@@ -18,7 +18,7 @@ import numpy as np
 
 from kernelfields.data.partial_labels import single_labels
 from kernelfields.data.reading import is_partial, is_sequence, locate, plain_label
-from kernelfields.numerics.containers import entries_listed, n_dimensions, shape_of
+from kernelfields.numerics.containers import list_entries, n_dimensions, shape_of
 
 _WHOLE = (int, np.integer, np.bool_)  # bool is an int
 NOTHING_KNOWN = "no label is known: there is no position to compare predictions with"
@@ -109,7 +109,7 @@ def _list_labels(item: object, index: int, name: str) -> list:
         )
     if n_dimensions(item) != 1:
         raise ValueError(f"sequence {index} of {name} has shape {item.shape}, expected one label per position")
-    return entries_listed(item)
+    return list_entries(item)
 
 
 def _check_sizes(own: np.ndarray, sizes: np.ndarray, name: str, first_name: str) -> None:

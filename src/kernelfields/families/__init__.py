@@ -1,4 +1,4 @@
-"""Exponential families themselves, so that the statements of section 2 read as code.
+"""Exponential families, so that the statements of section 2 of the paper can be run as code.
 
     FiniteFamily(statistics)              a finite set of outcomes with statistics Phi(z)
     FieldFamily(labels)                   labellings of chains, graphs, segments: the flat view of any LabelFamily

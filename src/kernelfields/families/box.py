@@ -1,4 +1,4 @@
-"""Box in which a density lives, and the base measure p0 on it that it is a density against.
+"""The bounded domain of a density, and the base measure p0 on it.
 
     uniform    p0(x) = 1 / volume
     gaussian   p0(x) = prod_j N(x_j; m_j, s_j^2) / P(low_j < . < high_j), m and s those of the sample
@@ -41,15 +41,15 @@ class Box:
         return (X - self.low) / (self.high - self.low)
 
     def from_unit(self, U: np.ndarray) -> np.ndarray:
-        """Return points of the unit cube in the units of the box."""
+        """Return points of the unit cube, scaled to the box."""
         return np.clip(self.low + U * (self.high - self.low), self.low, self.high)
 
     def contains(self, X: np.ndarray) -> np.ndarray:
-        """Return whether each row lies in the box, its faces included, (n,)."""
+        """Return whether each row is in the closed box, (n,)."""
         return np.all((self.low <= X) & (self.high >= X), axis=1)
 
     def check_sample(self, X: np.ndarray) -> None:
-        """Raise if a point lies outside, naming the first."""
+        """Raise if a point is outside; the message has the first."""
         outside = ~self.contains(X)
         if outside.any():
             row = int(np.argmax(outside))
@@ -63,7 +63,7 @@ class Box:
 
 
 def resolve_box(box: object, X: np.ndarray, margin: float) -> Box:
-    """Return the box meant by (d, 2) or "auto": the range of the sample, ``margin`` times it on either side."""
+    """Return the box of bounds (d, 2), or for "auto" the range of the sample, widened by ``margin`` of it."""
     if isinstance(box, str):
         if box != "auto":
             raise ValueError(f"box must be 'auto' or an array of lows and highs, (features, 2), got {box!r}")
@@ -77,7 +77,7 @@ def resolve_box(box: object, X: np.ndarray, margin: float) -> Box:
             )
         low, high = low - margin * (high - low), high + margin * (high - low)
     else:
-        bounds = _as_numbers(box)
+        bounds = _to_numbers(box)
         if bounds.shape != (X.shape[1], 2):
             raise ValueError(
                 f"box must be 'auto' or an array of lows and highs of shape ({X.shape[1]}, 2), got {bounds.shape}"
@@ -88,7 +88,7 @@ def resolve_box(box: object, X: np.ndarray, margin: float) -> Box:
     return found
 
 
-def _as_numbers(box: object) -> np.ndarray:
+def _to_numbers(box: object) -> np.ndarray:
     try:
         return np.asarray(box, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -98,7 +98,7 @@ def _as_numbers(box: object) -> np.ndarray:
 
 
 def check_box(box: Box) -> None:
-    """Raise ValueError unless all ends are finite and all widths positive."""
+    """Raise ValueError unless all bounds are finite and all widths positive."""
     low, high = box.low, box.high
     if not len(low):
         raise ValueError("the box has no axes")
@@ -126,16 +126,16 @@ class UniformMeasure:
         return np.full(len(X), -self.box.log_volume)
 
     def from_uniform(self, U: np.ndarray) -> np.ndarray:
-        """Return points that are distributed as p0 where U (n, d) are uniform on the unit cube."""
+        """Map points U (n, d), uniform on the unit cube, to points distributed as p0."""
         return self.box.from_unit(U)
 
     def describe(self) -> dict[str, object]:
-        """Return plain values for a model file; a function is not data."""
+        """Return plain values for a model file."""
         return {"kind": self.kind}
 
 
 class GaussianMeasure:
-    """Independent normal distributions with ``mean`` and ``deviation`` (d,), cut off at the box."""
+    """Independent normal distributions with ``mean`` and ``deviation`` (d,), truncated to the box."""
 
     kind = "gaussian"
 
@@ -155,7 +155,7 @@ class GaussianMeasure:
         return -0.5 * np.square(scaled).sum(axis=1) - constant.sum()
 
     def from_uniform(self, U: np.ndarray) -> np.ndarray:
-        """Return points that are distributed as p0 where U (n, d) are uniform on the unit cube."""
+        """Map points U (n, d), uniform on the unit cube, to points distributed as p0."""
         levels = self._below + U * (self._above - self._below)
         return np.clip(self.mean + self.deviation * ndtri(levels), self.box.low, self.box.high)
 
@@ -168,7 +168,7 @@ Measure = UniformMeasure | GaussianMeasure
 
 
 def resolve_measure(base_measure: str, box: Box, X: np.ndarray, weights: np.ndarray) -> Measure:
-    """Return the base measure meant by "uniform" or "gaussian"."""
+    """Return the base measure "uniform" or "gaussian"."""
     if base_measure == "uniform":
         return UniformMeasure(box)
     mean = np.average(X, axis=0, weights=weights)
@@ -177,7 +177,7 @@ def resolve_measure(base_measure: str, box: Box, X: np.ndarray, weights: np.ndar
 
 
 def rebuild_measure(description: Mapping[str, object], box: Box) -> Measure:
-    """Return the base measure that was described."""
+    """Rebuild a base measure from its description."""
     kind = description["kind"]
     if kind == "uniform":
         return UniformMeasure(box)

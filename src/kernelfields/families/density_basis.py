@@ -1,4 +1,4 @@
-"""The subspace of an RKHS in which a density's f is sought.
+"""The RKHS subspace of a density's function f.
 
 At the maximum a posteriori f is an expansion over the sample and over the whole box, where the density must be
 kept from growing; so pivots are chosen among both. Points (n, d) of the unit cube; at most ``MOST_CANDIDATES`` of
@@ -27,7 +27,7 @@ def density_basis(
     weights: np.ndarray,
     random: np.random.Generator,
 ) -> Subspace:
-    """Return the subspace spanned by pivots among the sample and the box, or by explicit features."""
+    """Return the subspace of pivots from the sample and the box, or of explicit features."""
     resolved = resolve_kernel(kernel)
     if isinstance(resolved, Precomputed):
         raise ValueError("a precomputed kernel has values at the sample only, and a density needs the whole box")

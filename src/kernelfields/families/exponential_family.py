@@ -1,4 +1,4 @@
-"""Exponential families, whatever their outcomes (section 2.1 of the paper), and natural parameters from a mean.
+"""Exponential families with any outcomes (section 2.1 of the paper), and natural parameters from a mean.
 
     p(z; theta)       = p0(z) exp(<Phi(z), theta> - g(theta))                       eq. 1
     g(theta)          = log sum_z p0(z) exp <Phi(z), theta>                         eq. 2
@@ -51,7 +51,7 @@ _HOPELESS = 1e-9
 
 
 class NoEstimate(ValueError):
-    """The mean has no finite natural parameters.
+    """A mean without finite natural parameters.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Member(ABC):
 
     @abstractmethod
     def score_change(self, direction: np.ndarray) -> float:
-        """Return by how much a step may change the score of an outcome against the others.
+        """Return the largest change of an outcome's score, relative to the others, by a step.
 
         Parameters
         ----------
@@ -395,6 +395,7 @@ class ExponentialFamily(ABC):
         return self._minimise(self.check(mean, "the mean"), first, precision, tol, max_iter)
 
     def _minimise(self, mean: np.ndarray, start: np.ndarray, precision: float, tol: float, max_iter: int) -> Estimate:
+        """Minimise the objective of :meth:`estimate`."""
         return minimise(self.at, mean, start, precision, tol, max_iter)
 
     def check(self, vector: ArrayLike, name: str, forbidden: bool = False) -> np.ndarray:
@@ -426,7 +427,7 @@ class ExponentialFamily(ABC):
 
 @dataclass(frozen=True)
 class Estimate:
-    """Natural parameters that were estimated.
+    """Estimated natural parameters.
 
     Parameters
     ----------
@@ -461,12 +462,12 @@ def minimise(
 ) -> Estimate:
     """Minimise P from ``start``; see :meth:`ExponentialFamily.estimate`."""
 
-    def value_of(member: Member) -> float:
+    def evaluate(member: Member) -> float:
         theta = member.theta
         return member.log_partition - float(theta @ mean) + 0.5 * precision * float(theta @ theta)
 
     member = at(start)
-    value, last_change = value_of(member), 0.0
+    value, last_change = evaluate(member), 0.0
     for iteration in range(max_iter + 1):
         gradient = member.mean - mean + precision * member.theta
         if precision > 0:
@@ -487,13 +488,13 @@ def minimise(
                 reaches = np.abs(last.mean - mean).max() <= _MEAN_ROUNDING * (1 + np.abs(mean).max())
                 if last_change > _SMALL_STEP or not reaches:
                     break
-                return Estimate(last.theta, value_of(last), gap, iteration, last)
+                return Estimate(last.theta, evaluate(last), gap, iteration, last)
         scale = 1 + abs(value) + abs(member.log_partition)
         step = 1.0 if precision > 0 else _LONGEST_STEP / max(change, _LONGEST_STEP)
         following = None
         while following is None and step >= _SMALLEST_STEP:
             trial = at(member.theta + step * direction)
-            reached = value_of(trial)
+            reached = evaluate(trial)
             if reached <= value + _SUFFICIENT_DECREASE * step * slope + _ROUNDING * scale:
                 following = trial
             step *= 0.5
@@ -515,6 +516,6 @@ def minimise(
 
 
 def inner(theta: np.ndarray, mean: np.ndarray) -> float:
-    """Return <theta, mean>, entries of mean 0 left out: what is forbidden never happens."""
+    """Return <theta, mean>; entries with mean 0 count as 0, so that theta may be minus infinity there."""
     counted = mean != 0.0
     return float(theta[counted] @ mean[counted])

@@ -1,4 +1,4 @@
-"""The flat view of any family of labellings: potentials end to end are theta, expected statistics are the mean.
+"""Any family of labellings as an exponential family of vectors: theta are the concatenated potentials.
 
     Phi(y) = counts of the labellings of all cliques, group by group
     theta  = the potentials of all groups, laid end to end
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from kernelfields.families.exponential_family import ExponentialFamily, Member
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.family import Member as LabelMember
-from kernelfields.inference.packing import check_values, in_shapes
+from kernelfields.inference.packing import check_values, split_shapes
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.vectors import conjugate_gradients
 
@@ -31,7 +31,7 @@ _ROUNDING = 1e-14
 
 
 class FieldMember(Member):
-    """One distribution over labellings; ``member`` holds it in the shapes of inference."""
+    """One distribution over labellings; ``member`` has it in the shapes of inference."""
 
     def __init__(self, family: FieldFamily, theta: np.ndarray, member: LabelMember):
         self.theta = theta
@@ -41,15 +41,15 @@ class FieldMember(Member):
         self.mean = family.pack(member.mean())
 
     def covariance_product(self, direction: np.ndarray) -> np.ndarray:
-        """Return the exact Hessian product, at the cost of a gradient."""
+        """Return the exact covariance product, at the cost of a gradient."""
         return self._family.pack(self.member.covariance_product(self._family.unpack(direction)))
 
     def score_change(self, direction: np.ndarray) -> float:
-        """Return the largest entry: statistics are zeros, ones and counts."""
+        """Return the largest entry of a step: statistics are zeros, ones and counts."""
         return float(np.abs(direction).max(initial=0.0))
 
     def newton_direction(self, gradient: np.ndarray, precision: float) -> np.ndarray | None:
-        """Solve by conjugate gradients; the covariance is singular, but the gradient lies in its range."""
+        """Solve by conjugate gradients; the covariance is singular, but its range has the gradient."""
         rounding = _ROUNDING * self.mean
         solution, _ = conjugate_gradients(
             lambda direction: self.covariance_product(direction) + precision * direction,
@@ -130,10 +130,10 @@ class FieldFamily(ExponentialFamily):
         Potentials
             The potentials.
         """
-        return self._zeros.of(in_shapes(np.asarray(vector, dtype=np.float64), self._shapes))
+        return self._zeros.of(split_shapes(np.asarray(vector, dtype=np.float64), self._shapes))
 
     def at(self, theta: ArrayLike) -> FieldMember:
-        """Return the distribution with these potentials, laid end to end.
+        """Return the distribution with these concatenated potentials.
 
         Parameters
         ----------

@@ -56,7 +56,7 @@ class FiniteMember(Member):
         return float(np.abs(self._statistics @ direction - self.mean @ direction).max())
 
     def newton_direction(self, gradient: np.ndarray, precision: float) -> np.ndarray | None:
-        """Solve with the Cholesky factor of the covariance; None where it has none."""
+        """Solve with the Cholesky factor of the covariance; None if it is singular."""
         hessian = self.covariance()
         hessian[np.diag_indices_from(hessian)] += precision
         try:
@@ -161,7 +161,7 @@ class FiniteFamily(ExponentialFamily):
         return self.at(theta).log_probabilities
 
     def _minimise(self, mean: np.ndarray, start: np.ndarray, precision: float, tol: float, max_iter: int) -> Estimate:
-        """Find the theta of least norm where there is no prior.
+        """Find the theta of least norm if there is no prior.
 
         Directions in which all statistics agree are then left out: the likelihood does not see them.
         """

@@ -22,7 +22,7 @@ Its mass is taken as its rise times twice its width on every axis: 1.9 times tha
 of two exponentials back to back, and more as widths are rounded up to halvings of a gap and all pivots of a peak count.
 An estimate, rather too large than too small.
 
-``unseen_log_mass`` takes ``2 d _DISTANCES`` values of h for every pivot on a peak.
+``bound_unseen_mass`` takes ``2 d _DISTANCES`` values of h for every pivot on a peak.
 
 Nodes (M, d), logarithms of masses (M,). M = size^d, or REPLICATES size.
 """
@@ -53,14 +53,14 @@ _GAPS, _DISTANCES = 1.5, 12
 
 @dataclass(frozen=True)
 class Rule:
-    """Nodes and logarithms of their masses; ``replicates`` is the number of independent parts they fall into."""
+    """Nodes and logarithms of their masses; ``replicates`` is the number of independent parts of the nodes."""
 
     nodes: np.ndarray
     log_masses: np.ndarray
     replicates: int = 1
 
     def log_integral(self, log_values: np.ndarray) -> tuple[float, float]:
-        """Return log sum_j mass_j exp(log_values_j), and its standard error where there are replicates, else 0."""
+        """Return log sum_j mass_j exp(log_values_j), and its standard error by replicates, else 0."""
         total = float(logsumexp(self.log_masses + log_values))
         if self.replicates == 1:
             return total, 0.0
@@ -78,7 +78,7 @@ class Quadrature:
     seed: int = 0
 
     def check(self, dimension: int) -> None:
-        """Raise ValueError unless the rule can be made: for those that come from a file."""
+        """Raise ValueError unless the rule can be made; for rules from files."""
         sobol = self.kind == "sobol"
         if self.kind not in ("gauss-legendre", "sobol") or self.size < 1 or self.seed < 0:
             raise ValueError(f"the quadrature {self} is none")
@@ -92,11 +92,11 @@ class Quadrature:
         return self._tensor_rule(measure) if self.kind == "gauss-legendre" else self._sobol_rule(measure)
 
     def n_nodes(self, dimension: int) -> int:
-        """Return the number of nodes in all."""
+        """Return the total number of nodes."""
         return self.size**dimension if self.kind == "gauss-legendre" else REPLICATES * self.size
 
-    def gaps(self, measure: Measure, points: np.ndarray) -> np.ndarray:
-        """Return how far apart nodes are at points (n, d), about, with the sides of the box as units, (n,)."""
+    def estimate_gaps(self, measure: Measure, points: np.ndarray) -> np.ndarray:
+        """Estimate the distances between nodes at points (n, d), in units of the sides of the box, (n,)."""
         if self.kind == "gauss-legendre":
             return np.full(len(points), 0.5 * np.pi / self.size)  # in the middle of an axis, where they are farthest
         dimension = measure.box.dimension
@@ -104,21 +104,22 @@ class Quadrature:
         return np.exp(np.minimum(log_gaps, 0.0) / dimension)
 
     def reference(self) -> Quadrature:
-        """Return the finer rule that judges this one."""
+        """Return the next finer rule, by which this one is judged."""
         return self.references()[-1]
 
     def references(self) -> list[Quadrature]:
-        """Return the finer rules that judge this one, the finest last."""
+        """Return the finer rules by which this one is judged, the finest last."""
         if self.kind == "gauss-legendre":
             return [Quadrature(self.kind, size) for size in (self.size + self.size // 3 + 1, 2 * self.size)]
         return [Quadrature(self.kind, 2 * self.size, self.seed + 1)]
 
     def finer(self, dimension: int) -> Quadrature | None:
-        """Return the rule to fit with next, None where it would be too large."""
+        """Return the next rule to fit with, or None if it would be too large."""
         last = _LAST.get(dimension, _LAST[3]) if self.kind == "gauss-legendre" else _LAST_SOBOL
         return Quadrature(self.kind, 2 * self.size, self.seed) if 2 * self.size <= last else None
 
     def _tensor_rule(self, measure: Measure) -> Rule:
+        """Return the tensor product of Gauss-Legendre rules."""
         # NumPy takes the eigenvalues of a full matrix, SciPy those of three diagonals.
         places, weights = (leggauss if self.size <= _FEW_NODES else roots_legendre)(self.size)
         places, log_weights = 0.5 * (places + 1), np.log(0.5 * weights)
@@ -131,6 +132,7 @@ class Quadrature:
         return Rule(nodes, log_products + measure.box.log_volume + measure.log_density(nodes))
 
     def _sobol_rule(self, measure: Measure) -> Rule:
+        """Return scrambled Sobol points with equal masses."""
         parts = [sobol_points(measure.box.dimension, self.size, [self.seed, i]) for i in range(REPLICATES)]
         # Inside the cube, not on its faces, where a normal distribution would be at infinity.
         nodes = measure.from_uniform(np.clip(np.concatenate(parts), 2.0**-40, 1 - 2.0**-40))
@@ -138,14 +140,14 @@ class Quadrature:
 
 
 def sobol_points(dimension: int, size: int, seed: int | list[int]) -> np.ndarray:
-    """Return points of the unit cube, (size, dimension), from a scrambled Sobol sequence."""
+    """Return scrambled Sobol points of the unit cube, (size, dimension)."""
     from scipy.stats import qmc
 
     return qmc.Sobol(dimension, scramble=True, seed=np.random.default_rng(seed)).random(size)
 
 
-def first_quadrature(kind: str, size: int | None, dimension: int, seed: int) -> Quadrature:
-    """Return the rule to begin with; ``size=None`` takes the usual one."""
+def initial_quadrature(kind: str, size: int | None, dimension: int, seed: int) -> Quadrature:
+    """Return the initial rule; of default size for ``size=None``."""
     if kind not in ("auto", "gauss-legendre", "sobol"):
         raise ValueError(f"quadrature must be 'auto', 'gauss-legendre' or 'sobol', got {kind!r}")
     if kind == "auto":
@@ -161,7 +163,7 @@ def first_quadrature(kind: str, size: int | None, dimension: int, seed: int) -> 
     return Quadrature(kind, size or _FIRST_SOBOL, seed)
 
 
-def judged_log_integral(
+def estimate_log_integral(
     quadrature: Quadrature, measure: Measure, log_function: Callable[[np.ndarray], np.ndarray], coarse: float
 ) -> tuple[float, float]:
     """Return the logarithm of an integral by the finest reference rule, and its error.
@@ -178,16 +180,16 @@ def judged_log_integral(
     return values[-1], 2 * standard_error if quadrature.kind == "sobol" else float(differences.max())
 
 
-def unseen_log_mass(
+def bound_unseen_mass(
     log_function: Callable[[np.ndarray], np.ndarray],
     measure: Measure,
     pivots: np.ndarray,
     gaps: np.ndarray,
     log_integral: float,
 ) -> float:
-    """Return the logarithm of the mass of peaks that nodes may miss, minus infinity where there are none.
+    """Return the logarithm of the possible mass of peaks between nodes, minus infinity if there are none.
 
-    ``log_function`` is f of points of the box. ``gaps`` (n,) say how far apart nodes are at every pivot, and
+    ``log_function`` is f of points of the box. ``estimate_gaps`` (n,) say how far apart nodes are at every pivot, and
     ``log_integral`` is what they make of the integral, which is the mean of h.
     """
 
@@ -202,7 +204,7 @@ def unseen_log_mass(
     pivots, heights, reach = pivots[high], heights[high], _GAPS * gaps[high]
     below = np.exp(log_integral - heights)
     halves = heights + np.log1p(below) - np.log(2.0)
-    widths = _widths(log_values, pivots, halves, reach)
+    widths = _peak_widths(log_values, pivots, halves, reach)
     narrow = (widths < reach[:, None]).any(axis=1)
     # The mean itself, and what hardly rises above it, has no mass of its own.
     narrow &= below < 1.0
@@ -210,10 +212,10 @@ def unseen_log_mass(
     return float(logsumexp(masses)) if len(masses) else -np.inf
 
 
-def _widths(
+def _peak_widths(
     log_values: Callable[[np.ndarray], np.ndarray], points: np.ndarray, levels: np.ndarray, reach: np.ndarray
 ) -> np.ndarray:
-    """Return how far values stay above levels along every axis, (n, d): both sides together, ``reach`` each at most."""
+    """Return the widths of peaks above levels along every axis, (n, d), each side at most ``reach``."""
     count, dimension = points.shape
     distances = reach[:, None] * 0.5 ** np.arange(_DISTANCES)
     widths = np.zeros((count, dimension))

@@ -4,13 +4,13 @@ from kernelfields.formats.annotated_texts import (
     Document as Document,
     LabelledSpan as LabelledSpan,
     Labelling as Labelling,
-    labels_of as labels_of,
-    sequences_of as sequences_of,
-    spans_of as spans_of,
+    list_labels as list_labels,
+    to_sequences as to_sequences,
+    list_spans as list_spans,
 )
 from kernelfields.formats.annotation_files import (
     Loss as Loss,
-    losses as losses,
+    find_losses as find_losses,
     read_documents as read_documents,
     write_documents as write_documents,
 )
@@ -30,7 +30,7 @@ from kernelfields.formats.label_marks import (
 from kernelfields.formats.sequence_file import Reading as Reading, SequenceFile as SequenceFile
 from kernelfields.formats.sequence_files import (
     describe_reading as describe_reading,
-    format_of as format_of,
+    guess_format as guess_format,
     read_sequences as read_sequences,
     rebuild_reading as rebuild_reading,
     write_predictions as write_predictions,

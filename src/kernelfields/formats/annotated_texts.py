@@ -1,4 +1,4 @@
-"""Annotated documents in memory: the one form that all formats of labelled texts and time lines read and write.
+"""Annotated documents in memory: the one form that the readers and writers of all formats share.
 
     Document     a text, or a time line of so many seconds; tokens with offsets; labellings; id and metadata
     Labelling    what one annotator, one tier or one model has labelled: spans, or a label for each token
@@ -6,8 +6,8 @@
 
 Labels of tokens may be partial: a label, None (nothing is known), a set of which one is right, or a dict of weights.
 ``Document.scheme`` is how labels of tokens write spans: "bio", "iob1", "bioes", "bilou" (data/constraints.py), or
-"none", where every token that has a label is a span of its own. ``spans_of`` and ``labels_of`` lead from one form to
-the other.
+"none", where every token that has a label is a span of its own. ``list_spans`` and ``list_labels`` convert between both
+forms.
 
 Cost: linear in tokens and spans. Fails: ValueError in one line that names document and span: offsets outside of the
 text, spans that cut a word, spans that overlap where each token has one label.
@@ -69,6 +69,7 @@ class LabelledSpan:
     fragments: tuple[tuple[int, int], ...] = ()
 
     def __str__(self) -> str:
+        """Return the label with its begin and end."""
         return f"{self.label!r} [{self.begin}, {self.end}]"
 
 
@@ -110,7 +111,7 @@ class Labelling:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing but labels: no name, no metadata, no prediction."""
+        """Whether the labelling has labels alone: no name, no metadata, no prediction."""
         return not (self.annotator or self.predicted or self.metadata)
 
 
@@ -160,11 +161,11 @@ class Document:
 
     @property
     def words(self) -> list[str]:
-        """The words of the text, by the default tokenizer where there are no tokens."""
-        return [self.text[int(begin) : int(end)] for begin, end in tokens_of(self)]
+        """The words of the text; the default tokenizer makes them if there are no tokens."""
+        return [self.text[int(begin) : int(end)] for begin, end in get_tokens(self)]
 
     def add_prediction(self, entities: Iterable[Entity], annotator: str = "kernelfields") -> Document:
-        """Return the document with predicted entities as one more labelling.
+        """Return the document with predicted entities as a further labelling.
 
         Parameters
         ----------
@@ -178,7 +179,7 @@ class Document:
         Document
             The document with the labelling.
         """
-        tokens = tokens_of(self)
+        tokens = get_tokens(self)
         found = [
             LabelledSpan(
                 str(entity.label), tokens[entity.begin][0], tokens[entity.end - 1][1], float(entity.probability)
@@ -197,13 +198,13 @@ class Entity(Protocol):
     probability: float
 
 
-def name_of(document: Document, number: int) -> str:
-    """Return what messages call a document: its number, counted from 1, and its id."""
+def document_name(document: Document, number: int) -> str:
+    """Return the name of a document in messages: its number, counted from 1, and its id."""
     return f"document {number}" + (f" ({document.id})" if document.id is not None else "")
 
 
-def tokens_of(document: Document, tokenizer: Tokenizer | None = None) -> list[tuple[float, float]]:
-    """Return the tokens of a document; those of ``tokenizer``, by default a regular expression, if it has none."""
+def get_tokens(document: Document, tokenizer: Tokenizer | None = None) -> list[tuple[float, float]]:
+    """Return the tokens of a document; if it has none, those that ``tokenizer`` makes."""
     if document.tokens is not None:
         return document.tokens
     if document.duration is not None:
@@ -212,7 +213,7 @@ def tokens_of(document: Document, tokenizer: Tokenizer | None = None) -> list[tu
 
 
 def check_document(document: Document, name: str) -> None:
-    """Raise ValueError, in one line with the name, for offsets that do not fit the text, the tokens or each other."""
+    """Raise ValueError if offsets do not fit the text, the tokens or each other."""
     first, last = (0, len(document.text)) if document.duration is None else document.duration
     unit = "characters" if document.duration is None else "seconds"
     if not -_LATEST < first <= last < _LATEST:
@@ -248,9 +249,9 @@ def check_document(document: Document, name: str) -> None:
 # ---- from labels of tokens to spans, and back
 
 
-def scheme_of(sequences: Sequence[Sequence[TokenLabel]]) -> str:
-    """Return the scheme whose form all labels have, "bio" or "iob1" by where entities begin, or "none"."""
-    seen = {one for labels in sequences for label in set(map(_hashable, labels)) for one in _possible(label)}
+def detect_scheme(sequences: Sequence[Sequence[TokenLabel]]) -> str:
+    """Return the scheme of entity labels: "bio", "iob1", another one, or "none"."""
+    seen = {one for labels in sequences for label in set(map(_to_hashable, labels)) for one in _list_possible(label)}
     scheme = guess_scheme(seen)
     if scheme is None:
         return NO_SCHEME
@@ -265,15 +266,17 @@ def scheme_of(sequences: Sequence[Sequence[TokenLabel]]) -> str:
     return "iob1" if begins["I"][False] and not begins["B"][False] else "bio"
 
 
-def _hashable(label: TokenLabel) -> str | frozenset[str] | None:
+def _to_hashable(label: TokenLabel) -> str | frozenset[str] | None:
+    """Return a label as a hashable value."""
     return frozenset(label) if isinstance(label, Mapping) else label
 
 
-def _possible(label: TokenLabel) -> Iterable[str]:
+def _list_possible(label: TokenLabel) -> Iterable[str]:
+    """Return the possible labels of a token."""
     return (label,) if isinstance(label, str) else () if label is None else label
 
 
-def spans_of(
+def list_spans(
     document: Document, labelling: Labelling, strict: bool = True, name: str = "the document"
 ) -> list[LabelledSpan]:
     """Return the spans of a labelling, also if it holds labels of tokens.
@@ -297,18 +300,18 @@ def spans_of(
 
     See Also
     --------
-    labels_of : The other way round.
+    list_labels : The other way round.
 
     Examples
     --------
-    >>> from kernelfields.formats import Document, Labelling, spans_of
+    >>> from kernelfields.formats import Document, Labelling, list_spans
     >>> document = Document("Ann lives in Oslo", labellings=[Labelling(labels=["B-PER", "O", "O", "B-LOC"])])
-    >>> [(span.label, span.begin, span.end) for span in spans_of(document, document.labellings[0])]
+    >>> [(span.label, span.begin, span.end) for span in list_spans(document, document.labellings[0])]
     [('PER', 0, 3), ('LOC', 13, 17)]
     """
     if labelling.spans is not None:
         return labelling.spans
-    labels, tokens = labelling.labels or [], tokens_of(document)
+    labels, tokens = labelling.labels or [], get_tokens(document)
     if document.scheme == NO_SCHEME:
         found = [LabelledSpan(one, *token) for one, token in zip(labels, tokens, strict=True) if isinstance(one, str)]
     else:
@@ -317,13 +320,16 @@ def spans_of(
             LabelledSpan(kind, tokens[start][0], tokens[stop - 1][1])
             for kind, start, stop in spans_of_scheme(plain, find_scheme(document.scheme))
         ]
-    if strict and (back := _labels_from(document, found, name)) != labels:
+    if strict and (back := _label_tokens(document, found, name)) != labels:
         at = next(index for index, pair in enumerate(zip(labels, back, strict=True)) if pair[0] != pair[1])
-        raise ValueError(f"{name}: {_why_lost(labels[at], document.scheme)} cannot be written as spans: token {at + 1}")
+        raise ValueError(
+            f"{name}: {_describe_loss(labels[at], document.scheme)} cannot be written as spans: token {at + 1}"
+        )
     return found
 
 
-def _why_lost(label: TokenLabel, scheme: str) -> str:
+def _describe_loss(label: TokenLabel, scheme: str) -> str:
+    """Return the reason why spans cannot hold a label."""
     if label is None:
         return "a label that is not known"
     if not isinstance(label, str):
@@ -331,8 +337,8 @@ def _why_lost(label: TokenLabel, scheme: str) -> str:
     return f"the label {label!r}, which breaks the scheme {scheme!r} or begins inside of a word,"
 
 
-def labels_of(document: Document, labelling: Labelling | None = None, name: str = "the document") -> list[TokenLabel]:
-    """Return the label of each token by the scheme of the document, also if a labelling holds spans.
+def list_labels(document: Document, labelling: Labelling | None = None, name: str = "the document") -> list[TokenLabel]:
+    """Return the label of each token by the scheme of the document; a labelling may hold spans.
 
     Parameters
     ----------
@@ -351,28 +357,28 @@ def labels_of(document: Document, labelling: Labelling | None = None, name: str 
 
     See Also
     --------
-    spans_of : The other way round.
+    list_spans : The other way round.
 
     Examples
     --------
-    >>> from kernelfields.formats import Document, LabelledSpan, Labelling, labels_of
+    >>> from kernelfields.formats import Document, LabelledSpan, Labelling, list_labels
     >>> document = Document("Ann lives in Oslo", labellings=[Labelling([LabelledSpan("LOC", 13, 17)])])
-    >>> labels_of(document)
+    >>> list_labels(document)
     ['O', 'O', 'O', 'B-LOC']
     """
-    labelling = chosen_labelling(document) if labelling is None else labelling
+    labelling = choose_labelling(document) if labelling is None else labelling
     if labelling is None:
-        return [None] * len(tokens_of(document))
-    return labelling.labels if labelling.labels is not None else _labels_from(document, labelling.spans or [], name)
+        return [None] * len(get_tokens(document))
+    return labelling.labels if labelling.labels is not None else _label_tokens(document, labelling.spans or [], name)
 
 
-def chosen_labelling(document: Document) -> Labelling | None:
-    """Return the first labelling that is not predicted, else the first, else None."""
+def choose_labelling(document: Document) -> Labelling | None:
+    """Return the first labelling by an annotator, else the first by a model, else None."""
     return min(document.labellings, key=lambda labelling: labelling.predicted, default=None)
 
 
-def sequences_of(documents: Sequence[Document]) -> tuple[list[list[str]], list[list[TokenLabel]]]:
-    """Return words X and labels y of documents, as a field of words takes them.
+def to_sequences(documents: Sequence[Document]) -> tuple[list[list[str]], list[list[TokenLabel]]]:
+    """Return documents as words X and labels y for a field of words.
 
     Parameters
     ----------
@@ -388,20 +394,21 @@ def sequences_of(documents: Sequence[Document]) -> tuple[list[list[str]], list[l
 
     Examples
     --------
-    >>> from kernelfields.formats import Document, LabelledSpan, Labelling, sequences_of
+    >>> from kernelfields.formats import Document, LabelledSpan, Labelling, to_sequences
     >>> document = Document("Ann lives in Oslo", labellings=[Labelling([LabelledSpan("LOC", 13, 17)])])
-    >>> sequences_of([document])
+    >>> to_sequences([document])
     ([['Ann', 'lives', 'in', 'Oslo']], [['O', 'O', 'O', 'B-LOC']])
     """
-    named = [(document, name_of(document, number)) for number, document in enumerate(documents, start=1)]
-    return [document.words for document in documents], [labels_of(document, name=name) for document, name in named]
+    named = [(document, document_name(document, number)) for number, document in enumerate(documents, start=1)]
+    return [document.words for document in documents], [list_labels(document, name=name) for document, name in named]
 
 
-def _labels_from(document: Document, spans: Sequence[LabelledSpan], name: str) -> list[TokenLabel]:
-    tokens = tokens_of(document)
+def _label_tokens(document: Document, spans: Sequence[LabelledSpan], name: str) -> list[TokenLabel]:
+    """Return the labels of tokens for spans."""
+    tokens = get_tokens(document)
     labels: list[TokenLabel] = [None if document.scheme == NO_SCHEME else OUTSIDE] * len(tokens)
     taken: list[LabelledSpan | None] = [None] * len(tokens)
-    find = token_finder(document)
+    find = make_token_finder(document)
     for span in spans:
         start, stop, problem = find(span)
         if problem:
@@ -411,24 +418,24 @@ def _labels_from(document: Document, spans: Sequence[LabelledSpan], name: str) -
                 raise ValueError(f"{name}: the spans {other} and {span} overlap; a token has one label")
             taken[index] = span
         before = labels[start - 1] if start else None
-        labels[start:stop] = _scheme_labels(span.label, stop - start, document.scheme, before)
+        labels[start:stop] = _list_scheme_labels(span.label, stop - start, document.scheme, before)
     return labels
 
 
-def _scheme_labels(kind: str, length: int, scheme: str, before: TokenLabel) -> list[str]:
-    """Return the labels of the tokens of one span; ``before`` is the label of the token in front of it."""
+def _list_scheme_labels(kind: str, length: int, scheme: str, before: TokenLabel) -> list[str]:
+    """Return the labels of the tokens of one span; ``before`` is the label of the preceding token."""
     if scheme == NO_SCHEME:
         return [kind] * length
     tags = find_scheme(scheme).span_tags(length, touching=before in (f"B-{kind}", f"I-{kind}"))
     return [tag if kind == "_" else f"{tag}-{kind}" for tag in tags]
 
 
-def token_finder(document: Document) -> Callable[[LabelledSpan], tuple[int, int, str]]:
-    """Return a function from a span to its first token, the one after its last, and what is wrong with its offsets.
+def make_token_finder(document: Document) -> Callable[[LabelledSpan], tuple[int, int, str]]:
+    """Return a function from a span to its first token, its end, and the error in its offsets.
 
     The tokens are those that the span touches; of a time line, the frames whose middle lies in it.
     """
-    tokens = tokens_of(document)
+    tokens = get_tokens(document)
     begins, ends = [token[0] for token in tokens], [token[1] for token in tokens]
     middles = [(begin + end) / 2 for begin, end in tokens]
 
@@ -448,8 +455,8 @@ def token_finder(document: Document) -> Callable[[LabelledSpan], tuple[int, int,
     return find
 
 
-def overlapping(spans: Sequence[LabelledSpan]) -> Iterator[tuple[LabelledSpan, LabelledSpan]]:
-    """Yield pairs of sorted spans of which the second begins before the first has ended, nested ones among them."""
+def find_overlaps(spans: Sequence[LabelledSpan]) -> Iterator[tuple[LabelledSpan, LabelledSpan]]:
+    """Yield pairs of sorted spans that overlap, nested spans included."""
     longest: LabelledSpan | None = None
     for span in spans:
         if longest is not None and span.begin < longest.end:
@@ -461,8 +468,8 @@ def overlapping(spans: Sequence[LabelledSpan]) -> Iterator[tuple[LabelledSpan, L
 # ---- what a format has no place for, as one JSON object
 
 
-def extras(document: Document, own: str, *, held: Iterable[str], as_labels: bool = False) -> dict[str, Any]:
-    """Return as plain values what labelling does not change and the format ``own`` does not hold.
+def collect_extras(document: Document, own: str, *, held: Iterable[str], as_labels: bool = False) -> dict[str, Any]:
+    """Return the parts of a document that the format ``own`` cannot hold, as plain values.
 
     ``held`` names what it holds itself: "id", "metadata", "text", "tokens", "duration", "labelling" (names and metadata
     of labellings), "unlabelled", "made_ids" (where spans need no ids); ``as_labels``: it writes labels of tokens.
@@ -475,7 +482,7 @@ def extras(document: Document, own: str, *, held: Iterable[str], as_labels: bool
     if labelled or as_labels or document.scheme != "bio":
         parts["scheme"] = document.scheme
     parts["labels"] = labelled and not as_labels
-    partial = [partial_entries(document, labelling) for labelling in labellings]
+    partial = [collect_partial_labels(document, labelling) for labelling in labellings]
     parts["partial"] = [] if as_labels or not any(partial) else partial
     parts["spans"] = as_labels and bool(labellings) and not labelled
     parts["unlabelled"] = not labellings
@@ -490,8 +497,8 @@ def extras(document: Document, own: str, *, held: Iterable[str], as_labels: bool
     return found
 
 
-def partial_entries(document: Document, labelling: Labelling) -> dict[str, list[str] | None]:
-    """Return what spans do not say of labels: by number of a token None, or the labels of which one is right."""
+def collect_partial_labels(document: Document, labelling: Labelling) -> dict[str, list[str] | None]:
+    """Return the partial labels of tokens by number: None, or the sorted possible labels."""
     return {
         str(index): None if label is None else sorted(label)
         for index, label in enumerate(labelling.labels or ())
@@ -499,8 +506,8 @@ def partial_entries(document: Document, labelling: Labelling) -> dict[str, list[
     }
 
 
-def with_extras(document: Document, found: Mapping[str, Any]) -> Document:
-    """Return the document with the parts that :func:`extras` has put aside.
+def restore_extras(document: Document, found: Mapping[str, Any]) -> Document:
+    """Return the document with the parts that :func:`collect_extras` collected.
 
     Spans that no longer fit the tokens, because a tool has changed them, stay spans.
     """
@@ -523,25 +530,25 @@ def with_extras(document: Document, found: Mapping[str, Any]) -> Document:
         labellings = [replace(labelling, **own) for labelling in labellings]
     document = replace(document, labellings=labellings)
     if found.get("labels"):
-        return with_labels(document, found.get("partial", ()))
-    if found.get("spans") and all(len(own.labels or ()) == len(tokens_of(document)) for own in labellings):
-        plain = [replace(own, spans=spans_of(document, own, strict=False), labels=None) for own in labellings]
+        return replace_spans_by_labels(document, found.get("partial", ()))
+    if found.get("spans") and all(len(own.labels or ()) == len(get_tokens(document)) for own in labellings):
+        plain = [replace(own, spans=list_spans(document, own, strict=False), labels=None) for own in labellings]
         return replace(document, labellings=plain)
     return document
 
 
-def with_labels(document: Document, partial: Sequence[Mapping[str, Any]] = ()) -> Document:
-    """Return the document with labels of tokens in the place of spans, or as it is where these cannot hold them.
+def replace_spans_by_labels(document: Document, partial: Sequence[Mapping[str, Any]] = ()) -> Document:
+    """Return the document with labels of tokens instead of spans, unchanged if these cannot hold the spans.
 
-    ``partial`` holds the entries of :func:`partial_entries` of each labelling; where a span is now, they are over.
+    ``partial`` holds the entries of :func:`collect_partial_labels` of each labelling; entries under a span are ignored.
     """
     by_token = []
     for number, own in enumerate(document.labellings):
         spans = own.spans or []
-        find = token_finder(document)
-        if any(span.probability is not None or find(span)[2] for span in spans) or any(overlapping(spans)):
+        find = make_token_finder(document)
+        if any(span.probability is not None or find(span)[2] for span in spans) or any(find_overlaps(spans)):
             return document
-        labels = list(labels_of(document, own))
+        labels = list(list_labels(document, own))
         entries = partial[number] if number < len(partial) else {}
         for index, entry in ((int(index), entry) for index, entry in entries.items()):
             if index < len(labels) and labels[index] in (None, OUTSIDE):

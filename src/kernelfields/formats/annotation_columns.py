@@ -33,16 +33,16 @@ from kernelfields.formats.annotated_texts import (
     Document,
     Labelling,
     TokenLabel,
-    extras,
-    labels_of,
-    name_of,
-    scheme_of,
-    tokens_of,
-    with_extras,
+    collect_extras,
+    detect_scheme,
+    document_name,
+    get_tokens,
+    list_labels,
+    restore_extras,
 )
 from kernelfields.formats.column_files import ColumnSequence, LabelledColumns, read_columns, write_columns
 from kernelfields.formats.label_marks import label_text, partial_labels, unknown_marks
-from kernelfields.formats.own_parts import OWN, own_parts
+from kernelfields.formats.own_parts import OWN, parse_own_parts
 
 _RANGE = re.compile(r"(\d+)-(\d+)", re.ASCII)
 _NAMED = re.compile(r"# *([\w.:-]+) *= (.*)")
@@ -63,7 +63,7 @@ def read_column_documents(
     sequences = list(read_columns(path, separator=separator))
     found = LabelledColumns(sequences, input_name(path), label, required=True)
     y = partial_labels(found.labels(), unknown_label, label_sets)
-    return _documents(path, sequences, "columns", [found.label] * len(sequences), y)
+    return _to_documents(path, sequences, "columns", [found.label] * len(sequences), y)
 
 
 def read_conllu_documents(
@@ -74,29 +74,30 @@ def read_conllu_documents(
     places: list[int | str | None] = []
     y = []
     for sequence in sequences:
-        place = label if label is not None else _own_comment(sequence, input_name(path)).get("place", _UPOS)
+        place = label if label is not None else _parse_own_comment(sequence, input_name(path)).get("place", _UPOS)
         places.append(place)
         if isinstance(place, str):
-            y.append([_misc(row).get(_misc_name(place), "") for row in sequence.rows])
+            y.append([_parse_misc(row).get(_parse_misc_name(place), "") for row in sequence.rows])
         else:
             y += LabelledColumns([sequence], input_name(path), place, required=True).labels() or []
-    return _documents(path, sequences, "conllu", places, partial_labels(y, unknown_label, label_sets, "conllu"))
+    return _to_documents(path, sequences, "conllu", places, partial_labels(y, unknown_label, label_sets, "conllu"))
 
 
-def _documents(
+def _to_documents(
     path: PathName,
     sequences: list[ColumnSequence],
     kind: str,
     places: Sequence[int | str | None],
     y: list | None,
 ) -> list[Document]:
+    """Return the sequences of a file as documents."""
     labels = [[frozenset(one) if isinstance(one, set) else one for one in row] for row in y or []]
-    scheme = scheme_of(labels)
+    scheme = detect_scheme(labels)
     documents = []
     for index, (sequence, place) in enumerate(zip(sequences, places, strict=True)):
-        own = _own_comment(sequence, input_name(path))
-        comments = _comments(sequence.kept)
-        text, tokens = _text_of(sequence, kind, input_name(path))
+        own = _parse_own_comment(sequence, input_name(path))
+        comments = _parse_comments(sequence.kept)
+        text, tokens = _restore_text(sequence, kind, input_name(path))
         kept = {"rows": sequence.rows, "lines": [list(pair) for pair in sequence.kept], "separator": sequence.separator}
         labellings = []
         if y is not None and any(one is not None for one in labels[index]):
@@ -105,61 +106,67 @@ def _documents(
             text,
             tokens,
             labellings,
-            comments.get(_id_name(comments) or ""),
-            {name: value for name, value in comments.items() if name not in (_id_name(comments), "id", "text", OWN)},
+            comments.get(_find_id_name(comments) or ""),
+            {
+                name: value
+                for name, value in comments.items()
+                if name not in (_find_id_name(comments), "id", "text", OWN)
+            },
             scheme,
             kept={kind: {**kept, "place": place, "declared": "place" in own}},
         )
-        document = with_extras(document, own)
+        document = restore_extras(document, own)
         documents.append(replace(document, kept=own.get("kept", {})) if own.get("bare") else document)
     return documents
 
 
-def _comments(lines: Sequence[tuple[int, str]]) -> dict[str, str]:
-    """Return values of the comments ``# name = value`` in front of a sequence, but for names that occur twice."""
+def _parse_comments(lines: Sequence[tuple[int, str]]) -> dict[str, str]:
+    """Return the values of comments ``# name = value`` before a sequence; repeated names are left out."""
     found = [match.groups() for row, line in lines if row == 0 and (match := _NAMED.fullmatch(line))]
     counts = Counter(name for name, _ in found)
     return {name: value for name, value in found if counts[name] == 1}
 
 
-def _own_comment(sequence: ColumnSequence, name: str) -> dict[str, Any]:
-    text = _comments(sequence.kept).get(OWN)
+def _parse_own_comment(sequence: ColumnSequence, name: str) -> dict[str, Any]:
+    """Return the content of the comment of this package."""
+    text = _parse_comments(sequence.kept).get(OWN)
     if text is None:
         return {}
-    return own_parts(text, f"{name}, before line {sequence.lines[0]}")
+    return parse_own_parts(text, f"{name}, before line {sequence.lines[0]}")
 
 
-def _misc_name(label: str) -> str:
+def _parse_misc_name(label: str) -> str:
+    """Return the attribute of MISC that ``label`` names."""
     if not label.startswith(_IN_MISC) or not re.fullmatch(r"[^\s|=]+", label.removeprefix(_IN_MISC)):
         raise ValueError(f"label must be the number of a column or 'misc:NAME', got {label!r}")
     return label.removeprefix(_IN_MISC)
 
 
-def _misc(row: Sequence[str]) -> dict[str, str]:
-    """Return the attributes of MISC; those without a value have None's place taken by an empty text."""
+def _parse_misc(row: Sequence[str]) -> dict[str, str]:
+    """Return the attributes of MISC; an attribute without a value has the empty text."""
     pairs = [] if row[_MISC] == _EMPTY else [part.partition("=") for part in row[_MISC].split("|")]
     return {name: value if equals else "" for name, equals, value in pairs}
 
 
-def _text_of(sequence: ColumnSequence, kind: str, name: str = "the rows that were kept") -> tuple[str, Tokens]:
-    """Return the text of a sequence, and the offsets of its words; ``name`` is what messages call the file."""
+def _restore_text(sequence: ColumnSequence, kind: str, name: str = "the rows that were kept") -> tuple[str, Tokens]:
+    """Return the text of a sequence and the offsets of its words; ``name`` is the name of the file in messages."""
     conllu = kind == "conllu"
     words = [row[_FORM if conllu else 0] for row in sequence.rows]
     whole: dict[int, tuple[str, int]] = {}  # multiword tokens: by the first row, their form and the row after the last
-    glued = [conllu and _misc(row).get("SpaceAfter") == "No" for row in sequence.rows]
+    glued = [conllu and _parse_misc(row).get("SpaceAfter") == "No" for row in sequence.rows]
     for index, (row, line) in enumerate(sequence.kept):
         cells = line.split("\t")
         if conllu and len(cells) > _MISC and (match := _RANGE.fullmatch(cells[0])):
             final = row + int(match[2]) - int(match[1])
             if not row <= final < len(words):
                 raise SequenceFileError(
-                    f"{name}{_place_of_kept(sequence, index)}: the range {cells[0]} is not one of words that follow, "
+                    f"{name}{_describe_place(sequence, index)}: the range {cells[0]} is not one of words that follow, "
                     f"of which there are {len(words) - row}"
                 )
             whole[row] = (cells[_FORM], final + 1)
-            glued[final] = _misc(cells).get("SpaceAfter") == "No"
-    given = _comments(sequence.kept).get("text")
-    if given is not None and (found := _aligned(words, whole, given)) is not None:
+            glued[final] = _parse_misc(cells).get("SpaceAfter") == "No"
+    given = _parse_comments(sequence.kept).get("text")
+    if given is not None and (found := _align_words(words, whole, given)) is not None:
         return given, found
     parts, index = [], 0
     while index < len(words):
@@ -167,11 +174,11 @@ def _text_of(sequence: ColumnSequence, kind: str, name: str = "the rows that wer
         parts.append(form + ("" if glued[min(stop, len(words)) - 1] else " "))
         index = stop
     text = "".join(parts).rstrip(" ")
-    return text, _aligned(words, whole, text) or []
+    return text, _align_words(words, whole, text) or []
 
 
-def _place_of_kept(sequence: ColumnSequence, index: int) -> str:
-    """Return the line of one that is no row; rows that were not read just now have none."""
+def _describe_place(sequence: ColumnSequence, index: int) -> str:
+    """Return the line number of a comment, for messages; empty if the rows come from memory."""
     if not sequence.lines:
         return ""
     row, end = sequence.kept[index][0], len(sequence.lines)
@@ -181,8 +188,8 @@ def _place_of_kept(sequence: ColumnSequence, index: int) -> str:
     return f", line {sequence.lines[-1] + n_after}"
 
 
-def _aligned(words: Sequence[str], whole: dict[int, tuple[str, int]], text: str) -> Tokens | None:
-    """Return the offsets of words in a text, None if they are not all there is in it, in their order."""
+def _align_words(words: Sequence[str], whole: dict[int, tuple[str, int]], text: str) -> Tokens | None:
+    """Return the offsets of words in a text; None unless the words make up the text in order."""
     found: Tokens = []
     position, index = 0, 0
     while index < len(words):
@@ -191,7 +198,7 @@ def _aligned(words: Sequence[str], whole: dict[int, tuple[str, int]], text: str)
         if begin < 0 or text[position:begin].strip():
             return None
         end = begin + len(form)
-        inside = [] if stop - index == 1 else _aligned(words[index:stop], {}, form)
+        inside = [] if stop - index == 1 else _align_words(words[index:stop], {}, form)
         stop = min(stop, len(words))
         if inside:
             found += [(begin + first, begin + last) for first, last in inside]
@@ -207,48 +214,49 @@ def _aligned(words: Sequence[str], whole: dict[int, tuple[str, int]], text: str)
 def write_column_documents(
     path: PathName, documents: Sequence[Document], *, unknown_label: str | None = None, label_sets: str | None = None
 ) -> None:
-    """Write a column file: the rows that were read with their labels, else word and label."""
-    _write(path, documents, "columns", (unknown_marks("columns", unknown_label)[0], label_sets))
+    """Write a column file: the original rows with new labels, else words and labels."""
+    _write_documents(path, documents, "columns", (unknown_marks("columns", unknown_label)[0], label_sets))
 
 
 def write_conllu_documents(
     path: PathName, documents: Sequence[Document], *, label: int | str | None = None, label_sets: str | None = None
 ) -> None:
-    """Write CoNLL-U: the rows that were read with their labels, else new ones; ``label`` is where labels go."""
-    _write(path, documents, "conllu", (unknown_marks("conllu")[0], label_sets), label)
+    """Write CoNLL-U: the original rows with new labels, else new rows; ``label`` is the column of labels."""
+    _write_documents(path, documents, "conllu", (unknown_marks("conllu")[0], label_sets), label)
 
 
-def _write(
+def _write_documents(
     path: PathName,
     documents: Sequence[Document],
     kind: str,
     marks: tuple[str, str | None],
     label: int | str | None = None,
 ) -> None:
-    names = [name_of(document, number) for number, document in enumerate(documents, start=1)]
-    y = [labels_of(document, name=name) for document, name in zip(documents, names, strict=True)]
+    """Write documents as rows of one file."""
+    names = [document_name(document, number) for number, document in enumerate(documents, start=1)]
+    y = [list_labels(document, name=name) for document, name in zip(documents, names, strict=True)]
     kept = [document.kept.get(kind) for document in documents]
     known = [one for one in kept if one is not None]
     # Rows that were read are written where all documents have them, and as many columns.
     same = len({(len(one["rows"][0]), one["separator"], *([one["place"]] * (kind == "columns"))) for one in known}) == 1
     whole = same and len(known) == len(kept)
-    guessed = scheme_of(y)
+    guessed = detect_scheme(y)
     sequences = []
     for document, name, labels, own in zip(documents, names, y, kept, strict=True):
-        cells = [_cell(one, *marks, name) for one in labels]
+        cells = [_to_cell(one, *marks, name) for one in labels]
         read = own if whole and own is not None and len(own["rows"]) == len(cells) else None
-        sequence, place = _sequence(document, kind, name, cells, read, label)
+        sequence, place = _to_sequence(document, kind, name, cells, read, label)
         declared = read is None or label is not None or read["declared"]
         _write_comments(document, sequence, kind, place if declared else None, read is None, guessed)
         sequences.append(sequence)
     write_columns(path, sequences)
 
 
-def _sequence(
+def _to_sequence(
     document: Document, kind: str, name: str, cells: list[str], kept: dict[str, Any] | None, label: int | str | None
 ) -> tuple[ColumnSequence, int | str | None]:
-    """Return the rows of a document with its labels, and where these are."""
-    conllu, tokens, words = kind == "conllu", tokens_of(document), document.words
+    """Return the rows of a document with its labels, and the column of the labels."""
+    conllu, tokens, words = kind == "conllu", get_tokens(document), document.words
     if not words:
         raise ValueError(f"{name} has no words, and a column file has no place for it")
     if not conllu and words[0].startswith("-DOCSTART-"):
@@ -267,13 +275,14 @@ def _sequence(
         sequence, place = ColumnSequence([[word, ""] for word in words]), 1
     for row, cell in zip(sequence.rows, cells, strict=True):
         if isinstance(place, str):
-            _set_misc(row, _misc_name(place), cell, name)
+            _set_misc(row, _parse_misc_name(place), cell, name)
         elif place is not None:
             row[place] = cell
     return sequence, place
 
 
-def _cell(label: TokenLabel, unknown: str, sets: str | None, name: str) -> str:
+def _to_cell(label: TokenLabel, unknown: str, sets: str | None, name: str) -> str:
+    """Return a label as a cell."""
     if isinstance(label, str):
         if label == unknown or (sets is not None and sets in label):
             raise ValueError(f"{name}: the label {label!r} would be read as unknown or as a set; choose another mark")
@@ -284,10 +293,10 @@ def _cell(label: TokenLabel, unknown: str, sets: str | None, name: str) -> str:
 
 
 def _set_misc(row: list[str], attribute: str, cell: str, name: str) -> None:
-    """Set an attribute of MISC, or take it away where the cell is empty; a row without a change stays as it is."""
+    """Set an attribute of MISC; an empty cell removes it, and an unchanged row stays the same text."""
     if re.search(r"[|\s]", cell):
         raise ValueError(f"{name}: the label {cell!r:.60} cannot stand in MISC, which has no spaces and no | in values")
-    found = _misc(row)
+    found = _parse_misc(row)
     if found.get(attribute, _EMPTY) == cell:
         return
     found = {key: value for key, value in found.items() if key != attribute} | (
@@ -304,11 +313,11 @@ def _write_comments(
     bare: bool,
     guessed: str,
 ) -> None:
-    """Bring the comments in front of a sequence up to date with id, metadata and text of the document."""
-    given = _comments(sequence.kept)
-    id_name = _id_name(given) or ("sent_id" if kind == "conllu" else "id")
+    """Update the comments before a sequence from id, metadata and text of the document."""
+    given = _parse_comments(sequence.kept)
+    id_name = _find_id_name(given) or ("sent_id" if kind == "conllu" else "id")
     values = document.metadata if document.id is None else {**document.metadata, id_name: document.id}
-    wanted = {name: value for name, value in values.items() if given.get(name) == value or _fits_comment(name, value)}
+    wanted = {name: value for name, value in values.items() if given.get(name) == value or _can_comment(name, value)}
     held = {"made_ids", "unlabelled"}
     held |= {"metadata"} if set(document.metadata) <= set(wanted) else set()
     held |= {"id"} if document.id is None or id_name in wanted else set()
@@ -322,13 +331,13 @@ def _write_comments(
             lines.append((row, f"# {name} = {wanted[name]}"))
     new = [(0, f"# {name} = {value}") for name, value in wanted.items() if name not in given]
     sequence.kept = sorted([*lines, *new], key=lambda pair: pair[0])
-    tokens = tokens_of(document)
-    if _text_of(sequence, kind) != (document.text, tokens) and _fits_comment("text", document.text):
+    tokens = get_tokens(document)
+    if _restore_text(sequence, kind) != (document.text, tokens) and _can_comment("text", document.text):
         lines = [pair for pair in sequence.kept if not (pair[0] == 0 and pair[1].startswith("# text = "))]
         sequence.kept = [(0, f"# text = {document.text}"), *lines]
-    if _text_of(sequence, kind) == (document.text, tokens):
+    if _restore_text(sequence, kind) == (document.text, tokens):
         held |= {"text"} if document.tokens is None else {"text", "tokens"}
-    found = extras(document, "" if bare else kind, held=held, as_labels=True)
+    found = collect_extras(document, "" if bare else kind, held=held, as_labels=True)
     if "spans" not in found and guessed == document.scheme:
         found.pop("scheme", None)  # the labels of the file show it
     if isinstance(place, str):
@@ -340,10 +349,12 @@ def _write_comments(
         sequence.kept.insert(n_before, (0, f"# {OWN} = {json.dumps(found, ensure_ascii=False)}"))
 
 
-def _id_name(comments: Mapping[str, str]) -> str | None:
+def _find_id_name(comments: Mapping[str, str]) -> str | None:
+    """Return the name of the comment that holds the id."""
     return next((name for name in ("sent_id", "id") if name in comments), None)
 
 
-def _fits_comment(name: str, value: Any) -> bool:
+def _can_comment(name: str, value: Any) -> bool:
+    """Whether a name and a value can be written as a comment."""
     plain = isinstance(value, str) and value == value.strip() and value.isprintable()
     return bool(plain and name != OWN and _NAMED.fullmatch(f"# {name} = {value}") and value)

@@ -1,4 +1,4 @@
-"""Files of annotated texts and time lines in every format, and what each of them cannot hold.
+"""Files of annotated texts and time lines in every format, and the content that each format cannot hold.
 
     format        by the end of the name      what it cannot hold
     doccano       .jsonl                      several annotators, probabilities, weights of labels
@@ -11,7 +11,7 @@
     elan          a folder, .eaf              spans that overlap in a tier, probabilities, times below a millisecond
     text          by its name alone           labels; texts of several lines: each line is a document
 
-``losses`` lists what some documents would lose in a format. ``write_documents`` refuses to lose anything, before a file
+``find_losses`` lists what documents would lose in a format. ``write_documents`` refuses to lose anything, before a file
 is touched, unless ``lossy=True``. Times cannot be written where offsets count characters, nor the other way round.
 
 Cost: that of the formats. Fails: ValueError naming what would be lost, or the option that a format does not take.
@@ -35,12 +35,12 @@ from kernelfields.formats.annotated_texts import (
     LabelledSpan,
     Labelling,
     check_document,
-    chosen_labelling,
-    name_of,
-    overlapping,
-    spans_of,
-    token_finder,
-    tokens_of,
+    choose_labelling,
+    document_name,
+    find_overlaps,
+    get_tokens,
+    list_spans,
+    make_token_finder,
 )
 from kernelfields.formats.annotation_columns import (
     read_column_documents,
@@ -50,7 +50,7 @@ from kernelfields.formats.annotation_columns import (
 )
 from kernelfields.formats.annotation_json import read_doccano, read_label_studio, write_doccano, write_label_studio
 from kernelfields.formats.brat import ENDINGS, read_brat, write_brat
-from kernelfields.formats.document_folders import document_files, files_written
+from kernelfields.formats.document_folders import find_document_files, plan_files
 from kernelfields.formats.spacy_docs import read_spacy, write_spacy
 from kernelfields.formats.time_lines import read_elan, read_textgrid, write_elan, write_textgrid
 from kernelfields.formats.tokens import Tokenizer, tokenize
@@ -75,7 +75,7 @@ _LOSSES = {
 
 
 class Loss(NamedTuple):
-    """What a format cannot hold.
+    """A kind of content that a format cannot hold.
 
     Parameters
     ----------
@@ -88,12 +88,12 @@ class Loss(NamedTuple):
 
     See Also
     --------
-    losses : Lists them before anything is written.
+    find_losses : Lists them before anything is written.
 
     Examples
     --------
-    >>> from kernelfields.formats import Document, losses
-    >>> [loss.kind for loss in losses([Document("Hello", id="a7")], "text")]
+    >>> from kernelfields.formats import Document, find_losses
+    >>> [loss.kind for loss in find_losses([Document("Hello", id="a7")], "text")]
     ['metadata']
     """
 
@@ -126,7 +126,7 @@ class AnnotationFormat:
 
 
 def read_plain_text(path: PathName, *, tokenizer: Tokenizer | None = None) -> list[Document]:
-    """Read a text: each line is a document, cut into words by the tokenizer (formats/tokens.py)."""
+    """Read a text: each line is a document, cut into words by the tokenizer."""
     lines = [line for line in read_lines(path) if line.strip()]
     if tokenizer is None:
         return [Document(line) for line in lines]
@@ -208,29 +208,31 @@ ANNOTATION_FORMATS = {
 }
 
 
-def annotation_format_of(path: PathName) -> str | None:
-    """Return the format of annotated texts that a name stands for, None if it stands for none."""
+def guess_annotation_format(path: PathName) -> str | None:
+    """Return the format of annotated texts for a file name, or None if there is none."""
     base = os.path.basename(os.fspath(path).rstrip("/")).lower().removesuffix(".gz")
     ending = os.path.splitext(base)[1]
     return next((name for name, kind in ANNOTATION_FORMATS.items() if ending in kind.endings), None)
 
 
-def _format(path: PathName | None, name: str) -> AnnotationFormat:
-    found = annotation_format_of(path) if name == "auto" and path is not None else name
+def _find_format(path: PathName | None, name: str) -> AnnotationFormat:
+    """Return a format by its name or, for "auto", by the name of the file."""
+    found = guess_annotation_format(path) if name == "auto" and path is not None else name
     if found not in ANNOTATION_FORMATS:
         known = ", ".join(map(repr, ANNOTATION_FORMATS))
         raise ValueError(f"format must be one of {known}, got {name!r}" + (f" for {path}" if path else ""))
     return ANNOTATION_FORMATS[found]
 
 
-def option_names(function: Callable[..., object]) -> list[str]:
-    """Return the options that a reader or a writer takes."""
+def list_options(function: Callable[..., object]) -> list[str]:
+    """Return the names of the options of a reader or writer."""
     parameters = signature(function).parameters.values()
     return [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
 
 
 def _check_options(function: Callable[..., object], options: dict[str, Any]) -> None:
-    known = option_names(function)
+    """Raise ValueError for an option that a reader or writer does not take."""
+    known = list_options(function)
     if strange := [name for name in options if name not in known]:
         raise ValueError(f"{function.__name__} takes {', '.join(known) or 'no options'}, got {strange[0]}")
 
@@ -261,7 +263,7 @@ def read_documents(path: PathName, format: str = "auto", **options: Any) -> list
     See Also
     --------
     write_documents : Writes them, in the same or another format.
-    sequences_of : Makes words and labels of them.
+    to_sequences : Makes words and labels of them.
 
     Examples
     --------
@@ -271,12 +273,12 @@ def read_documents(path: PathName, format: str = "auto", **options: Any) -> list
     >>> [document.words for document in read_documents("notes.txt", format="text")]
     [['Ann', 'lives', 'in', 'Oslo'], ['Bob', 'does', 'not']]
     """
-    kind = _format(path, format)
+    kind = _find_format(path, format)
     _check_options(kind.read, options)
     documents = kind.read(path, **options)
     for number, document in enumerate(documents, start=1):
         try:
-            check_document(document, name_of(document, number))
+            check_document(document, document_name(document, number))
         except ValueError as error:
             raise SequenceFileError(f"{input_name(path)}: {error}") from error
     return documents
@@ -324,32 +326,34 @@ def write_documents(
     >>> read_documents("tasks.jsonl", format="doccano")[0].labellings[0].spans[0].label
     'LOC'
     """
-    kind = _format(path, format)
+    kind = _find_format(path, format)
     _check_options(kind.write, options)
-    found = _losses(documents, kind, options)
+    found = _find_losses(documents, kind, options)
     if found and not lossy:
         listed = "; ".join(map(str, found))
         raise ValueError(f"{os.fspath(path)} would lose {listed}. Nothing was written; allow it with lossy=True")
     kinds = {loss.kind for loss in found}
-    kind.write(path, [_reduced(document, kind, kinds) for document in documents] if found else documents, **options)
+    kind.write(
+        path, [_remove_contents(document, kind, kinds) for document in documents] if found else documents, **options
+    )
     return found
 
 
-def files_of(path: PathName, format: str, documents: Sequence[Document] | None = None) -> list[PathName]:  # noqa: A002
-    """Return the files that are read under a name, or written if ``documents`` are given."""
-    parts = _format(path, format).parts
+def list_files(path: PathName, format: str, documents: Sequence[Document] | None = None) -> list[PathName]:  # noqa: A002
+    """Return the files to be read under a name or, with ``documents``, to be written."""
+    parts = _find_format(path, format).parts
     if not parts:
         return [path]
     if documents is not None:
-        return [file for own in files_written(path, documents, parts) for file in own.values()]
+        return [file for own in plan_files(path, documents, parts) for file in own.values()]
     found: list[PathName] = []
-    for file in document_files(path, parts[-1], also=parts[0]):
+    for file in find_document_files(path, parts[-1], also=parts[0]):
         found += [file, *(file.with_suffix(one) for one in parts if one.lower() != file.suffix.lower())]
     return found
 
 
-def losses(documents: Sequence[Document], format: str, **options: Any) -> list[Loss]:  # noqa: A002
-    """Return what documents would lose in a format.
+def find_losses(documents: Sequence[Document], format: str, **options: Any) -> list[Loss]:  # noqa: A002
+    """Return the content of documents that a format cannot hold.
 
     Parameters
     ----------
@@ -367,33 +371,34 @@ def losses(documents: Sequence[Document], format: str, **options: Any) -> list[L
 
     Examples
     --------
-    >>> from kernelfields.formats import Document, losses
-    >>> losses([Document("Hello", metadata={"source": "mail"})], "text")[0].n_documents
+    >>> from kernelfields.formats import Document, find_losses
+    >>> find_losses([Document("Hello", metadata={"source": "mail"})], "text")[0].n_documents
     1
     """
-    kind = _format(None, format)
+    kind = _find_format(None, format)
     _check_options(kind.write, options)
-    return _losses(documents, kind, options)
+    return _find_losses(documents, kind, options)
 
 
-def _losses(documents: Sequence[Document], kind: AnnotationFormat, options: dict[str, Any]) -> list[Loss]:
+def _find_losses(documents: Sequence[Document], kind: AnnotationFormat, options: dict[str, Any]) -> list[Loss]:
+    """Return the content of documents that a format cannot hold."""
     holds = kind.holds | {"sets"} if options.get("label_sets") else kind.holds
     counts: dict[str, int] = {}
     examples: dict[str, str] = {}
     for number, document in enumerate(documents, start=1):
-        name = name_of(document, number)
+        name = document_name(document, number)
         check_document(document, name)
         if (unit := "characters" if document.duration is None else "seconds") not in kind.units:
             raise ValueError(f"{name}: its offsets count {unit}, those of the format {kind.units[0]}")
-        found = dict(reversed([*_found(document, kind)]))  # the first example of each kind
+        found = dict(reversed([*_find_contents(document, kind)]))  # the first example of each kind
         for one in found.keys() - holds:
             counts[one] = counts.get(one, 0) + 1
             examples.setdefault(one, name + (f": {found[one]}" if found[one] else ""))
     return [Loss(one, counts[one], examples[one]) for one in _LOSSES if one in counts]
 
 
-def _found(document: Document, kind: AnnotationFormat) -> Iterator[tuple[str, str]]:
-    """Yield what a document has that some formats cannot hold, with an example."""
+def _find_contents(document: Document, kind: AnnotationFormat) -> Iterator[tuple[str, str]]:
+    """Yield the kinds of content of a document that some formats cannot hold, with an example."""
     labellings = document.labellings
     if labellings:
         yield "labels", ""
@@ -410,12 +415,12 @@ def _found(document: Document, kind: AnnotationFormat) -> Iterator[tuple[str, st
         or (kind.units == ("characters",) and document.id is not None)
     ):
         yield "metadata", ""
-    chosen = chosen_labelling(document)
+    chosen = choose_labelling(document)
     for own in labellings if "annotators" in kind.holds or chosen is None else [chosen]:
-        yield from _found_in_labels(document, own, kind)
+        yield from _find_label_contents(document, own, kind)
         spans = own.spans if own.spans is not None else []
-        yield from (("overlap", f"{first} and {second}") for first, second in overlapping(spans))
-        find = token_finder(document) if document.duration is None else None
+        yield from (("overlap", f"{first} and {second}") for first, second in find_overlaps(spans))
+        find = make_token_finder(document) if document.duration is None else None
         for span in spans:
             if span.fragments:
                 yield "fragments", str(span)
@@ -429,8 +434,8 @@ def _found(document: Document, kind: AnnotationFormat) -> Iterator[tuple[str, st
                 yield "precision", str(span)
 
 
-def _found_in_labels(document: Document, own: Labelling, kind: AnnotationFormat) -> Iterator[tuple[str, str]]:
-    """Yield what labels of tokens have that some formats cannot hold."""
+def _find_label_contents(document: Document, own: Labelling, kind: AnnotationFormat) -> Iterator[tuple[str, str]]:
+    """Yield the kinds of token labels that some formats cannot hold, with an example."""
     labels = own.labels or []
     partial = document.scheme != NO_SCHEME or kind.as_labels
     names = {type(None): "unknown", frozenset: "sets", str: ""}
@@ -440,15 +445,15 @@ def _found_in_labels(document: Document, own: Labelling, kind: AnnotationFormat)
     if labels and not kind.as_labels:
         nothing = None if document.scheme == NO_SCHEME else OUTSIDE
         try:
-            spans_of(document, replace(own, labels=[one if isinstance(one, str) else nothing for one in labels]))
+            list_spans(document, replace(own, labels=[one if isinstance(one, str) else nothing for one in labels]))
         except ValueError as error:
             yield "scheme", str(error).partition(": ")[2]
 
 
-def _reduced(document: Document, kind: AnnotationFormat, lost: set[str]) -> Document:
-    """Return a document without what a format cannot hold."""
+def _remove_contents(document: Document, kind: AnnotationFormat, lost: set[str]) -> Document:
+    """Return a document without the content that a format cannot hold."""
     labellings = list(document.labellings)
-    if "annotators" in lost and (chosen := chosen_labelling(document)) is not None:
+    if "annotators" in lost and (chosen := choose_labelling(document)) is not None:
         labellings = [chosen]
     if "labels" in lost:
         labellings = []
@@ -456,14 +461,14 @@ def _reduced(document: Document, kind: AnnotationFormat, lost: set[str]) -> Docu
         document = replace(document, text=" ".join(document.text.split()), tokens=None)
     if "metadata" in lost:
         labellings = [
-            replace(own, spans=spans_of(document, own, strict=False), labels=None, metadata={}) for own in labellings
+            replace(own, spans=list_spans(document, own, strict=False), labels=None, metadata={}) for own in labellings
         ]
         document = replace(document, metadata={}, tokens=None if not kind.as_labels else document.tokens)
     reduced = replace(document, labellings=labellings)
-    find = token_finder(reduced) if "words" in lost else None
-    tokens = tokens_of(reduced) if find is not None else []
+    find = make_token_finder(reduced) if "words" in lost else None
+    tokens = get_tokens(reduced) if find is not None else []
 
-    def changed(span: LabelledSpan) -> LabelledSpan | None:
+    def change_span(span: LabelledSpan) -> LabelledSpan | None:
         if "precision" in lost:
             span = replace(span, begin=round(span.begin, 3), end=round(span.end, 3))
         if find is not None:
@@ -480,14 +485,14 @@ def _reduced(document: Document, kind: AnnotationFormat, lost: set[str]) -> Docu
 
     for index, own in enumerate(labellings):
         if own.spans is not None:
-            spans = [one for span in own.spans if (one := changed(span)) is not None]
-            spans = _longest(spans) if lost & {"overlap", "words"} else spans
+            spans = [one for span in own.spans if (one := change_span(span)) is not None]
+            spans = _select_longest(spans) if lost & {"overlap", "words"} else spans
             labellings[index] = replace(own, spans=spans)
     return replace(reduced, labellings=labellings)
 
 
-def _longest(spans: Sequence[LabelledSpan]) -> list[LabelledSpan]:
-    """Return the longest spans, of equal ones the first, that do not overlap."""
+def _select_longest(spans: Sequence[LabelledSpan]) -> list[LabelledSpan]:
+    """Return the longest spans that do not overlap; of equal spans the first."""
     chosen: list[LabelledSpan] = []
     for span in sorted(spans, key=lambda span: (span.begin - span.end, span.begin)):
         if all(span.end <= other.begin or other.end <= span.begin for other in chosen):

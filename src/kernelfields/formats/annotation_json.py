@@ -29,14 +29,21 @@ from kernelfields.data.text_files import (
     read_content,
     read_lines,
 )
-from kernelfields.formats.annotated_texts import Document, LabelledSpan, Labelling, extras, spans_of, with_extras
-from kernelfields.formats.own_parts import OWN, load_json, own_parts
+from kernelfields.formats.annotated_texts import (
+    Document,
+    LabelledSpan,
+    Labelling,
+    collect_extras,
+    list_spans,
+    restore_extras,
+)
+from kernelfields.formats.own_parts import OWN, load_json, parse_own_parts
 
 _DOCCANO_KEYS = {"id", "text", "label", "labels", "entities", "relations", OWN}
 _REGION = {"from_name": "label", "to_name": "text", "type": "labels"}
 
 
-def _field(record: Any, key: str, kind: type | tuple[type, ...], where: str, default: Any = ...) -> Any:
+def _get_field(record: Any, key: str, kind: type | tuple[type, ...], where: str, default: Any = ...) -> Any:
     """Return an entry of a JSON object; SequenceFileError if it is missing or of another type."""
     value = record.get(key, default) if isinstance(record, dict) else ...
     if value is ... or (value is not default and (not isinstance(value, kind) or isinstance(value, bool))):
@@ -46,11 +53,13 @@ def _field(record: Any, key: str, kind: type | tuple[type, ...], where: str, def
     return value
 
 
-def _id_text(value: Any) -> str | None:
+def _write_id(value: Any) -> str | None:
+    """Return an id of JSON as text."""
     return None if value is None else str(value)
 
 
-def _id_value(text: str | None) -> str | int | None:
+def _parse_id(text: str | None) -> str | int | None:
+    """Return a decimal text as a number, other texts unchanged."""
     return int(text) if text is not None and text.isascii() and text.isdigit() and str(int(text)) == text else text
 
 
@@ -63,18 +72,19 @@ def read_doccano(path: PathName) -> list[Document]:
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
             where = f"{input_name(path)}, line {number}"
-            documents.append(_doccano_document(load_json(line, input_name(path), number), where))
+            documents.append(_parse_doccano(load_json(line, input_name(path), number), where))
     return documents
 
 
-def _doccano_document(record: Any, where: str) -> Document:
-    text = _field(record, "text", str, where)
+def _parse_doccano(record: Any, where: str) -> Document:
+    """Return a record of doccano as a document."""
+    text = _get_field(record, "text", str, where)
     key = next((key for key in ("label", "labels", "entities") if record.get(key) is not None), None)
     spans = []
-    for entry in _field(record, key, list, where) if key is not None else ():
+    for entry in _get_field(record, key, list, where) if key is not None else ():
         if isinstance(entry, dict):
-            begin, end = (_field(entry, name, int, where) for name in ("start_offset", "end_offset"))
-            span = LabelledSpan(_field(entry, "label", str, where), begin, end, id=_id_text(entry.get("id")))
+            begin, end = (_get_field(entry, name, int, where) for name in ("start_offset", "end_offset"))
+            span = LabelledSpan(_get_field(entry, "label", str, where), begin, end, id=_write_id(entry.get("id")))
         elif isinstance(entry, list) and [type(part) for part in entry] == [int, int, str]:
             span = LabelledSpan(entry[2], entry[0], entry[1])
         else:
@@ -84,11 +94,11 @@ def _doccano_document(record: Any, where: str) -> Document:
     document = Document(
         text,
         labellings=[Labelling(spans)] if key is not None else [],
-        id=_id_text(record.get("id")),
+        id=_write_id(record.get("id")),
         metadata={name: value for name, value in record.items() if name not in _DOCCANO_KEYS},
         kept={"doccano": {"relations": relations}} if relations else {},
     )
-    return with_extras(document, own_parts(record.get(OWN, {}), where))
+    return restore_extras(document, parse_own_parts(record.get(OWN, {}), where))
 
 
 def write_doccano(path: PathName, documents: Sequence[Document]) -> None:
@@ -96,14 +106,14 @@ def write_doccano(path: PathName, documents: Sequence[Document]) -> None:
     lines = []
     for document in documents:
         flat = not _DOCCANO_KEYS & set(document.metadata)
-        record: dict[str, Any] = {} if document.id is None else {"id": _id_value(document.id)}
+        record: dict[str, Any] = {} if document.id is None else {"id": _parse_id(document.id)}
         record["text"] = document.text
         for labelling in document.labellings:
-            spans = spans_of(document, labelling, strict=False)
+            spans = list_spans(document, labelling, strict=False)
             relations = document.kept.get("doccano", {}).get("relations", [])
             if relations or any(span.id is not None for span in spans):
                 record["entities"] = [
-                    {"id": _id_value(span.id), "label": span.label, "start_offset": span.begin, "end_offset": span.end}
+                    {"id": _parse_id(span.id), "label": span.label, "start_offset": span.begin, "end_offset": span.end}
                     for span in spans
                 ]
                 record["relations"] = relations
@@ -111,7 +121,7 @@ def write_doccano(path: PathName, documents: Sequence[Document]) -> None:
                 record["label"] = [[span.begin, span.end, span.label] for span in spans]
         record |= document.metadata if flat else {}
         held = {"id", "text", "unlabelled", "made_ids", *(["metadata"] if flat else [])}
-        if found := extras(document, "doccano", held=held):
+        if found := collect_extras(document, "doccano", held=held):
             record[OWN] = found
         lines.append(json.dumps(record, ensure_ascii=False) + "\n")
     with open_text_output(path) as file:
@@ -125,37 +135,39 @@ def read_label_studio(path: PathName) -> list[Document]:
     """Read tasks of Label Studio."""
     tasks = load_json(read_content(path), input_name(path))
     tasks = tasks if isinstance(tasks, list) else [tasks]
-    return [_task_document(task, f"{input_name(path)}, task {number}") for number, task in enumerate(tasks, start=1)]
+    return [_parse_task(task, f"{input_name(path)}, task {number}") for number, task in enumerate(tasks, start=1)]
 
 
-def _task_document(task: Any, where: str) -> Document:
-    data = _field(task, "data", dict, where)
-    text = _field(data, "text", str, where, None)
+def _parse_task(task: Any, where: str) -> Document:
+    """Return a task of Label Studio as a document."""
+    data = _get_field(task, "data", dict, where)
+    text = _get_field(data, "text", str, where, None)
     labellings = []
     for key in ("annotations", "predictions"):
-        for entry in _field(task, key, list, where, None) or ():
-            labellings.append(_task_labelling(entry, text, key == "predictions", where))
-    meta = dict(_field(task, "meta", dict, where, None) or {})
-    own = own_parts(meta.pop(OWN, {}), where)
+        for entry in _get_field(task, key, list, where, None) or ():
+            labellings.append(_parse_task_labelling(entry, text, key == "predictions", where))
+    meta = dict(_get_field(task, "meta", dict, where, None) or {})
+    own = parse_own_parts(meta.pop(OWN, {}), where)
     known = {"id", "data", "annotations", "predictions", "meta"}
     kept = {name: value for name, value in task.items() if name not in known} | ({"meta": meta} if meta else {})
     last = max((span.end for labelling in labellings for span in labelling.spans or ()), default=0.0)
     document = Document(
         text or "",
         labellings=labellings,
-        id=_id_text(task.get("id")),
+        id=_write_id(task.get("id")),
         metadata={name: value for name, value in data.items() if name != "text"},
         kept={"labelstudio": kept} if kept else {},
         duration=None if text is not None else (0.0, last),
     )
-    return with_extras(document, own)
+    return restore_extras(document, own)
 
 
-def _task_labelling(entry: Any, text: str | None, predicted: bool, where: str) -> Labelling:
+def _parse_task_labelling(entry: Any, text: str | None, predicted: bool, where: str) -> Labelling:
+    """Return an annotation or prediction of Label Studio as a labelling."""
     spans: list[LabelledSpan] = []
     others, regions = [], {}
-    for result in _field(entry, "result", list, where):
-        kind = _field(result, "type", str, where, "")
+    for result in _get_field(entry, "result", list, where):
+        kind = _get_field(result, "type", str, where, "")
         value: Any = result.get("value")
         has_place = isinstance(value, dict) and isinstance(value.get(kind), list) and {"start", "end"} <= set(value)
         if not has_place or isinstance(value["start"], str):
@@ -164,11 +176,11 @@ def _task_labelling(entry: Any, text: str | None, predicted: bool, where: str) -
         if not all(isinstance(label, str) for label in value[kind]):
             raise SequenceFileError(f"{where}: the labels of a region must be texts, got {value[kind]!r:.60}")
         begin, end = (
-            _field(value, name, int if text is not None else (int, float), where) for name in ("start", "end")
+            _get_field(value, name, int if text is not None else (int, float), where) for name in ("start", "end")
         )
         if text is not None:
-            begin, end = _characters(text, begin, end, value.get("text"), where)
-        score, name = _field(result, "score", (int, float), where, None), _id_text(result.get("id"))
+            begin, end = _convert_offsets(text, begin, end, value.get("text"), where)
+        score, name = _get_field(result, "score", (int, float), where, None), _write_id(result.get("id"))
         spans += [LabelledSpan(label, begin, end, score, name) for label in value[kind]]
         left = {name: one for name, one in value.items() if name not in ("start", "end", "text", kind)}
         rest = {name: one for name, one in result.items() if name not in ("id", "value", "score")}
@@ -181,11 +193,11 @@ def _task_labelling(entry: Any, text: str | None, predicted: bool, where: str) -
             metadata["completed_by"] = by
         by = by.get("email", by.get("id", ""))
     metadata |= {name: value for name, value in (("result", others), ("regions", regions)) if value}
-    return Labelling(spans, annotator=_id_text(by) or "", predicted=predicted, metadata=metadata)
+    return Labelling(spans, annotator=_write_id(by) or "", predicted=predicted, metadata=metadata)
 
 
-def _characters(text: str, begin: int, end: int, shown: Any, where: str) -> tuple[int, int]:
-    """Return offsets in characters; those of Label Studio may count UTF-16 units, as browsers do."""
+def _convert_offsets(text: str, begin: int, end: int, shown: Any, where: str) -> tuple[int, int]:
+    """Return offsets in characters; Label Studio may count UTF-16 units, as browsers do."""
     if not isinstance(shown, str) or text[begin:end] == shown:
         return begin, end
     units = text.encode("utf-16-le")
@@ -201,7 +213,7 @@ def write_label_studio(path: PathName, documents: Sequence[Document]) -> None:
     for document in documents:
         task: dict[str, Any] = {}
         held = {"metadata", "text", "labelling", "unlabelled"}
-        if isinstance(number := _id_value(document.id), int):
+        if isinstance(number := _parse_id(document.id), int):
             task["id"] = number
             held.add("id")
         task["data"] = (
@@ -212,13 +224,13 @@ def write_label_studio(path: PathName, documents: Sequence[Document]) -> None:
             key, name = ("predictions", "model_version") if labelling.predicted else ("annotations", "completed_by")
             own = dict(labelling.metadata)
             result, regions = own.pop("result", []), own.pop("regions", {})
-            by: Any = labelling.annotator if labelling.predicted else _id_value(labelling.annotator or None)
+            by: Any = labelling.annotator if labelling.predicted else _parse_id(labelling.annotator or None)
             by = own.pop("completed_by", {"email": by} if isinstance(by, str) and not labelling.predicted else by)
             entry = {name: by} if by not in (None, "") else {}
-            task[key].append({**own, **entry, "result": [*_regions(document, labelling, regions), *result]})
+            task[key].append({**own, **entry, "result": [*_to_regions(document, labelling, regions), *result]})
         rest = dict(document.kept.get("labelstudio", {}))
         meta = rest.pop("meta", {})
-        if found := extras(document, "labelstudio", held=held):
+        if found := collect_extras(document, "labelstudio", held=held):
             meta = {**meta, OWN: found}
         tasks.append({**task, **({"meta": meta} if meta else {}), **rest})
     with open_text_output(path) as file:
@@ -226,12 +238,12 @@ def write_label_studio(path: PathName, documents: Sequence[Document]) -> None:
         file.write("\n")
 
 
-def _regions(document: Document, labelling: Labelling, described: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the spans as regions of Label Studio; spans with one id are labels of one region."""
+def _to_regions(document: Document, labelling: Labelling, described: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the spans as regions of Label Studio; spans with the same id are labels of one region."""
     is_text = document.duration is None
     spans = [
         span if span.id is not None else replace(span, id=f"{OWN}-{number}")
-        for number, span in enumerate(spans_of(document, labelling, strict=False), start=1)
+        for number, span in enumerate(list_spans(document, labelling, strict=False), start=1)
     ]
     found = []
     for (name, begin, end), group in groupby(spans, key=lambda span: (span.id, span.begin, span.end)):

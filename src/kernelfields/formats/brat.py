@@ -22,13 +22,13 @@ from kernelfields.formats.annotated_texts import (
     Document,
     LabelledSpan,
     Labelling,
-    extras,
-    name_of,
-    spans_of,
-    with_extras,
+    collect_extras,
+    document_name,
+    list_spans,
+    restore_extras,
 )
-from kernelfields.formats.document_folders import document_files, id_of, write_files
-from kernelfields.formats.own_parts import OWN, own_parts
+from kernelfields.formats.document_folders import document_id, find_document_files, write_files
+from kernelfields.formats.own_parts import OWN, parse_own_parts
 
 #: The files of a document.
 ENDINGS = (".ann", ".txt")
@@ -38,30 +38,32 @@ _OWN_NOTE = f"#0\t{OWN} T0\t"
 def read_brat(path: PathName) -> list[Document]:
     """Read texts with their annotations."""
     documents = []
-    for text_file in document_files(path, ".txt", also=".ann"):
+    for text_file in find_document_files(path, ".txt", also=".ann"):
         try:
             text = read_content(text_file).decode("utf-8").removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             raise SequenceFileError(f"{text_file}: byte {error.start} is not UTF-8") from error
         lines = list(read_lines(text_file.with_suffix(".ann"))) if text_file.with_suffix(".ann").exists() else None
-        documents.append(_document(text, lines, id_of(text_file), str(text_file.with_suffix(".ann"))))
+        documents.append(_parse_document(text, lines, document_id(text_file), str(text_file.with_suffix(".ann"))))
     return documents
 
 
-def _document(text: str, lines: list[str] | None, name: str | None, where: str) -> Document:
+def _parse_document(text: str, lines: list[str] | None, name: str | None, where: str) -> Document:
+    """Return a text and its annotations as a document."""
     spans, others, own = [], [], {}
     for number, line in enumerate(lines or (), start=1):
         if line.startswith(_OWN_NOTE):
-            own = own_parts(line.removeprefix(_OWN_NOTE), f"{where}, line {number}")
+            own = parse_own_parts(line.removeprefix(_OWN_NOTE), f"{where}, line {number}")
         elif line.startswith("T"):
-            spans.append(_span(line, text, f"{where}, line {number}"))
+            spans.append(_parse_span(line, text, f"{where}, line {number}"))
         elif line.strip():
             others.append(line)
     labellings = [] if lines is None else [Labelling(spans)]
-    return with_extras(Document(text, labellings=labellings, id=name, kept={"brat": others} if others else {}), own)
+    return restore_extras(Document(text, labellings=labellings, id=name, kept={"brat": others} if others else {}), own)
 
 
-def _span(line: str, text: str, where: str) -> LabelledSpan:
+def _parse_span(line: str, text: str, where: str) -> LabelledSpan:
+    """Return a line of an annotation file as a span."""
     match = re.fullmatch(r"(T\d+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)\t(.*)", line)
     if match is None:
         raise SequenceFileError(f"{where}: expected 'T1<tab>label begin end<tab>text', got {line!r:.60}")
@@ -83,21 +85,22 @@ def write_brat(path: PathName, documents: Sequence[Document]) -> None:
     """Write a pair of files for each document."""
     contents = []
     for number, document in enumerate(documents, start=1):
-        name, spans = name_of(document, number), []
+        name, spans = document_name(document, number), []
         for labelling in document.labellings:
-            spans += spans_of(document, labelling, strict=False)
+            spans += list_spans(document, labelling, strict=False)
         taken = {span.id for span in spans}
         free = (f"T{count}" for count in range(1, len(spans) + len(taken) + 1) if f"T{count}" not in taken)
-        lines = [_line(span, span.id or next(free), document.text, name) for span in spans]
+        lines = [_write_span(span, span.id or next(free), document.text, name) for span in spans]
         lines += document.kept.get("brat", [])
-        if found := extras(document, "brat", held={"id", "text"}):
+        if found := collect_extras(document, "brat", held={"id", "text"}):
             lines.append(_OWN_NOTE + json.dumps(found, ensure_ascii=False))
         annotations = "".join(line + "\n" for line in lines)
         contents.append({".txt": document.text.encode("utf-8"), ".ann": annotations.encode("utf-8")})
     write_files(path, documents, contents, ENDINGS)
 
 
-def _line(span: LabelledSpan, name: str, text: str, document: str) -> str:
+def _write_span(span: LabelledSpan, name: str, text: str, document: str) -> str:
+    """Return a span as a line of an annotation file."""
     if re.search(r"\s", span.label) or not re.fullmatch(r"T\d+", name):
         raise ValueError(f"{document}: brat has no spaces in labels and ids such as T1, got {span} with id {name!r}")
     parts = [

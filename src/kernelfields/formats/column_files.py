@@ -71,7 +71,7 @@ class ColumnSequence:
 
 
 class LabelledColumns:
-    """Sequences of rows and the column of their labels: ``label`` counts from 0 and is None if there are none.
+    """Sequences of rows and the column of their labels: ``label`` counts from 0; None if there is none.
 
     A negative ``label`` counts from the last column. Without ``required``, the column of labels and those after it
     may be missing. ``n_columns``, if given, is how many there must be with the labels.
@@ -92,6 +92,7 @@ class LabelledColumns:
         self.label = self._resolve(label, required) if sequences else None
 
     def _resolve(self, label: int | None, required: bool) -> int | None:
+        """Return the column of labels, counted from 0."""
         expected = self.n_columns
         column = label if label is None or label >= 0 else expected + label
         dropped = not required and column is not None and column >= self.width
@@ -108,13 +109,13 @@ class LabelledColumns:
         return column
 
     def labels(self) -> list[list[str]] | None:
-        """Return the cells of the labels of every sequence, or None if there are none."""
+        """Return the labels of every sequence, or None without a column of labels."""
         if self.label is None:
             return None
         return [[row[self.label] for row in sequence.rows] for sequence in self.sequences]
 
-    def chosen(self, columns: Sequence[int] | None) -> list[int]:
-        """Return the columns of features: those given, or all but that of the labels; raise if there are none."""
+    def choose_columns(self, columns: Sequence[int] | None) -> list[int]:
+        """Return the columns of features: the given ones, or all but the labels."""
         chosen = [c for c in range(self.width) if c != self.label] if columns is None else list(columns)
         for column in chosen:
             if not 0 <= column < self.width or column == self.label:
@@ -127,7 +128,7 @@ class LabelledColumns:
         return chosen
 
     def inputs(self, template: Template | None, columns: Sequence[int] | None) -> list:
-        """Return the strings of a template, or else feature dicts of columns, None for all but the label."""
+        """Return the feature strings of a template, else feature dicts of the columns."""
         if not self.sequences:
             return []
         if template is not None:
@@ -139,7 +140,7 @@ class LabelledColumns:
                 )
             template.check_columns(self.width, self.label)
             return template.features_of(sequence.rows for sequence in self.sequences)
-        chosen = self.chosen(columns)
+        chosen = self.choose_columns(columns)
         names = [str(column) for column in chosen]
         return [
             [dict(zip(names, [row[column] for column in chosen], strict=True)) for row in sequence.rows]
@@ -147,12 +148,12 @@ class LabelledColumns:
         ]
 
     def file(self, template: Template | str | None, features: Sequence[int] | None, reading: Reading) -> ColumnFile:
-        """Return the file with the strings of a template, or else feature dicts, and the options that read it."""
+        """Return the file with feature strings of a template, else feature dicts, and its reading options."""
         if isinstance(template, str):
             if template != TEXT_FEATURES:
                 raise ValueError(f"template must be a Template, {TEXT_FEATURES!r} or None, got {template!r}")
             rows = [sequence.rows for sequence in self.sequences]
-            template = text_template(rows, self.chosen(features)) if rows else None
+            template = text_template(rows, self.choose_columns(features)) if rows else None
         if template is not None:
             reading["template"] = template
         if features is not None:
@@ -195,7 +196,7 @@ class ColumnFile(SequenceFile):
 
     @property
     def word_column(self) -> int:
-        """The number of the column of words: the first, in CoNLL-U the form."""
+        """The column of words: the first one, in CoNLL-U the form."""
         return _FORM if self.format == "conllu" else 0
 
     @property
@@ -205,11 +206,11 @@ class ColumnFile(SequenceFile):
 
     @property
     def part(self) -> str:
-        """What reports call a position: a word, unless all are single characters, as residues of proteins are."""
+        """The noun for a position in reports: "word", or "position" if all words are single characters."""
         return "word" if any(len(word) > 1 for words in self.words for word in words or ()) else super().part
 
     def place(self, sequence: int, position: int) -> str:
-        """Return line and column of the label of a position.
+        """Return line and column of the label of a position, for messages.
 
         Parameters
         ----------
@@ -226,7 +227,7 @@ class ColumnFile(SequenceFile):
         return f"line {self.sequences[sequence].lines[position]}, column {self.reading['label']} (from 0)"
 
     def write_predictions(self, path: PathName, predictions: Predictions) -> None:
-        """Write the rows with more cells: the label, then 0.970000, or B-NP/0.970000 I-NP/0.010000 and so on.
+        """Write the rows with further cells: the label, then 0.970000, or B-NP/0.970000 I-NP/0.010000.
 
         Parameters
         ----------
@@ -308,7 +309,7 @@ def read_columns(path: PathName, *, separator: str = "auto", conllu: bool = Fals
     character = layout.joined_by
     current = ColumnSequence([], separator=character)
     done: ColumnSequence | None = None  # held back: what is left at the end of the file belongs to it
-    for number, line, cells in layout.cut(chain(head, numbered)):
+    for number, line, cells in layout.split_lines(chain(head, numbered)):
         if cells is not None:
             if done is not None:
                 yield done
@@ -336,7 +337,7 @@ def read_columns(path: PathName, *, separator: str = "auto", conllu: bool = Fals
 def write_columns(
     path: PathName, sequences: Iterable[ColumnSequence], appended: Iterable[Sequence[Sequence[str]]] | None = None
 ) -> None:
-    r"""Write sequences, an empty line after each, with the lines that were kept.
+    r"""Write sequences with their comments, an empty line after each.
 
     Parameters
     ----------
@@ -364,8 +365,8 @@ def write_columns(
                 _write_sequence(file.write, sequence, cells)
 
 
-def columns_text(sequences: Iterable[ColumnSequence]) -> str:
-    """Return what :func:`write_columns` writes."""
+def format_columns(sequences: Iterable[ColumnSequence]) -> str:
+    """Return the text that :func:`write_columns` writes."""
     text = io.StringIO()
     for sequence in sequences:
         _write_sequence(text.write, sequence, [()] * len(sequence.rows))
@@ -374,7 +375,7 @@ def columns_text(sequences: Iterable[ColumnSequence]) -> str:
 
 @dataclass(frozen=True)
 class _ColumnFormat:
-    """How lines are cut and joined again: what separates cells, how many a row has, and the source of that number.
+    """The layout of lines: the separator of cells, the number of cells, and the source of that number.
 
     Cells are written with tabs, unless the first row has spaces alone between its cells: tabs stay tabs.
     """
@@ -386,46 +387,47 @@ class _ColumnFormat:
     authority: str = ""
     joined_by: str = ""
 
-    def as_in(self, number: int, line: str) -> _ColumnFormat:
-        """Return the layout that a first row shows."""
+    def with_first_row(self, number: int, line: str) -> _ColumnFormat:
+        """Return the layout of a first row."""
         if self.conllu:
             return replace(self, separator="\t", n_columns=_CONLLU_COLUMNS, authority="CoNLL-U", joined_by="\t")
         separator = self.separator or ("\t" if "\t" in line else " ")
-        n_columns = len(_split(line, separator))
+        n_columns = len(_split_cells(line, separator))
         joined_by = "\t" if "\t" in line or separator == "\t" or n_columns == 1 else " "
         authority = f"line {number}"
         return replace(self, separator=separator, n_columns=n_columns, authority=authority, joined_by=joined_by)
 
-    def cut(self, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, list[str] | None]]:
-        """Yield the number of each line, its text, and its cells, or None unless it is a row."""
+    def split_lines(self, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, list[str] | None]]:
+        """Yield the number, the text and the cells of each line; the cells are None unless it is a row."""
         inside, separator, n_columns = False, self.separator, self.n_columns
         for number, line in numbered:
             if _ends_sequence(line):
                 inside = False
                 yield number, line, None
                 continue
-            cells = line.split("\t") if separator == "\t" else _split(line, separator)
+            cells = line.split("\t") if separator == "\t" else _split_cells(line, separator)
             # Most lines are plain rows, about which there is nothing more to find out.
             if len(cells) != n_columns or line[0] == "#" or self.conllu:
-                if self._keeps(line, cells, inside):
+                if self._is_kept_line(line, cells, inside):
                     yield number, line, None
                     continue
                 if len(cells) != n_columns:
-                    raise SequenceFileError(self._ragged(number, line, cells))
+                    raise SequenceFileError(self._describe_wrong_row(number, line, cells))
             inside = True
             if len(line) > LONGEST_WORD:
                 check_word(max(map(len, cells)), f"{self.name}, line {number}", "cell")
             yield number, line, cells
 
-    def _keeps(self, line: str, cells: list[str], inside: bool) -> bool:
-        """Whether a line is no row, but kept: a comment before a sequence, or a line of CoNLL-U that is no word."""
+    def _is_kept_line(self, line: str, cells: list[str], inside: bool) -> bool:
+        """Whether a line is a comment before a sequence, or a line of CoNLL-U without a word."""
         if self.conllu and _NO_WORD.fullmatch(cells[0]):
             return True
         if inside or line[0] != "#":
             return False
         return len(cells) != self.n_columns or _NAMED_COMMENT.match(line) is not None
 
-    def _ragged(self, number: int, line: str, cells: list[str]) -> str:
+    def _describe_wrong_row(self, number: int, line: str, cells: list[str]) -> str:
+        """Return the message for a row with a wrong number of cells."""
         found, expected = len(cells), self.n_columns
         if line.startswith("#"):
             advice = "Comments may stand before a sequence, not inside."
@@ -444,23 +446,24 @@ class _ColumnFormat:
 def _find_format(
     numbered: Iterator[tuple[int, str]], layout: _ColumnFormat
 ) -> tuple[list[tuple[int, str]], _ColumnFormat]:
-    """Read on to the first line that must be a row; return the lines read and the layout that it shows."""
+    """Read until the first line that must be a row; return the lines so far and the layout of that row."""
     head: list[tuple[int, str]] = []
     for number, line in numbered:
         head.append((number, line))
         if line.strip(" \t") and not line.startswith(("#", _DOCUMENT_START)):
-            return head, layout.as_in(number, line)
+            return head, layout.with_first_row(number, line)
     # Nothing but doubtful lines: those that look like rows are rows.
     first = next(((number, line) for number, line in head if line.startswith("#\t")), None)
-    return head, layout if first is None else layout.as_in(*first)
+    return head, layout if first is None else layout.with_first_row(*first)
 
 
 def _ends_sequence(line: str) -> bool:
-    """Whether a sequence ends before a line: it is empty, or a document begins."""
+    """Whether a line ends a sequence: an empty line, or the beginning of a document."""
     return not line.strip(" \t") or line.startswith(_DOCUMENT_START)
 
 
-def _split(line: str, separator: str) -> list[str]:
+def _split_cells(line: str, separator: str) -> list[str]:
+    """Return the cells of a line."""
     if separator == "\t":
         return line.split("\t")
     # Not str.split(): other spaces of Unicode, such as the ideographic one, can be words.
@@ -468,6 +471,7 @@ def _split(line: str, separator: str) -> list[str]:
 
 
 def _write_sequence(write: Callable[[str], object], sequence: ColumnSequence, added: Sequence[Sequence[str]]) -> None:
+    """Write the rows and comments of a sequence, with further cells."""
     if len(added) != len(sequence.rows):
         raise ValueError(f"{len(added)} rows to append to a sequence of {len(sequence.rows)} rows")
     kept = deque(sequence.kept)
@@ -478,13 +482,14 @@ def _write_sequence(write: Callable[[str], object], sequence: ColumnSequence, ad
 
     for index, (row, more) in enumerate(zip(sequence.rows, added, strict=True)):
         write_kept(index)
-        write(sequence.separator.join(_checked([*row, *more], sequence.separator)) + "\n")
+        write(sequence.separator.join(_check_cells([*row, *more], sequence.separator)) + "\n")
     write_kept(len(sequence.rows))
     write("\n")
     write_kept(len(sequence.rows) + 1)
 
 
-def _checked(cells: list[str], separator: str) -> list[str]:
+def _check_cells(cells: list[str], separator: str) -> list[str]:
+    """Return the cells; ValueError for a cell that cannot be written."""
     last = cells[-1]
     for cell in cells:
         broken = "\n" in cell or (cell is last and cell.endswith("\r"))

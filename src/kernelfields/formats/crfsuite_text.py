@@ -38,16 +38,16 @@ Position: TypeAlias = list[str] | dict[str, float]
 
 @dataclass(eq=False, kw_only=True)
 class CRFsuiteData(SequenceFile):
-    """The sequences of a file, and ``first_lines`` (S,), where they begin: positions stand on consecutive lines."""
+    """The sequences of a file, and the numbers of their first lines ``first_lines`` (S,)."""
 
     first_lines: list[int]
 
     def place(self, sequence: int, position: int) -> str:
-        """Return line and column of the label of a position."""
+        """Return line and column of the label of a position, for messages."""
         return f"line {self.first_lines[sequence] + position}, column 0"
 
     def write_predictions(self, path: PathName, predictions: Predictions) -> None:
-        """Write a line per position, as CRFsuite's tagger does: label read, label predicted, probabilities."""
+        """Write a line per position, as CRFsuite's tagger does: true label, predicted label, probabilities."""
         with open_text_output(path) as file:
             for sequence in predictions.cells(label_texts(self.y or [], self.unknown_marks[0])):
                 file.writelines("\t".join(cells) + "\n" for cells in sequence)
@@ -129,8 +129,8 @@ def write_crfsuite(
                 rows = positions.shape[0] if is_sparse(positions) else len(positions)
                 if rows != len(labels):
                     raise ValueError(f"{rows} positions but {len(labels)} labels")
-                for position, label in zip(_positions(positions), labels, strict=True):
-                    cells = [_written_label(label, written), *_written_position(position, written)]
+                for position, label in zip(_list_positions(positions), labels, strict=True):
+                    cells = [_write_label(label, written), *_write_position(position, written)]
                     file.write("\t".join(cells) + "\n")
             except (TypeError, ValueError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -139,6 +139,7 @@ def write_crfsuite(
 
 
 def _read_sequences(path: PathName) -> Iterator[tuple[list[Position], list[str], float, int]]:
+    """Yield positions, labels, weight and first line of each sequence."""
     name, attributes = input_name(path), _Attributes()
     positions: list[Position] = []
     labels: list[str] = []
@@ -157,7 +158,7 @@ def _read_sequences(path: PathName) -> Iterator[tuple[list[Position], list[str],
             if cells[0].startswith(_DECLARATION):
                 if positions or weight is not None or len(cells) > 1:
                     raise ValueError(f"{cells[0]!r:.60} belongs on a line of its own, once, before a sequence")
-                weight = _declared_weight(cells[0])
+                weight = _parse_weight(cells[0])
                 continue
             plain = ":" not in line and "\\" not in line
             label = cells[0] if plain else attributes.label(cells[0])
@@ -170,7 +171,8 @@ def _read_sequences(path: PathName) -> Iterator[tuple[list[Position], list[str],
         raise SequenceFileError(f"{name}, last line: {_WEIGHT} without a sequence after it")
 
 
-def _declared_weight(text: str) -> float:
+def _parse_weight(text: str) -> float:
+    """Return the weight in a line ``@weight:number``."""
     name, _, value = text.partition(":")
     try:
         weight = float(value)
@@ -182,7 +184,7 @@ def _declared_weight(text: str) -> float:
 
 
 class _Attributes(dict[str, Attribute]):
-    """What attributes mean, by how they are written: a name or, if the weight is not 1, (name, weight).
+    """A cache of attributes by their text: a name or, if the weight is not 1, (name, weight).
 
     The same ones come again and again, so each is read once.
     """
@@ -193,21 +195,21 @@ class _Attributes(dict[str, Attribute]):
         return meaning
 
     def label(self, text: str) -> str:
-        """Return the label of a cell."""
+        """Return the label in a cell."""
         label = self[text]
         if not label or not isinstance(label, str):
             raise ValueError(rf"{text!r:.60} is no label; a colon in a label is written \:")
         return label
 
     def position(self, texts: list[str]) -> Position:
-        """Return the names of cells, or a feature dict if a weight is not 1."""
+        """Return the names in cells, or a feature dict if a weight is not 1."""
         position = list(map(self.__getitem__, texts))
         if tuple in set(map(type, position)):
             return _sum_by_name(position)
         return position  # type: ignore[return-value]  # of strings alone
 
     def place(self, cells: list[str]) -> str:
-        """Return the cell of a line that is wrong, for messages; nothing if it is the line as a whole."""
+        """Return the column of the wrong cell of a line, for messages; empty if no cell is wrong."""
         for column, text in enumerate(cells):
             try:
                 self.label(text) if column == 0 else self[text]
@@ -217,7 +219,7 @@ class _Attributes(dict[str, Attribute]):
 
 
 class _Escaped(dict[str, str]):
-    """How names are written, each worked out once."""
+    """A cache of escaped names."""
 
     def __missing__(self, name: str) -> str:
         if not name or "\t" in name or "\n" in name or "\r" in name:
@@ -227,6 +229,7 @@ class _Escaped(dict[str, str]):
 
 
 def _sum_by_name(attributes: Iterable[Attribute]) -> dict[str, float]:
+    """Return a feature dict; weights of the same name add up."""
     features: dict[str, float] = {}
     for attribute in attributes:
         name, weight = (attribute, 1.0) if isinstance(attribute, str) else attribute
@@ -234,8 +237,8 @@ def _sum_by_name(attributes: Iterable[Attribute]) -> dict[str, float]:
     return features
 
 
-def _positions(sequence: object) -> Iterable[object]:
-    """Rows of arrays as feature dicts by number of column; everything else as it is."""
+def _list_positions(sequence: object) -> Iterable[object]:
+    """Yield rows of arrays as feature dicts by column number; other positions unchanged."""
     if sp.issparse(sequence):
         table = sp.csr_array(sequence)
         for start, stop in zip(table.indptr[:-1], table.indptr[1:], strict=True):
@@ -250,13 +253,15 @@ def _positions(sequence: object) -> Iterable[object]:
         yield from sequence  # type: ignore[misc]  # what is no sequence is refused here
 
 
-def _written_position(position: object, written: _Escaped) -> list[str]:
+def _write_position(position: object, written: _Escaped) -> list[str]:
+    """Return the cells of a position."""
     if isinstance(position, list) and set(map(type, position)) <= {str}:
         return [written[name] for name in position]
     return [written[name] if weight == 1.0 else f"{written[name]}:{weight!r}" for name, weight in features_of(position)]
 
 
-def _written_label(label: object, written: _Escaped) -> str:
+def _write_label(label: object, written: _Escaped) -> str:
+    """Return the cell of a label."""
     text = str(label)
     if text.startswith(_DECLARATION):
         raise ValueError(f"the label {text!r:.60} cannot be written: CRFsuite reads @ as a declaration")

@@ -1,4 +1,4 @@
-"""Formats with a file, or a pair of files, for each document: the path is such a file, or a folder of them.
+"""Formats with a file, or a pair of files, for each document: the path names such a file, or a folder of files.
 
 The id of a document is the name of its file without the ending; characters that names of files may not hold are written
 as %2F and so on. Documents without an id are named document-0001 and so on, and have none when they are read again.
@@ -23,8 +23,8 @@ _ORDER = ".kernelfields-order"
 _PLAIN = " !#$&'()+,;=@[]{}~"
 
 
-def document_files(path: PathName, ending: str, also: str = "") -> list[Path]:
-    """Return the files of a folder with an ending, sorted, or the one that a path names, maybe by its other ending."""
+def find_document_files(path: PathName, ending: str, also: str = "") -> list[Path]:
+    """Return the sorted files of a folder with an ending, or the one file that a path names."""
     place = Path(path)
     if path == STANDARD_STREAM:
         raise SequenceFileError(f"files with {ending} are read from a folder or a file, not from standard input")
@@ -38,13 +38,13 @@ def document_files(path: PathName, ending: str, also: str = "") -> list[Path]:
     return [place.with_suffix(ending) if also and place.suffix.lower() == also else place]
 
 
-def id_of(file: Path) -> str | None:
+def document_id(file: Path) -> str | None:
     """Return the id of the document in a file."""
     return None if _MADE.fullmatch(file.stem) else unquote(file.stem)
 
 
-def files_written(path: PathName, documents: Sequence[Document], endings: Sequence[str]) -> list[dict[str, Path]]:
-    """Return the files of documents, by ending: those that the path names, or files in a folder."""
+def plan_files(path: PathName, documents: Sequence[Document], endings: Sequence[str]) -> list[dict[str, Path]]:
+    """Return the files to write for documents, by ending: in a folder, or with the name of the path."""
     if path == STANDARD_STREAM:
         raise ValueError(f"files with {endings[0]} are written to a folder or a file, not to standard output")
     place = Path(path)
@@ -64,8 +64,8 @@ def files_written(path: PathName, documents: Sequence[Document], endings: Sequen
 def write_files(
     path: PathName, documents: Sequence[Document], contents: Sequence[Mapping[str, bytes]], endings: Sequence[str]
 ) -> None:
-    """Write the files of documents, by ending, all or none; the first ending is that of the annotations."""
-    files, place = files_written(path, documents, endings), Path(path)
+    """Write the files of documents, all or none; the first ending belongs to the annotations."""
+    files, place = plan_files(path, documents, endings), Path(path)
     written = {str(own[one]): content[one] for own, content in zip(files, contents, strict=True) for one in endings}
     annotated = [own[endings[0]] for own in files]
     if place.suffix.lower() not in map(str.lower, endings) or place.is_dir():

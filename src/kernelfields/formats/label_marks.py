@@ -1,4 +1,4 @@
-"""Labels that are partly known, as files write them: the one place that decides what stands for an unknown label.
+"""Partial labels in files: the one place that decides how an unknown label is written.
 
     the     DET
     run     ?              nothing is known: the label is None; an empty cell means the same, and in CoNLL-U "_"
@@ -26,7 +26,7 @@ LONGEST_LABEL = 1000
 
 
 def unknown_marks(file_format: str, unknown_label: str | None = None) -> list[str]:
-    """Return what stands for an unknown label in files of a format, as it is written first.
+    """Return the marks of unknown labels in files of a format, the preferred one first.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def unknown_marks(file_format: str, unknown_label: str | None = None) -> list[st
 
 
 def check_marks(unknown_label: str | None, label_sets: str | None) -> None:
-    """Raise ValueError for marks that are empty, or of which one holds the other."""
+    """Raise ValueError for empty marks, or if one mark contains the other."""
     for value, option, example in (
         (unknown_label, "--unknown-label", UNKNOWN),
         (label_sets, "--label-sets", BETWEEN),
@@ -66,7 +66,7 @@ def check_marks(unknown_label: str | None, label_sets: str | None) -> None:
 
 
 def check_label(label: str, where: str) -> None:
-    """Raise SequenceFileError for a text that is too long for a label; ``where`` names its place."""
+    """Raise SequenceFileError if a label is too long; ``where`` names its place."""
     if len(label) > LONGEST_LABEL:
         raise SequenceFileError(
             f"{where}: a label of {len(label):,} characters, {label[:20]!r}..., expected at most {LONGEST_LABEL:,}: is "
@@ -77,7 +77,7 @@ def check_label(label: str, where: str) -> None:
 def partial_labels(
     y: list | None, unknown_label: str | None = None, label_sets: str | None = None, file_format: str = "columns"
 ) -> list | None:
-    """Return labels of a file as estimators take them: None for unknown ones, sets of those of which one is right.
+    """Return the labels of a file as partial labels: None if unknown, a set if several are possible.
 
     Parameters
     ----------
@@ -107,7 +107,8 @@ def partial_labels(
         return None
     marks = set(unknown_marks(file_format, unknown_label))
 
-    def entry(label: object) -> object:
+    def parse_entry(label: object) -> object:
+        """Return the partial label for the text of a label."""
         text = str(label)
         if text in marks or not text.strip():
             return None
@@ -119,18 +120,18 @@ def partial_labels(
         return set(parts)
 
     # The same labels come again and again, so each is read once.
-    entries = {label: entry(label) for label in set().union(*map(_values, y))}
+    entries = {label: parse_entry(label) for label in set().union(*map(_to_list, y))}
     if all(found is label for label, found in entries.items()):
         return y
-    return [[entries[label] for label in _values(labels)] for labels in y]
+    return [[entries[label] for label in _to_list(labels)] for labels in y]
 
 
-def _values(labels: Sequence | np.ndarray) -> Sequence:
+def _to_list(labels: Sequence | np.ndarray) -> Sequence:
     return labels.tolist() if isinstance(labels, np.ndarray) else labels
 
 
 def label_text(entry: object, unknown: str = UNKNOWN, between: str = BETWEEN) -> str:
-    """Return a label as files write it.
+    """Return a label, or partial label, as text for a file.
 
     Parameters
     ----------
@@ -158,7 +159,7 @@ def label_text(entry: object, unknown: str = UNKNOWN, between: str = BETWEEN) ->
 
 
 def label_texts(y: Sequence, unknown: str = UNKNOWN) -> list:
-    """Return the labels of sequences as files write them, or as they are where every one is known."""
+    """Return partial labels of sequences as texts for a file; complete labels stay as they are."""
     if not any(entry is None or isinstance(entry, set | frozenset) for labels in y for entry in labels):
         return list(y)
     return [[label_text(entry, unknown) for entry in labels] for labels in y]

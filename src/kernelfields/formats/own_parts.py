@@ -1,7 +1,7 @@
-"""What formats of other programs have no place for: one JSON object under the name "kernelfields", read with care.
+"""Content that other formats have no place for: one JSON object under the name "kernelfields", validated.
 
-``extras`` of formats/annotated_texts.py makes it, and each format has a corner for it: a key, a comment, a note. Other
-programs may have changed the file since, so that every entry is checked before ``with_extras`` uses it.
+``collect_extras`` of formats/annotated_texts.py makes it, and each format has a place for it: a key, a comment, a note.
+Other programs may change the file, so that every entry is checked before ``restore_extras`` uses it.
 
 Fails: SequenceFileError naming the place of JSON that is broken and the entry that is none of these.
 """
@@ -29,7 +29,7 @@ _COLUMNS_OF_CONLLU = 10
 
 
 def load_json(text: str | bytes, where: str, line: int | None = None) -> Any:
-    """Return the value of JSON; SequenceFileError names ``where``, the line and the character of what is broken."""
+    """Return the value of JSON; SequenceFileError names ``where``, the line and the character of an error."""
     try:
         content = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         value = json.loads(content)
@@ -49,7 +49,7 @@ def load_json(text: str | bytes, where: str, line: int | None = None) -> Any:
 
 
 def _is_deep(value: Any, content: str) -> bool:
-    """Whether a value is nested deeper than JSON is written, whatever the reader of this Python takes."""
+    """Whether a value is nested more deeply than Python's writer of JSON allows."""
     marks = np.frombuffer(content.encode("utf-8", "surrogatepass"), dtype=np.uint8)
     opened = np.isin(marks, (ord("["), ord("{"))).astype(np.int32) - np.isin(marks, (ord("]"), ord("}")))
     if np.cumsum(opened).max(initial=0) <= _DEEPEST:  # texts may have brackets, too
@@ -63,14 +63,14 @@ def _is_deep(value: Any, content: str) -> bool:
     return depth > _DEEPEST
 
 
-def own_parts(found: Any, where: str) -> dict[str, Any]:
-    """Return what stands under "kernelfields", a text of JSON or its value; SequenceFileError if that is not ours."""
+def parse_own_parts(found: Any, where: str) -> dict[str, Any]:
+    """Return the object under "kernelfields", from text or value; SequenceFileError if its form is wrong."""
     if isinstance(found, str):
         found = load_json(found, f"{where}: under {OWN!r}")
     if not isinstance(found, dict):
         raise SequenceFileError(f"{where}: under {OWN!r} stands {found!r:.40}, expected a JSON object")
     for name, value in found.items():
-        if not _FORMS.get(name, _is(object))(value):
+        if not _FORMS.get(name, _is_type(object))(value):
             raise SequenceFileError(
                 f"{where}: under {OWN!r}, {name!r} is not what was written there, got {value!r:.40}. Remove what "
                 f"stands under {OWN!r}: labels and texts stand elsewhere"
@@ -81,86 +81,92 @@ def own_parts(found: Any, where: str) -> dict[str, Any]:
 Check = Callable[[Any], bool]
 
 
-def _is(kind: Any) -> Check:
+def _is_type(kind: Any) -> Check:
+    """Return a check for a type."""
     return lambda value: isinstance(value, kind) and (kind in (bool, object) or not isinstance(value, bool))
 
 
-def _list_of(check: Check) -> Check:
+def _is_list(check: Check) -> Check:
+    """Return a check for a list of checked entries."""
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-def _pair(first: Check, second: Check) -> Check:
+def _is_pair(first: Check, second: Check) -> Check:
+    """Return a check for a list of two checked entries."""
     return lambda value: isinstance(value, list) and len(value) == 2 and first(value[0]) and second(value[1])
 
 
-def _dict_of(**checks: Check) -> Check:
-    """Check the entries of a dict that are there; others may be anything."""
+def _is_dict(**checks: Check) -> Check:
+    """Return a check for the named entries of a dict; they may be missing."""
     return lambda value: isinstance(value, dict) and all(checks[name](value[name]) for name in checks if name in value)
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
+    """Whether a value is a finite number of usual size."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -(2**53) < value < 2**53
 
 
-def _scheme(value: Any) -> bool:
+def _is_scheme(value: Any) -> bool:
+    """Whether a value names a scheme of entity labels."""
     try:
         return value == NO_SCHEME or find_scheme(value) is not None
     except ValueError:
         return False
 
 
-def _labelling(value: Any) -> bool:
-    region = _dict_of(type=_is(str), value=_is(dict))
-    metadata = _dict_of(
-        result=_is(list), regions=lambda regions: isinstance(regions, dict) and all(map(region, regions.values()))
+def _is_labelling(value: Any) -> bool:
+    """Whether a value describes a labelling."""
+    region = _is_dict(type=_is_type(str), value=_is_type(dict))
+    metadata = _is_dict(
+        result=_is_type(list), regions=lambda regions: isinstance(regions, dict) and all(map(region, regions.values()))
     )
-    names = {"annotator": _is(str), "predicted": _is(bool), "metadata": metadata}
-    return _dict_of(**names)(value) and set(value) <= set(names)
+    names = {"annotator": _is_type(str), "predicted": _is_type(bool), "metadata": metadata}
+    return _is_dict(**names)(value) and set(value) <= set(names)
 
 
-def _rows(width: int | None = None) -> Check:
-    """Check rows of a column file, with the lines between them and the place of the labels."""
+def _is_rows(width: int | None = None) -> Check:
+    """Return a check for rows of a column file with their comments and the column of labels."""
 
     def check(value: Any) -> bool:
         needed = {"rows", "lines", "separator", "place", "declared"}
-        if not (isinstance(value, dict) and needed <= set(value) and _list_of(_list_of(_is(str)))(value["rows"])):
+        if not (isinstance(value, dict) and needed <= set(value) and _is_list(_is_list(_is_type(str)))(value["rows"])):
             return False
         widths, place = {len(row) for row in value["rows"]}, value["place"]
         fits = not isinstance(place, int) or any(-own <= place < own for own in widths)
         known = len(widths) == 1 and 0 not in widths and (width is None or widths == {width})
-        lines = _list_of(_pair(_is(int), _is(str)))(value["lines"]) and value["separator"] in ("\t", " ")
-        return fits and known and lines and _is(int | str | None)(place) and _is(bool)(value["declared"])
+        lines = _is_list(_is_pair(_is_type(int), _is_type(str)))(value["lines"]) and value["separator"] in ("\t", " ")
+        return fits and known and lines and _is_type(int | str | None)(place) and _is_type(bool)(value["declared"])
 
     return check
 
 
-def _partial(value: Any) -> bool:
-    """Check what is known of single tokens, by their numbers."""
-    entry = lambda own: own is None or (_list_of(_is(str))(own) and bool(own))  # noqa: E731
+def _is_partial(value: Any) -> bool:
+    """Whether a value holds partial labels of tokens by number."""
+    entry = lambda own: own is None or (_is_list(_is_type(str))(own) and bool(own))  # noqa: E731
     return isinstance(value, dict) and all(
         re.fullmatch(r"[0-9]{1,9}", key) and entry(own) for key, own in value.items()
     )
 
 
-_KEPT = _dict_of(
-    columns=_rows(),
-    conllu=_rows(_COLUMNS_OF_CONLLU),
-    brat=_list_of(_is(str)),
-    doccano=_dict_of(relations=_is(list)),
-    labelstudio=_dict_of(meta=_is(dict)),
-    elan=_is(str),
+_KEPT = _is_dict(
+    columns=_is_rows(),
+    conllu=_is_rows(_COLUMNS_OF_CONLLU),
+    brat=_is_list(_is_type(str)),
+    doccano=_is_dict(relations=_is_type(list)),
+    labelstudio=_is_dict(meta=_is_type(dict)),
+    elan=_is_type(str),
 )
 _FORMS: dict[str, Check] = {
-    "id": _is(str),
-    "metadata": _is(dict),
-    "text": _is(str),
-    "scheme": _scheme,
+    "id": _is_type(str),
+    "metadata": _is_type(dict),
+    "text": _is_type(str),
+    "scheme": _is_scheme,
     "kept": _KEPT,
-    "tokens": lambda value: value is None or _list_of(_pair(_number, _number))(value),
-    "duration": _pair(_number, _number),
-    "labelling": _labelling,
-    "tiers": lambda value: isinstance(value, dict) and all(map(_labelling, value.values())),
-    "place": _is(str),
-    "partial": _list_of(_partial),
-    **dict.fromkeys(("labels", "spans", "unlabelled", "made_ids", "bare"), _is(bool)),
+    "tokens": lambda value: value is None or _is_list(_is_pair(_is_number, _is_number))(value),
+    "duration": _is_pair(_is_number, _is_number),
+    "labelling": _is_labelling,
+    "tiers": lambda value: isinstance(value, dict) and all(map(_is_labelling, value.values())),
+    "place": _is_type(str),
+    "partial": _is_list(_is_partial),
+    **dict.fromkeys(("labels", "spans", "unlabelled", "made_ids", "bare"), _is_type(bool)),
 }

@@ -1,4 +1,4 @@
-"""A file of sequences in memory: what the readers of all formats return, and how predictions go beside it.
+"""A file of sequences in memory: the result of every reader, to which predictions can be added.
 
     X, y, weights     the arrays, feature dicts and labels that estimators take
     reading           the options that read another file the same way
@@ -68,21 +68,21 @@ class SequenceFile:
 
     @property
     def unknown_marks(self) -> list[str]:
-        """What stands for a label that is not known, as it is written first."""
+        """The marks of unknown labels in the file, the preferred one first."""
         return unknown_marks(self.format, self.reading.get("unknown_label"))
 
     @property
     def words(self) -> list[list[str] | None]:
-        """The names of the positions of each sequence: the words of column files, else None."""
+        """The names of the positions of each sequence: words of column files, else None."""
         return [None] * len(self.X)
 
     @property
     def part(self) -> str:
-        """What reports call a position."""
+        """The noun for a position in reports."""
         return "position"
 
     def place(self, sequence: int, position: int) -> str:
-        """Return where the label of a position stands: line and column in texts, sequence and position in arrays.
+        """Return the place of the label of a position: line and column in texts, else sequence and position.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class SequenceFile:
         return f"sequence {sequence}, position {position}"
 
     def write_predictions(self, path: PathName, predictions: Predictions) -> None:
-        """Write predictions beside what was read.
+        """Write the content of the file with predictions.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class SequenceFile:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Labels (T,) of every sequence, and probabilities of them, (T,), or of all ``classes`` (L,), (T, L)."""
+    """Labels (T,) of every sequence, and probabilities (T,) of them, or (T, L) of all ``classes`` (L,)."""
 
     labels: list[np.ndarray]
     marginals: list[np.ndarray] | None = None
@@ -142,7 +142,7 @@ class Predictions:
         return [[str(label) for label in sequence.tolist()] for sequence in self.labels]
 
     def shares(self) -> list[tuple[str | None, list[list[str]]]]:
-        """Return the probabilities as texts, by class, or under None those of the predicted labels."""
+        """Return the probabilities as texts by class; None stands for the predicted label."""
         if self.marginals is None:
             return []
         names = [None] if self.classes is None else [str(label) for label in self.classes]
@@ -153,7 +153,7 @@ class Predictions:
         ]
 
     def cells(self, *before: list[list[str]]) -> list[list[tuple[str, ...]]]:
-        """Return the cells of every position of every sequence, after those ``before``: B-NP, B-NP/0.970000, ..."""
+        """Return the cells of every position: the columns ``before``, then B-NP, B-NP/0.970000, ..."""
         columns = [*before, self.texts()]
         for name, shares in self.shares():
             head = "" if name is None else f"{name}/"

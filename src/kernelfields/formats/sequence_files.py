@@ -1,4 +1,4 @@
-"""Files of labelled sequences of every format, and predictions beside them.
+"""Files of labelled sequences in every format, and predictions written to them.
 
     format      by the end of the name (.gz aside)         X                          options
     columns     .tsv .conll .iob .bio .txt .data, "-"      strings by a template,     separator, label, features,
@@ -77,8 +77,8 @@ _READERS: dict[str, Callable[..., SequenceFile]] = {
 }
 
 
-def format_of(path: PathName, option: str = "format") -> str:
-    """Return the format that a file's name stands for.
+def guess_format(path: PathName, option: str = "format") -> str:
+    """Return the format of a file by its name.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def format_of(path: PathName, option: str = "format") -> str:
 
     Examples
     --------
-    >>> from kernelfields.formats import format_of
-    >>> format_of("train.tsv")
+    >>> from kernelfields.formats import guess_format
+    >>> guess_format("train.tsv")
     'columns'
     """
     name = os.path.basename(os.fspath(path)).lower().removesuffix(".gz")
@@ -151,7 +151,7 @@ def read_sequences(
     >>> read_sequences("train.tsv").y
     [['B-PER', 'O'], ['B-PER']]
     """
-    kind = format_of(path) if format == "auto" else format
+    kind = guess_format(path) if format == "auto" else format
     if kind not in _READERS:
         raise ValueError(f"format must be 'auto' or one of {', '.join(map(repr, _READERS))}, got {format!r}")
     check_marks(unknown_label, label_sets)  # before the file is read
@@ -201,7 +201,7 @@ def describe_reading(reading: Reading) -> dict[str, object]:
 
 
 def rebuild_reading(described: Mapping[str, object]) -> Reading:
-    """Return the options that were described.
+    """Rebuild reading options from their description.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def write_sequences(
     >>> read_sequences("data.crfsuite").y
     [['B-PER', None]]
     """
-    kind = format_of(path) if format == "auto" else format
+    kind = guess_format(path) if format == "auto" else format
     if kind != "crfsuite":
         raise ValueError(f"sequences can be written as 'crfsuite', not as {kind!r}")
     if y is None:
@@ -280,7 +280,7 @@ def write_predictions(
     marginals: Sequence | None = None,
     classes: Sequence | np.ndarray | None = None,
 ) -> None:
-    r"""Write predicted labels beside what was read.
+    r"""Write a file with predicted labels.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ _UNKNOWN = {"", "na", "n/a", "nan", "null", "none", "?", "-", ".", "missing"}
 
 @dataclass(eq=False, kw_only=True)
 class SequenceTable(SequenceFile):
-    """The sequences of a table, and the table they came from.
+    """The sequences of a table, and the table itself.
 
     ``header`` and ``rows`` are the table as text, in the order of the file, ``lines`` where the rows begin; ``groups``
     are the rows of every sequence.
@@ -45,12 +45,12 @@ class SequenceTable(SequenceFile):
     lines: list[int]
 
     def place(self, sequence: int, position: int) -> str:
-        """Return line and column of the label of a position."""
+        """Return line and column of the label of a position, for messages."""
         row = self.groups.rows[self.groups.offsets[sequence] + position]
         return f"line {self.lines[row]}, column {self.reading['label']!r}"
 
     def write_predictions(self, path: PathName, predictions: Predictions) -> None:
-        """Write the table with more columns: predicted, then probability, or p(B-NP), p(I-NP) and so on."""
+        """Write the table with further columns: predicted, then probability, or p(B-NP), p(I-NP), ..."""
         shares = {"probability" if name is None else f"p({name})": cells for name, cells in predictions.shares()}
         write_table(path, self, {"predicted": predictions.texts(), **shares})
 
@@ -131,7 +131,7 @@ def read_table(
 
 
 def write_table(path: PathName, table: SequenceTable, appended: Mapping[str, Sequence[Sequence[str]]]) -> None:
-    r"""Write a table in the order it was read in, with more columns.
+    r"""Write a table in its original order, with further columns.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class _Reader:
             raise SequenceFileError(f"{self.name}, line 1: the header has the column {twice[0]!r} twice")
 
     def _records(self, path: PathName) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line where a record begins, and its cells; empty lines are skipped."""
+        """Yield the first line and the cells of each record; empty lines are skipped."""
         table = csv.reader((line + "\n" for line in read_lines(path)), delimiter=self.delimiter, strict=True)
         line = 1
         try:
@@ -192,7 +192,7 @@ class _Reader:
             raise SequenceFileError(f"{self.name}, line {line}: {error}") from error
 
     def column(self, name: str, role: str = "") -> int:
-        """Return the number of a column; ``role`` is what the column is for."""
+        """Return the number of a column; ``role`` is its purpose."""
         if name in self.header:
             return self.header.index(name)
         there = ", ".join(map(repr, self.header))
@@ -202,12 +202,12 @@ class _Reader:
         raise SequenceFileError(f"{self.name}, line 1: no column {name!r}; there are {there}.{advice}")
 
     def read(self, names: list[str], roles: Mapping[str | None, str], may_be_empty: str | None = None) -> None:
-        """Read the rows; the columns of those names but one must have a value everywhere. Some have ``roles``."""
+        """Read the rows; the named columns, except ``may_be_empty``, must have a value everywhere."""
         chosen = [(name, self.column(name, roles.get(name, ""))) for name in names]
         filled = [(name, column) for name, column in chosen if name != may_be_empty]
         for line, cells in self.records:
             if len(cells) != len(self.header):
-                raise SequenceFileError(f"{self.name}, line {line}: {self._ragged(cells)}")
+                raise SequenceFileError(f"{self.name}, line {line}: {self._describe_wrong_row(cells)}")
             self.rows.append(cells)
             self.lines.append(line)
             for name, column in filled:
@@ -216,8 +216,8 @@ class _Reader:
         if not self.rows:
             raise SequenceFileError(f"{self.name} has a header and no rows")
 
-    def _ragged(self, cells: list[str]) -> str:
-        """Describe what is wrong with a row that has more or fewer cells than the header."""
+    def _describe_wrong_row(self, cells: list[str]) -> str:
+        """Return the message for a row with a wrong number of cells."""
         found, expected = len(cells), len(self.header)
         if found < expected:
             problem = f"column {self.header[found]!r} is missing"
@@ -235,13 +235,13 @@ class _Reader:
         return [cells[column] for cells in self.rows]
 
     def feature(self, name: str, kind: str | None) -> np.ndarray | list[str]:
-        """Return the numbers or texts of a column; numbers beside words for unknown ones are an error, not text."""
+        """Return the numbers or texts of a column; an error for numbers mixed with marks of missing ones."""
         if kind not in (None, NUMBER, TEXT):
             raise ValueError(f"kinds[{name!r}] must be {NUMBER!r} or {TEXT!r}, got {kind!r}")
         cells = self.cells(name)
         if kind == TEXT:
             return cells
-        numbers = list(map(_number, cells))
+        numbers = list(map(_parse_number, cells))
         other = [row for row, number in enumerate(numbers) if not isfinite(number)]
         if not other:
             return np.array(numbers)
@@ -257,7 +257,7 @@ class _Reader:
         return cells
 
     def groups(self, name: str) -> RowGroups:
-        """Return the rows of every sequence."""
+        """Return the rows of every sequence by the ids in a column."""
         ids = self.cells(name)
         groups = RowGroups.of(ids)
         if (row := groups.first_return()) is not None:
@@ -267,8 +267,8 @@ class _Reader:
         return groups
 
 
-def _number(text: str) -> float:
-    """Return the number that a cell holds, NaN for none."""
+def _parse_number(text: str) -> float:
+    """Return the number in a cell, NaN for none."""
     # float() also reads digits of other scripts and 1_000, which here are words.
     if not text.isascii() or "_" in text:
         return nan

@@ -8,7 +8,7 @@
     doc.ents[0]._.probability
 
 The model is a file of ``kernelfields.save`` that takes words: a field that was fitted to words, or a pipeline of
-``TextFeatures`` and one, fitted to ``sequences_of(...)`` of documents or to the words of Docs. It sees the tokens of
+``TextFeatures`` and one, fitted to ``to_sequences(...)`` of documents or to the words of Docs. It sees the tokens of
 spaCy but for spaces. ``to_disk`` writes the model into the folder of the pipeline, so that ``spacy.load`` needs no
 other file.
 

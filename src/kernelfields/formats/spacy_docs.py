@@ -34,15 +34,15 @@ from kernelfields.formats.annotated_texts import (
     Document,
     LabelledSpan,
     Labelling,
-    extras,
-    name_of,
-    overlapping,
-    spans_of,
-    tokens_of,
-    with_extras,
-    with_labels,
+    collect_extras,
+    document_name,
+    find_overlaps,
+    get_tokens,
+    list_spans,
+    replace_spans_by_labels,
+    restore_extras,
 )
-from kernelfields.formats.own_parts import OWN, own_parts
+from kernelfields.formats.own_parts import OWN, parse_own_parts
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 GROUP = "sc"
 
 
-def _spacy() -> Any:
+def _import_spacy() -> Any:
+    """Import spaCy; the error says how to install it."""
     try:
         import spacy.tokens
         import spacy.vocab
@@ -63,13 +64,13 @@ def _spacy() -> Any:
 
 def read_spacy(path: PathName) -> list[Document]:
     """Read the documents of a DocBin."""
-    spacy = _spacy()
+    spacy = _import_spacy()
     content = read_content(path)
     _check_size(content, path)
     try:
         docs = list(spacy.tokens.DocBin().from_bytes(content).get_docs(spacy.vocab.Vocab()))
         names = [f"{input_name(path)}, document {number}" for number, _ in enumerate(docs, start=1)]
-        return [document_of_doc(doc, name) for doc, name in zip(docs, names, strict=True)]
+        return [convert_doc(doc, name) for doc, name in zip(docs, names, strict=True)]
     except SequenceFileError:
         raise
     except Exception as error:  # msgpack, zlib and spaCy each have errors of their own for damage
@@ -77,7 +78,7 @@ def read_spacy(path: PathName) -> list[Document]:
 
 
 def _check_size(content: bytes, path: PathName) -> None:
-    """Raise SequenceFileError where a DocBin unpacks to far more than it is; damage is for spaCy to find."""
+    """Raise SequenceFileError if a DocBin unpacks to far more than its own size."""
     unpack, size, left = zlib.decompressobj(), 0, content
     while left and not unpack.eof:
         try:
@@ -90,25 +91,27 @@ def _check_size(content: bytes, path: PathName) -> None:
 
 def write_spacy(path: PathName, documents: Sequence[Document]) -> None:
     """Write the documents as a DocBin."""
-    spacy = _spacy()
+    spacy = _import_spacy()
     vocab = spacy.vocab.Vocab()
     docs = []
     for number, document in enumerate(documents, start=1):
         try:
-            docs.append(doc_of_document(document, vocab))
+            docs.append(convert_document(document, vocab))
         except (ValueError, TypeError) as error:
             reason = " ".join(str(error).split())
-            raise ValueError(f"{input_name(path)}, {name_of(document, number)}: spaCy refuses it: {reason}") from error
+            raise ValueError(
+                f"{input_name(path)}, {document_name(document, number)}: spaCy refuses it: {reason}"
+            ) from error
     content = spacy.tokens.DocBin(docs=docs, store_user_data=True).to_bytes()
     with open_output(path) as file:
         file.write(content)
 
 
-def document_of_doc(doc: Doc, name: str = "the Doc") -> Document:
-    """Return a Doc of spaCy as a document: its tokens but for spaces, and its entities, spans or tags."""
+def convert_doc(doc: Doc, name: str = "the Doc") -> Document:
+    """Return a Doc of spaCy as a document: its tokens without spaces, and its entities, spans or tags."""
     words = [token for token in doc if not token.text.isspace()]
     tokens: list[tuple[float, float]] = [(token.idx, token.idx + len(token)) for token in words]
-    own = own_parts(doc.user_data.get(OWN, "{}"), name)
+    own = parse_own_parts(doc.user_data.get(OWN, "{}"), name)
     scheme, labellings = "bio", []
     unknown = {index for index, token in enumerate(words) if token.ent_iob == 0}
     if GROUP in doc.spans:
@@ -122,9 +125,9 @@ def document_of_doc(doc: Doc, name: str = "the Doc") -> Document:
         labellings = [Labelling([LabelledSpan(ent.label_, ent.start_char, ent.end_char) for ent in doc.ents])]
     elif any(token.tag_ for token in words):
         labellings, scheme = [Labelling(labels=[token.tag_ or None for token in words])], NO_SCHEME
-    document = with_extras(Document(doc.text, tokens, labellings, scheme=scheme), own)
+    document = restore_extras(Document(doc.text, tokens, labellings, scheme=scheme), own)
     if labellings and unknown and scheme != NO_SCHEME and GROUP not in doc.spans:
-        document = with_labels(document)
+        document = replace_spans_by_labels(document)
         for labelling in document.labellings:
             known = [None if index in unknown else label for index, label in enumerate(labelling.labels or ())]
             labelling.labels = known if labelling.labels is not None else None
@@ -133,13 +136,13 @@ def document_of_doc(doc: Doc, name: str = "the Doc") -> Document:
     return document
 
 
-def doc_of_document(document: Document, vocab: Vocab) -> Doc:
+def convert_document(document: Document, vocab: Vocab) -> Doc:
     """Return a document as a Doc of spaCy."""
-    spacy = _spacy()
+    spacy = _import_spacy()
     labelling = document.labellings[0] if document.labellings else None
-    spans = [] if labelling is None else spans_of(document, labelling, strict=False)
+    spans = [] if labelling is None else list_spans(document, labelling, strict=False)
     text, cuts = document.text, {0, len(document.text)}
-    for begin, end in [*tokens_of(document), *((span.begin, span.end) for span in spans)]:
+    for begin, end in [*get_tokens(document), *((span.begin, span.end) for span in spans)]:
         cuts |= {int(begin), int(end)}
     words: list[str] = []
     spaces: list[bool] = []
@@ -155,16 +158,16 @@ def doc_of_document(document: Document, vocab: Vocab) -> Doc:
     doc = spacy.tokens.Doc(vocab, words=words, spaces=spaces)
     if labelling is not None and labelling.labels is not None and document.scheme == NO_SCHEME:
         starts = {token.idx: token for token in doc}
-        for (begin, _), label in zip(tokens_of(document), labelling.labels, strict=True):
+        for (begin, _), label in zip(get_tokens(document), labelling.labels, strict=True):
             starts[int(begin)].tag_ = label if isinstance(label, str) else ""
-    elif any(overlapping(spans)) or any(span.probability is not None for span in spans):
+    elif any(find_overlaps(spans)) or any(span.probability is not None for span in spans):
         members = [doc.char_span(int(span.begin), int(span.end), label=span.label) for span in spans]
         scores = [span.probability for span in spans]
         doc.spans[GROUP] = spacy.tokens.SpanGroup(doc, name=GROUP, attrs={"scores": scores}, spans=members)
     elif labelling is not None:
         ents = [doc.char_span(int(span.begin), int(span.end), label=span.label) for span in spans]
-        doc.set_ents(ents, missing=_unknown(document, labelling, doc), default="outside")
-    found = extras(document, "spacy", held={"text", "made_ids"})
+        doc.set_ents(ents, missing=_find_unknown_tokens(document, labelling, doc), default="outside")
+    found = collect_extras(document, "spacy", held={"text", "made_ids"})
     if found.get("tokens") == [[token.idx, token.idx + len(token)] for token in doc if not token.text.isspace()]:
         del found["tokens"]
     if document.tokens is None:
@@ -174,7 +177,7 @@ def doc_of_document(document: Document, vocab: Vocab) -> Doc:
 
 
 def _add_space(words: list[str], spaces: list[bool], text: str) -> None:
-    """Put spaces after the last word: the first of them belongs to it, the others are a token."""
+    """Add spaces after the last word: the first belongs to the word, the others are a token."""
     if text[:1] == " " and words and not spaces[-1] and not words[-1].isspace():
         spaces[-1], text = True, text[1:]
     if text:
@@ -182,11 +185,11 @@ def _add_space(words: list[str], spaces: list[bool], text: str) -> None:
         spaces.append(False)
 
 
-def _unknown(document: Document, labelling: Labelling, doc: Doc) -> list[Any]:
-    """Return the tokens of spaCy whose label is not known."""
+def _find_unknown_tokens(document: Document, labelling: Labelling, doc: Doc) -> list[Any]:
+    """Return the tokens of spaCy with unknown labels."""
     starts = {
         int(begin)
-        for (begin, _), label in zip(tokens_of(document), labelling.labels or (), strict=False)
+        for (begin, _), label in zip(get_tokens(document), labelling.labels or (), strict=False)
         if label is None
     }
     return [doc[token.i : token.i + 1] for token in doc if token.idx in starts]

@@ -25,9 +25,16 @@ from typing import Any
 import numpy as np
 
 from kernelfields.data.text_files import PathName, SequenceFileError, read_content
-from kernelfields.formats.annotated_texts import Document, LabelledSpan, Labelling, extras, spans_of, with_extras
-from kernelfields.formats.document_folders import document_files, id_of, write_files
-from kernelfields.formats.own_parts import OWN, own_parts
+from kernelfields.formats.annotated_texts import (
+    Document,
+    LabelledSpan,
+    Labelling,
+    collect_extras,
+    list_spans,
+    restore_extras,
+)
+from kernelfields.formats.document_folders import document_id, find_document_files, write_files
+from kernelfields.formats.own_parts import OWN, parse_own_parts
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _PIECE = re.compile(r'"(?:[^"]|"")*"|\S+')
@@ -42,19 +49,22 @@ _TIER_ATTRIBUTES = ("LINGUISTIC_TYPE_REF", "PARENT_REF", "ANNOTATOR", "PARTICIPA
 def read_textgrid(path: PathName) -> list[Document]:
     """Read TextGrids."""
     return [
-        replace(_textgrid(read_content(file), str(file)), id=id_of(file)) for file in document_files(path, ".TextGrid")
+        replace(_parse_textgrid(read_content(file), str(file)), id=document_id(file))
+        for file in find_document_files(path, ".TextGrid")
     ]
 
 
-def _textgrid(content: bytes, where: str) -> Document:
+def _parse_textgrid(content: bytes, where: str) -> Document:
+    """Return the content of a TextGrid as a document."""
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
         raise SequenceFileError(f"{where}: byte {error.start} is not {encoding[:6].upper()}") from error
-    pieces = _values(text)
+    pieces = _parse_values(text)
 
-    def take(kind: type) -> Any:
+    def take_value(kind: type) -> Any:
+        """Return the next value, of the given type."""
         value: Any
         line, value = next(pieces, (text.count("\n") + 1, None))
         counts = isinstance(value, float) and value >= 0 and value.is_integer()
@@ -63,19 +73,19 @@ def _textgrid(content: bytes, where: str) -> Document:
             raise SequenceFileError(f"{where}, line {line}: expected a {_KINDS[kind]} of a TextGrid, got {found:.60}")
         return int(value) if kind is int else value
 
-    if (take(str), take(str)) != ("ooTextFile", "TextGrid"):
+    if (take_value(str), take_value(str)) != ("ooTextFile", "TextGrid"):
         raise SequenceFileError(f"{where}, line 1: not a TextGrid in text form")
-    duration = (take(float), take(float))
-    n_tiers = take(int) if take(bool) else 0
+    duration = (take_value(float), take_value(float))
+    n_tiers = take_value(int) if take_value(bool) else 0
     labellings = []
     for _ in range(n_tiers):
-        points, name = take(str) == _POINTS, take(str)
-        take(float), take(float)
+        points, name = take_value(str) == _POINTS, take_value(str)
+        take_value(float), take_value(float)
         spans = []
-        for _ in range(take(int)):
-            begin = take(float)
-            end = begin if points else take(float)
-            if label := take(str):
+        for _ in range(take_value(int)):
+            begin = take_value(float)
+            end = begin if points else take_value(float)
+            if label := take_value(str):
                 spans.append(LabelledSpan(label, begin, end))
         labellings.append(Labelling(spans, annotator=name, metadata={"points": True} if points else {}))
     return Document(labellings=labellings, duration=duration)
@@ -84,8 +94,8 @@ def _textgrid(content: bytes, where: str) -> Document:
 _KINDS = {str: "text", float: "number", int: "count", bool: "flag"}
 
 
-def _values(text: str) -> Iterator[tuple[int, str | float | bool]]:
-    """Yield line and value of the free-standing texts, numbers and flags; Praat takes all else for comments."""
+def _parse_values(text: str) -> Iterator[tuple[int, str | float | bool]]:
+    """Yield line and value of the free-standing texts, numbers and flags; all else is a comment for Praat."""
     line, last = 1, 0
     for match in _PIECE.finditer(text):
         piece = match[0]
@@ -100,44 +110,46 @@ def _values(text: str) -> Iterator[tuple[int, str | float | bool]]:
 
 def write_textgrid(path: PathName, documents: Sequence[Document]) -> None:
     """Write TextGrids, in the long form."""
-    contents = [{".TextGrid": _textgrid_text(document).encode("utf-8")} for document in documents]
+    contents = [{".TextGrid": _write_textgrid(document).encode("utf-8")} for document in documents]
     write_files(path, documents, contents, (".TextGrid",))
 
 
-def _textgrid_text(document: Document) -> str:
+def _write_textgrid(document: Document) -> str:
+    """Return a document as the text of a TextGrid."""
     begin, end = document.duration or (0.0, 0.0)
-    bounds = [f"xmin = {begin!r}", f"xmax = {end!r}"]
+    find_bounds = [f"xmin = {begin!r}", f"xmax = {end!r}"]
     n_tiers = len(document.labellings)
     lines = [
         'File type = "ooTextFile"',
         'Object class = "TextGrid"',
         "",
-        *bounds,
+        *find_bounds,
         "tiers? <exists>",
         f"size = {n_tiers}",
     ]
     lines.append("item []:")
     for number, labelling in enumerate(document.labellings, start=1):
-        spans = spans_of(document, labelling, strict=False)
+        spans = list_spans(document, labelling, strict=False)
         points = bool(labelling.metadata.get("points")) or (bool(spans) and all(s.begin == s.end for s in spans))
-        items = [] if points else _with_gaps(spans, begin, end)
+        items = [] if points else _add_gaps(spans, begin, end)
         kind, member, size = (_POINTS, "points", len(spans)) if points else ("IntervalTier", "intervals", len(items))
         lines += [
             f"    item [{number}]:",
             f'        class = "{kind}"',
-            f"        name = {_quoted(labelling.annotator)}",
+            f"        name = {_quote(labelling.annotator)}",
         ]
-        lines += [f"        {bound}" for bound in bounds] + [f"        {member}: size = {size}"]
+        lines += [f"        {bound}" for bound in find_bounds] + [f"        {member}: size = {size}"]
         for index, (first, last, label) in enumerate(items, start=1):
             lines += [f"        intervals [{index}]:", f"            xmin = {first!r}", f"            xmax = {last!r}"]
-            lines.append(f"            text = {_quoted(label)}")
+            lines.append(f"            text = {_quote(label)}")
         for index, span in enumerate(spans if points else (), start=1):
             lines += [f"        points [{index}]:", f"            number = {float(span.begin)!r}"]
-            lines.append(f"            mark = {_quoted(span.label)}")
+            lines.append(f"            mark = {_quote(span.label)}")
     return "\n".join(lines) + "\n"
 
 
-def _with_gaps(spans: Sequence[LabelledSpan], begin: float, end: float) -> list[tuple[float, float, str]]:
+def _add_gaps(spans: Sequence[LabelledSpan], begin: float, end: float) -> list[tuple[float, float, str]]:
+    """Return the spans, and the gaps between them with empty labels, as (begin, end, label)."""
     found, position = [], float(begin)
     for span in spans:
         if span.begin > position:
@@ -149,7 +161,8 @@ def _with_gaps(spans: Sequence[LabelledSpan], begin: float, end: float) -> list[
     return found
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
+    """Return a text in the quotes of a TextGrid."""
     return '"' + text.replace('"', '""') + '"'
 
 
@@ -157,14 +170,15 @@ def _quoted(text: str) -> str:
 
 
 class _Builder(ET.TreeBuilder):
-    """Builds a tree of XML without a document type."""
+    """Builds a tree of XML; a document type is refused."""
 
     def doctype(self, name: str, public: str | None, system: str | None) -> None:
         """Refuse a document type: its entities could grow without bounds or name other files."""
         raise ValueError("it declares a document type, which is refused")
 
 
-def _parsed(content: bytes | str, where: str) -> ET.Element:
+def _parse_xml(content: bytes | str, where: str) -> ET.Element:
+    """Return the root of XML."""
     raw = content.encode("utf-8") if isinstance(content, str) else content
     try:
         if b"<!DOCTYPE" in raw.replace(b"\0", b""):
@@ -179,31 +193,34 @@ def _parsed(content: bytes | str, where: str) -> ET.Element:
 def read_elan(path: PathName) -> list[Document]:
     """Read annotations of ELAN."""
     documents = []
-    for file in document_files(path, ".eaf"):
-        root = _parsed(read_content(file), str(file))
+    for file in find_document_files(path, ".eaf"):
+        root = _parse_xml(read_content(file), str(file))
         if root.tag != "ANNOTATION_DOCUMENT":
             raise SequenceFileError(f"{file}: not a file of ELAN: its root is {root.tag!r:.40}")
-        labellings, last = _tiers(root, str(file))
-        document = Document(labellings=labellings, duration=(0.0, last), id=id_of(file))
+        labellings, last = _parse_tiers(root, str(file))
+        document = Document(labellings=labellings, duration=(0.0, last), id=document_id(file))
         texts = [one.text for one in root.findall("HEADER/PROPERTY") if one.get("NAME") == OWN]
-        own = own_parts((texts[0] if texts else None) or "{}", str(file))
+        own = parse_own_parts((texts[0] if texts else None) or "{}", str(file))
         if not own.get("bare"):
             document.kept["elan"] = ET.tostring(root, encoding="unicode")
         about = own.get("tiers", {})
         document.labellings = [replace(tier, **about.get(tier.annotator, {})) for tier in labellings]
-        documents.append(with_extras(document, own))
+        documents.append(restore_extras(document, own))
     return documents
 
 
-def _tiers(root: ET.Element, where: str) -> tuple[list[Labelling], float]:
+def _parse_tiers(root: ET.Element, where: str) -> tuple[list[Labelling], float]:
     """Return the tiers as labellings, and the last time."""
     slots = [(one.get("TIME_SLOT_ID", ""), one.get("TIME_VALUE")) for one in root.findall("TIME_ORDER/TIME_SLOT")]
-    times = dict(zip([name for name, _ in slots], _filled_in([value for _, value in slots], where), strict=True))
+    times = dict(
+        zip([name for name, _ in slots], _interpolate_times([value for _, value in slots], where), strict=True)
+    )
     annotations = {
         element.get("ANNOTATION_ID", ""): element for element in root.iter() if element.tag.endswith("_ANNOTATION")
     }
 
-    def bounds(element: ET.Element) -> tuple[float, float]:
+    def find_bounds(element: ET.Element) -> tuple[float, float]:
+        """Return begin and end of an annotation, which may refer to another one."""
         for _ in range(len(annotations) + 1):
             if element.tag == "ALIGNABLE_ANNOTATION":
                 return times[element.get("TIME_SLOT_REF1", "")], times[element.get("TIME_SLOT_REF2", "")]
@@ -216,7 +233,7 @@ def _tiers(root: ET.Element, where: str) -> tuple[list[Labelling], float]:
         for element in tier.findall("ANNOTATION/*"):
             name, label = element.get("ANNOTATION_ID"), element.findtext("ANNOTATION_VALUE") or ""
             try:
-                begin, end = bounds(element)
+                begin, end = find_bounds(element)
             except KeyError as error:
                 raise SequenceFileError(
                     f"{where}: the annotation {name!r} refers to {error}, which is missing"
@@ -229,8 +246,8 @@ def _tiers(root: ET.Element, where: str) -> tuple[list[Labelling], float]:
     return labellings, max(times.values(), default=0.0)
 
 
-def _filled_in(values: Sequence[str | None], where: str) -> list[float]:
-    """Return times in seconds; those that are missing stand evenly between their neighbours."""
+def _interpolate_times(values: Sequence[str | None], where: str) -> list[float]:
+    """Return times in seconds; missing times are interpolated."""
     if wrong := [value for value in values if value is not None and not re.fullmatch(r"[0-9]{1,15}", value)]:
         raise SequenceFileError(f"{where}: the TIME_VALUE {wrong[0]!r:.40} is not a whole number of milliseconds")
     known = [
@@ -242,8 +259,8 @@ def _filled_in(values: Sequence[str | None], where: str) -> list[float]:
 
 
 def write_elan(path: PathName, documents: Sequence[Document]) -> None:
-    """Write annotations of ELAN: into what was read from such a file, or a new one."""
-    write_files(path, documents, [{".eaf": _elan(document)} for document in documents], (".eaf",))
+    """Write annotations of ELAN: into the original file, or a new one."""
+    write_files(path, documents, [{".eaf": _write_elan(document)} for document in documents], (".eaf",))
 
 
 _NEW_FILE = (
@@ -254,14 +271,15 @@ _NEW_FILE = (
 )
 
 
-def _elan(document: Document) -> bytes:
+def _write_elan(document: Document) -> bytes:
+    """Return a document as the content of a file of ELAN."""
     bare = "elan" not in document.kept
-    root = _parsed(document.kept.get("elan", _NEW_FILE), "the file that was read")
-    old = {labelling.annotator: labelling for labelling in _tiers(root, "the file that was read")[0]}
+    root = _parse_xml(document.kept.get("elan", _NEW_FILE), "the file that was read")
+    old = {labelling.annotator: labelling for labelling in _parse_tiers(root, "the file that was read")[0]}
     order, header = root.find("TIME_ORDER"), root.find("HEADER")
     if order is None or header is None:
         raise ValueError("the file of ELAN that was read has no TIME_ORDER or no HEADER")
-    labellings = dict(zip(_tier_names(document), document.labellings, strict=True))
+    labellings = dict(zip(_name_tiers(document), document.labellings, strict=True))
     tiers = {tier.get("TIER_ID", ""): tier for tier in root.findall("TIER")}
     for name in set(tiers) - set(labellings):
         root.remove(tiers[name])
@@ -272,11 +290,13 @@ def _elan(document: Document) -> bytes:
             continue
         tier = tiers.get(name)
         if tier is None:
-            tier = ET.Element("TIER", {"LINGUISTIC_TYPE_REF": "default-lt", **_attributes(labelling), "TIER_ID": name})
+            tier = ET.Element(
+                "TIER", {"LINGUISTIC_TYPE_REF": "default-lt", **_tier_attributes(labelling), "TIER_ID": name}
+            )
             root.insert(list(root).index(order) + 1 + len(root.findall("TIER")), tier)
         for element in list(tier):
             tier.remove(element)
-        for span in spans_of(document, labelling, strict=False):
+        for span in list_spans(document, labelling, strict=False):
             slots = [next(free), next(free)]
             for slot, time in zip(slots, (span.begin, span.end), strict=True):
                 ET.SubElement(order, "TIME_SLOT", {"TIME_SLOT_ID": slot, "TIME_VALUE": str(round(time * 1000))})
@@ -287,11 +307,11 @@ def _elan(document: Document) -> bytes:
         if element.get("NAME") == OWN:
             header.remove(element)
     held = {"id", "labelling", "unlabelled", *([] if bare else ["duration"])}
-    found = extras(document, "elan", held=held)
+    found = collect_extras(document, "elan", held=held)
     about_tiers = {
         name: {"annotator": own.annotator, "predicted": own.predicted, "metadata": own.metadata}
         for name, own in labellings.items()
-        if own.predicted or name != own.annotator or _attributes(own) != own.metadata
+        if own.predicted or name != own.annotator or _tier_attributes(own) != own.metadata
     }
     found |= {"tiers": about_tiers} if about_tiers else {}
     if bare or found:
@@ -302,7 +322,7 @@ def _elan(document: Document) -> bytes:
     return ET.tostring(root, encoding="utf-8", xml_declaration=True)
 
 
-def _tier_names(document: Document) -> list[str]:
+def _name_tiers(document: Document) -> list[str]:
     """Return a name for the tier of each labelling, all different and none empty."""
     names: list[str] = []
     for labelling in document.labellings:
@@ -313,7 +333,8 @@ def _tier_names(document: Document) -> list[str]:
     return names
 
 
-def _attributes(labelling: Labelling) -> dict[str, str]:
+def _tier_attributes(labelling: Labelling) -> dict[str, str]:
+    """Return the attributes of a tier among the metadata of a labelling."""
     return {
         name: labelling.metadata[name] for name in _TIER_ATTRIBUTES if isinstance(labelling.metadata.get(name), str)
     }

@@ -44,7 +44,7 @@ def check_word(length: int, where: str, noun: str = "word") -> None:
 
 
 def check_words(text: str, tokens: Iterable[tuple[float, float]] | None, where: str) -> None:
-    """Raise SequenceFileError for a text whose words, or whose number of words, cannot be those of a document."""
+    """Raise SequenceFileError if a text has too many words, or too long ones."""
     if len(text) <= LONGEST_WORD:
         return
     for number, (begin, end) in enumerate(tokenize(text) if tokens is None else tokens):

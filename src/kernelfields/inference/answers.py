@@ -1,4 +1,4 @@
-"""Answers about labels, given their potentials: partition functions, marginals, best labellings, draws, entropies.
+"""Answers about labels: log partition functions, marginals, best labellings, samples, entropies.
 
 One class answers for every family of labellings, and conditions it on what is known of labels. The distribution is
 inferred when it is first needed.
@@ -70,7 +70,7 @@ class Answers:
         self.known = known
 
     def given(self, log_weights: np.ndarray | None) -> Answers:
-        """Return answers once more is known of the labels.
+        """Return answers conditioned on further knowledge of the labels.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class Answers:
         return Answers(self.data, family, self.potentials, self.workers, known, self.asked)
 
     def log_probability(self, log_weights: np.ndarray) -> np.ndarray:
-        """Compute the probability of what log-weights leave of the labels, given the inputs and what is known.
+        """Compute the probability of a set, or a weighting, of labellings, given the inputs and the known labels.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class Answers:
         return self.family.log_partition_given(log_weights, self.potentials, self.workers) - self.log_partition
 
     def by_item(self, values: Iterable[Any], nothing: object) -> list:
-        """Return a value for each item that was asked for.
+        """Return a value of each item in the order of the items.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class Answers:
 
     @cached_property
     def member(self) -> Member:
-        """The distribution of labellings, inferred when first needed; doubts of approximate inference are warnings."""
+        """The distribution of labellings, inferred on first use; failures of approximate inference are warnings."""
         member = self.family.at(self.potentials, workers=self.workers)
         warn_of_inference(member.warnings)
         return member
@@ -152,7 +152,7 @@ class Answers:
 
     @property
     def node(self) -> np.ndarray:
-        """Potentials of single labels, base measure included, (N, L)."""
+        """Potentials of single labels with the base measure, (N, L)."""
         return self.family.with_base(self.potentials).node
 
     @property
@@ -192,7 +192,7 @@ class Answers:
         return self.by_item([rows[begin:end] for begin, end in pairwise(ends.tolist())], rows[:0])
 
     def likeliest_labels(self) -> np.ndarray:
-        """Return the most probable label of each position by itself.
+        """Return the label of largest marginal at each position.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Base measures p0(y): what labels may be, and how much each counts, before any potential.
+"""Base measures p0(y): allowed labels and their weights, before any potential.
 
     log p0(y) = sum_t position_t(y_t) + sum_{t not a start} step(y_{t-1}, y_t)
 
@@ -31,7 +31,7 @@ def part_of(base: BaseMeasure | None, first: int, last: int) -> BaseMeasure | No
 
 @dataclass(frozen=True, eq=False)
 class BaseMeasure:
-    """Say which labels items may have, and how much each counts, before any potential.
+    """Set the allowed labels of items, and their weights, before any potential.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class BaseMeasure:
 
     @cached_property
     def step(self) -> np.ndarray | None:
-        """Penalties of neighbouring labels, (L, L); None where all may follow each other."""
+        """Penalties of neighbouring labels, (L, L); None if all pairs are allowed."""
         if self.step_penalties is not None:
             return self.step_penalties
         return self.masks.edge if self.masks is not None and self.masks.edge.any() else None
@@ -141,13 +141,13 @@ class BaseMeasure:
         return masks is not None and bool(masks.label.any() or masks.start.any() or masks.end.any())
 
     @property
-    def trivial(self) -> bool:
-        """Whether all labellings count alike."""
-        return self.constrains_alone and self.step is None and not self._bars_positions
+    def is_trivial(self) -> bool:
+        """Whether all labellings have the same weight."""
+        return self.has_only_constraints and self.step is None and not self._bars_positions
 
     @property
-    def constrains_alone(self) -> bool:
-        """Whether nothing but constraints weighs labellings, so that items of one length have the same ones."""
+    def has_only_constraints(self) -> bool:
+        """Whether constraints alone make up the measure, so that items of one length have equal ones."""
         return not self.allowed.restrict and self.log_weights is None
 
     @property
@@ -159,7 +159,7 @@ class BaseMeasure:
 
     @cached_property
     def position(self) -> np.ndarray | None:
-        """Log-weights of the labels of every position, (N, L); None where all count alike."""
+        """Log-weights of the labels of every position, (N, L); None if all weights are equal."""
         weights = self.allowed.penalized(self.log_weights)
         if not self._bars_positions:
             return weights
@@ -172,8 +172,8 @@ class BaseMeasure:
 
     @cached_property
     def lists(self) -> AllowedLabels | None:
-        """The labels that each position may have, where that is known position by position; else None."""
-        if self.constrains_alone:
+        """The allowed labels of each position; None without such lists."""
+        if self.has_only_constraints:
             return None
         lists = self.allowed.possible(self.log_weights)
         return None if lists is None else self._without_barred(lists)

@@ -1,4 +1,4 @@
-"""Choice of a family of labellings: which labels meet, and how they are inferred.
+"""Choice of a family of labellings: the structure of labels, and the method of inference.
 
     family_of(data, placed, spec)      the family of packed data whose cliques some clique sets score
 
@@ -38,7 +38,7 @@ Pairs = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True, eq=False)
 class FamilySpec:
-    """Say what decides the family of a field, beside its data and clique sets.
+    """Set the family of a field, beside its data and clique sets.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class FamilySpec:
 
     @cached_property
     def step_penalties(self) -> np.ndarray:
-        """Penalties of neighbouring labels, (L, L); of segments also those of a segment that follows its like."""
+        """Penalties of neighbouring labels, (L, L); for segments also those of an equal next segment."""
         penalties = np.zeros((self.n_labels, self.n_labels)) if self.masks is None else self.masks.edge
         if self.kind == "segments" and not self.repeats:
             return np.where(np.eye(self.n_labels), -np.inf, penalties)
@@ -135,7 +135,7 @@ _BUILDERS: dict[str, Builder] = {}
 
 
 def builds(kind: str) -> Callable[[Builder], Builder]:
-    """Register the function that returns families of a kind."""
+    """Register a function that returns families of a kind."""
 
     def register(builder: Builder) -> Builder:
         _BUILDERS[kind] = builder
@@ -152,7 +152,7 @@ def family_of(
     lists: bool = False,
     planned: LabelFamily | None = None,
 ) -> LabelFamily:
-    """Choose the family of packed data whose cliques some clique sets score.
+    """Choose the family of packed data for some clique sets.
 
     Parameters
     ----------
@@ -197,13 +197,13 @@ def _chain_family(
 ) -> LabelFamily:
     n_labels, base = spec.n_labels, spec.base_measure(chains) if spec.restricts(chains) else None
     if any(term.reach > 1 for term in placed):
-        if not only_ngrams(placed):
+        if not has_only_ngrams(placed):
             return families.junction_of_chains(chains, placed, spec.base_measure(chains))
         orders = sorted({term.labels_per_clique for term in placed if term.labels_per_clique > 2})
         ngrams = [(length, _listed_labellings(length, placed)) for length in orders]
         return families.NgramFamily(chains.offsets, n_labels, ngrams, tied=all_tied(placed, EDGE), base=base)
     tied = all_tied(placed, EDGE)
-    if base is not None and base.lists is not None and families.worth_lists(base.lists):
+    if base is not None and base.lists is not None and families.should_use_lists(base.lists):
         packed = base.lists if lists and tied else None
         return families.ListFamily(chains.offsets, n_labels, base.lists, tied=tied, base=base, packed=packed)
     return ChainFamily(chains.offsets, n_labels, tied=tied, base=base, narrow=_narrowed)
@@ -214,19 +214,19 @@ def _narrowed(family: ChainFamily, base: BaseMeasure) -> ChainFamily | None:
     return families.listed_chains(family, base)
 
 
-def only_ngrams(placed: Sequence[Grouped]) -> bool:
-    """Whether labels that are not neighbours meet in n-grams alone, and those see no inputs."""
+def has_only_ngrams(placed: Sequence[Grouped]) -> bool:
+    """Whether labels that are not neighbours meet in n-grams alone, without inputs."""
     far = [term for term in placed if term.reach > 1]
     return bool(far) and all(term.labels_per_clique > 2 and term.tied_everywhere for term in far)
 
 
-def reaches_far(placed: Sequence[Grouped]) -> bool:
-    """Whether labels of a chain meet that are not neighbours."""
+def has_long_reach(placed: Sequence[Grouped]) -> bool:
+    """Whether labels of a chain that are not neighbours share a clique."""
     return any(term.reach > 1 for term in placed)
 
 
 def _listed_labellings(length: int, placed: Sequence[Placed]) -> np.ndarray | None:
-    """Return the labellings that the sets of n-grams of a length list, sorted; None if one has weights for all."""
+    """Return the sorted labellings of the n-grams of a length; None if one has weights for all."""
     lists = [term.outcomes for term in placed if term.labels_per_clique == length]
     known = [outcomes for outcomes in lists if outcomes is not None]
     if len(known) < len(lists):

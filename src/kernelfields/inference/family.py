@@ -37,7 +37,7 @@ RankedLabellings = tuple[list[np.ndarray], list[np.ndarray]]
 
 
 class Member(ABC):
-    """Describe one distribution of a family: what every method of inference answers.
+    """Describe one distribution of a family: the questions that every method of inference answers.
 
     :meth:`LabelFamily.at` returns one.
 
@@ -220,7 +220,7 @@ class Member(ABC):
         return np.ones(self.family.n_items) if self.weights is None else self.weights
 
     def _weighted(self, rows: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Multiply rows by the weights of the items they belong to."""
+        """Multiply rows by the weights of their items."""
         if self.weights is None:
             return rows
         return rows * self.weights[items].reshape((-1,) + (1,) * (rows.ndim - 1))
@@ -421,11 +421,11 @@ class LabelFamily(ABC):
         self.n_positions = int(self.offsets[-1])
         self.groups = (Group(None, (n_labels,), self.n_positions, self.position_items), *groups)
         self.arrangement = Arrangement(self.offsets, self.groups)
-        self.base = None if base is None or base.trivial else base
+        self.base = None if base is None or base.is_trivial else base
 
     @property
     def on_one_thread(self) -> bool:
-        """Whether inference cannot be shared out among threads."""
+        """Whether inference runs on one thread."""
         return False
 
     @cached_property
@@ -546,7 +546,7 @@ class LabelFamily(ABC):
         return self.base.label_scores(labels, self.step_pairs())
 
     def step_pairs(self) -> np.ndarray:
-        """Return the pairs of positions whose labels the base measure joins: neighbours.
+        """Return the pairs of positions that the base measure joins: neighbours.
 
         Returns
         -------
@@ -645,7 +645,7 @@ class LabelFamily(ABC):
     def log_partition_given(
         self, log_weights: np.ndarray, potentials: Potentials, workers: Workers | None = None
     ) -> np.ndarray:
-        """Compute the log partition once log-weights are known of labels.
+        """Compute the log partition given log-weights of labels.
 
         Parameters
         ----------
@@ -769,7 +769,7 @@ class LabelFamily(ABC):
         return self._impossible()
 
     def _impossible(self) -> np.ndarray:
-        """Return the mask where the base measure forbids something."""
+        """Return the mask of items without a labelling, for base measures that forbid some."""
         assert self.base is not None
         return self.base.dead_rows() >= 0
 
@@ -778,11 +778,11 @@ class LabelFamily(ABC):
 
 
 def warn_of_inference(reports: Iterable[str]) -> None:
-    """Issue what approximate inference reported of its answer as warnings."""
+    """Issue the reports of approximate inference as warnings."""
     for report in reports:
         warn_user(report, ConvergenceWarning)
 
 
 def all_tied(placed: Sequence[Placed], group: str | None) -> bool:
-    """Whether no clique set of a group sees inputs."""
+    """Whether no clique set of a group has inputs."""
     return all(term.tied_everywhere for term in placed if term.group == group)

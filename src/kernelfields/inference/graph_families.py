@@ -1,4 +1,4 @@
-"""Kinds of families on graphs: graphs as they are given, and several yes-or-no labels of an instance.
+"""Families on graphs: given graphs, and instances of several binary labels.
 
 Labels of instances are a small graph each, all of one structure, and may have a table of all labellings (table.py).
 """
@@ -23,7 +23,7 @@ from kernelfields.inference.family import LabelFamily, all_tied
 from kernelfields.inference.graph_plans import Method, named_plan, plan_inference
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.junction.family import TooWide
-from kernelfields.inference.junction.plan import plan_junction, usual_table_memory
+from kernelfields.inference.junction.plan import default_table_memory, plan_junction
 from kernelfields.inference.potentials import EDGE, Placed
 from kernelfields.inference.table import TableFamily
 
@@ -39,7 +39,7 @@ _SEARCHED_BYTES = 2.0**17
 def graph_family(
     graphs: Graphs, placed: Sequence[Placed], spec: FamilySpec, *, planned: GraphFamily | None = None, **options: object
 ) -> LabelFamily:
-    """Return the family of graphs whose factors are scored by some clique sets."""
+    """Return the family of graphs with the factors of some clique sets."""
     names = [factors.name for factors in graphs.factors]
     unknown = sorted({term.group for term in placed if term.group is not None} - set(names))
     if unknown:
@@ -75,7 +75,7 @@ def _instance_family(
 
 
 def plan_labels(offsets: np.ndarray, members: Sequence[np.ndarray], method: Method, *, tied: bool) -> GraphFamily:
-    """Return how instances with K yes-or-no labels are inferred: by a named method, or by the one "auto" chooses.
+    """Return the plan of inference for K binary labels: a named method, or the choice of "auto".
 
     "auto": "tree" for forests; else "table", a table of all labellings, for few labels; else "junction" where the
     graph is narrow enough, "table" where it still fits, and "trw", which is approximate.
@@ -95,7 +95,7 @@ def plan_labels(offsets: np.ndarray, members: Sequence[np.ndarray], method: Meth
     return chosen if narrow or n_names > _MOST_LABELS[tied] else TableFamily(offsets, members, 2)
 
 
-def labels_fit(
+def has_exact_labels(
     n_names: int,
     edges: Sequence[tuple[int, int]],
     method: Method,
@@ -104,7 +104,7 @@ def labels_fit(
     tied: bool,
     each: float = _SEARCHED_BYTES,
 ) -> bool:
-    """Whether labels that meet along some edges are inferred without approximation, as a search for edges needs.
+    """Whether labels with some edges have exact inference, as a search for edges needs.
 
     Junction trees may have tables of ``each`` bytes for an instance: a search makes many fits. Methods that are
     approximate, or are no name, take any edges.
@@ -115,14 +115,14 @@ def labels_fit(
     if method not in ("auto", "junction") or (method == "auto" and n_names <= _MOST_LABELS[tied]):
         return True
     try:
-        plan_junction(np.array([0, n_names]), members, 2, min(each, usual_table_memory() / n_instances))
+        plan_junction(np.array([0, n_names]), members, 2, min(each, default_table_memory() / n_instances))
     except TooWide:
         return False
     return True
 
 
 def _has_circle(offsets: np.ndarray, members: Sequence[np.ndarray]) -> bool:
-    """Whether the edges of one instance, the same for all, hold a circle."""
+    """Whether the edges of one instance have a cycle."""
     ends = np.array([pairs[0] for pairs in members]).reshape(-1, 2)
     shape = int(offsets[1]), int(offsets[1])
     return len(ends) > shape[0] - connected_components(coo_array((np.ones(len(ends)), ends.T), shape), False)[0]

@@ -1,4 +1,4 @@
-"""Families of graphs of labels, and how they are inferred.
+"""Families of graphs of labels, and their methods of inference.
 
     plan_inference(offsets, members, n_labels, method)    a family of these graphs, without potentials
 
@@ -40,7 +40,7 @@ Method: TypeAlias = str | BaseEstimator
 
 
 def check_method(method: object, known: Sequence[str] = METHODS) -> None:
-    """Raise ValueError for a name that stands for no way of inference."""
+    """Raise ValueError for an unknown method of inference."""
     if isinstance(method, str) and method not in known:
         raise ValueError(f"method must be one of {', '.join(map(repr, known))} or an object, got {method!r}")
 
@@ -112,7 +112,7 @@ def plan_inference(
 
 
 def _approximate(method: object, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int) -> GraphFamily:
-    """Prepare the method, a name or an object of options, for graphs that ``check_structure`` has seen."""
+    """Prepare a method, a name or an object of options, for checked graphs."""
     options = OPTIONS[method]() if isinstance(method, str) and method in OPTIONS else method
     if not isinstance(options, tuple(OPTIONS.values())):
         names = ", ".join(f"{name!r} or {kind.__name__}()" for name, kind in OPTIONS.items())
@@ -126,7 +126,7 @@ def _approximate(method: object, offsets: np.ndarray, members: Sequence[np.ndarr
 def named_plan(
     plan: GraphFamily, graphs: Graphs, placed: Sequence[Placed], base: BaseMeasure | None = None
 ) -> GraphFamily:
-    """Return a planned family whose groups have the names of the factors; those that see no inputs are tied."""
+    """Return a planned family with groups named after the factors; those without inputs are tied."""
     names = [factors.name for factors in graphs.factors]
     return plan.named(names, [name for name in names if all_tied(placed, name)], base)
 

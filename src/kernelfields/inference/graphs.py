@@ -1,4 +1,4 @@
-"""Families of labellings of packed graphs: what every method of inference offers.
+"""Families of labellings of packed graphs: the common part of every method of inference.
 
 S graphs are laid end to end; graph i owns the nodes offsets[i] .. offsets[i + 1] - 1, N in all, each with one of L
 labels. A group of factors is a kind of clique ("edge", "horizontal", "triple"):
@@ -31,7 +31,7 @@ import numpy as np
 
 from kernelfields.inference.base_measure import BaseMeasure, part_of
 from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
-from kernelfields.inference.packing import check_values, grouped
+from kernelfields.inference.packing import check_values, group_places
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Potentials
 from kernelfields.numerics.sparse_rows import entries_of
 from kernelfields.numerics.threads import Workers
@@ -41,7 +41,7 @@ Diagnostics = dict[str, "np.ndarray | int | list[str]"]
 
 
 class GraphPotentials(NamedTuple):
-    """Potentials as ``GraphFamily`` has checked them, and the weights of the graphs."""
+    """Checked potentials, and the weights of the graphs."""
 
     node: np.ndarray
     tables: list[np.ndarray]  # factors, group by group
@@ -50,7 +50,7 @@ class GraphPotentials(NamedTuple):
 
     @property
     def restricted(self) -> bool:
-        """Whether something is forbidden."""
+        """Whether some labels are forbidden."""
         # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
         return not all(np.isfinite(array.sum()) for array in (self.node, *self.tables))
 
@@ -101,7 +101,7 @@ class GraphMember(Member):
         return [self._summed(group, self._table_marginals(group)) for group in range(len(self.tied))]
 
     def covariance_product(self, direction: Potentials) -> Potentials:
-        """Return the Hessian of the weighted log partition times the direction, shaped like it, where exact."""
+        """Return the Hessian of the weighted log partition times the direction, shaped like it, if exact."""
         if not self.family.exact:
             raise TypeError(
                 f"Hessian products need exact inference, and {self.family.method!r} is approximate; "
@@ -121,11 +121,11 @@ class GraphMember(Member):
         return direction.of([response, *tables])
 
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the Hessian product with a direction that has been checked."""
+        """Return the Hessian product with a checked direction."""
         raise NotImplementedError
 
     def _summed(self, group: int, rows: np.ndarray) -> np.ndarray:
-        """Weigh one row per factor and bring the result to the shape of the group's potentials."""
+        """Weight one row per factor and bring the result to the shape of the group's potentials."""
         rows = self._weighted(rows, self.family.factor_items(group))
         return rows.sum(axis=0, keepdims=True) if self.tied[group] else rows
 
@@ -153,10 +153,10 @@ class GraphLabellings(Labellings):
 
 
 class GraphFamily(LabelFamily):
-    """Labellings of packed graphs and a method that infers them, prepared for any number of potentials.
+    """Labellings of packed graphs, and a method of inference that is prepared for many potentials.
 
-    Derived classes set ``method`` and ``description``, ``exact`` and ``bound`` where they are approximate, and write
-    ``_member``, ``_decode``, ``_ranked``, ``_draw``, and ``_planned_again`` where they have options. Arrays as checked
+    Derived classes set ``method`` and ``description``, ``exact`` and ``bound`` if they are approximate, and write
+    ``_member``, ``_decode``, ``_ranked``, ``_draw``, and ``_with_other_graphs`` if they have options. Arrays as checked
     by ``check_structure``. Groups are called "0", "1", .. until :meth:`named` gives them names.
     """
 
@@ -183,7 +183,7 @@ class GraphFamily(LabelFamily):
         self.arrangement = Arrangement(self.offsets, self.groups)
 
     def named(self, names: Sequence[str], tied: Collection[str] = (), base: BaseMeasure | None = None) -> Self:
-        """Return the same plan with names of its groups, those that are tied, and a base measure.
+        """Return the same plan with names of its groups, tied groups, and a base measure.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class GraphFamily(LabelFamily):
         """
         other = copy.copy(self)
         other.names = tuple(names)
-        other.base = None if base is None or base.trivial else base
+        other.base = None if base is None or base.is_trivial else base
         other._set_groups(tied)
         return other
 
@@ -243,7 +243,7 @@ class GraphFamily(LabelFamily):
         return self.members[self.index(group)]
 
     def step_pairs(self) -> np.ndarray:
-        """Return the two ends of every edge: nodes that follow each other are joined by these alone.
+        """Return the two ends of every edge: the base measure joins these alone.
 
         Returns
         -------
@@ -253,7 +253,7 @@ class GraphFamily(LabelFamily):
         return self.clique_members(EDGE) if EDGE in self.names else np.empty((0, 2), dtype=np.int64)
 
     def _impossible(self) -> np.ndarray:
-        """Return the mask of graphs of which no label is left to some node.
+        """Return the mask of graphs with a node without possible labels.
 
         Labels without a partner at the other end of an edge are struck out until none is. What is left at a forest's
         nodes has a labelling; with circles there may be none.
@@ -295,7 +295,7 @@ class GraphFamily(LabelFamily):
 
     @abstractmethod
     def _member(self, checked: GraphPotentials, workers: Workers) -> GraphMember:
-        """Return the distribution at potentials that have been checked."""
+        """Return the distribution at checked potentials."""
 
     @abstractmethod
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
@@ -303,7 +303,7 @@ class GraphFamily(LabelFamily):
 
     @abstractmethod
     def _ranked(self, checked: GraphPotentials, k: int, workers: Workers) -> RankedLabellings:
-        """Return the k best labellings of each graph and their scores, fewer where there are no more."""
+        """Return the k best labellings of each graph and their scores, or fewer."""
 
     @abstractmethod
     def _draw(
@@ -311,7 +311,7 @@ class GraphFamily(LabelFamily):
     ) -> np.ndarray:
         """Draw labellings, (n_samples, N)."""
 
-    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> GraphFamily:
+    def _with_other_graphs(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> GraphFamily:
         """Return the same method for other graphs."""
         return type(self)(offsets, members, self.n_labels)
 
@@ -335,12 +335,12 @@ class GraphFamily(LabelFamily):
         for group, nodes in enumerate(self.members):
             graphs = self.factor_items(group)
             members.append(nodes[(graphs >= first) & (graphs < last)] - begin)
-        family = self._planned_again(self.offsets[first : last + 1] - begin, members)
+        family = self._with_other_graphs(self.offsets[first : last + 1] - begin, members)
         tied = [group.name for group in self.groups if group.tied and group.name is not None]
         return family.named(self.names, tied, part_of(self.base, first, last))
 
     def repeated(self, items: np.ndarray, potentials: Potentials) -> tuple[GraphFamily, Potentials]:
-        """Return the family of some graphs, each as often as it is named, and its potentials.
+        """Return the family of some graphs, with repetitions, and its potentials.
 
         Parameters
         ----------
@@ -357,7 +357,7 @@ class GraphFamily(LabelFamily):
         nodes, offsets = entries_of(self.offsets, items)
         moved, members, tables = offsets[:-1] - self.offsets[items], [], {}
         for number, (group, own) in enumerate(zip(self.groups[1:], self.members, strict=True)):
-            starts, order = grouped(self.factor_items(number), self.n_items)
+            starts, order = group_places(self.factor_items(number), self.n_items)
             entries, begin = entries_of(starts, items)
             rows = order[entries]
             members.append(own[rows] + np.repeat(moved, np.diff(begin))[:, None])
@@ -365,7 +365,7 @@ class GraphFamily(LabelFamily):
             tables[group.name] = potentials[group.name] if group.tied else potentials[group.name][rows]
         base = None if self.base is None else self.base.taken(nodes, offsets)
         tied = [name for name, group in zip(self.names, self.groups[1:], strict=True) if group.tied]
-        family = self._planned_again(offsets, members).named(self.names, tied, base)
+        family = self._with_other_graphs(offsets, members).named(self.names, tied, base)
         return family, Potentials(potentials.node[nodes], tables)
 
     def factor_items(self, group: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Packed arrays that inference takes, the errors raised when they do not fit together, the range of scaled passes.
+"""Packed arrays for inference, the errors for arrays that do not fit together, and the range of scaled passes.
 
 Chains: sequences lie end to end; sequence i owns the positions offsets[i] .. offsets[i + 1] - 1.
 
@@ -47,7 +47,7 @@ _CHAINS_FORBID = "forbid a label or a step"
 
 
 class ScaledPasses(NamedTuple):
-    """Arrays of the scaled passes, of chains; chain/scaled_compiled.py has the equations."""
+    """Arrays of the scaled passes of chains; chain/scaled_compiled.py has the equations."""
 
     transfer: np.ndarray  # (E, L, L), exp(w_t - shift_t), E = 1 or N; 0 where forbidden
     shift: np.ndarray  # (E,), largest entry of w_t, 0 where all are forbidden
@@ -122,7 +122,7 @@ def check_structure(
 def check_values(
     name: str, potentials: np.ndarray, *, ignored: np.ndarray | None = None, forbids: str = "forbid"
 ) -> None:
-    """Raise ValueError where a potential is NaN or plus infinity; rows that are ``ignored`` may hold anything."""
+    """Raise ValueError if a potential is NaN or plus infinity; ``ignored`` rows are not checked."""
     # The maximum is NaN or inf exactly when an entry is, and needs no temporary of the array's size.
     if potentials.size == 0 or potentials.max() < np.inf:
         return
@@ -201,7 +201,7 @@ def raise_if_infeasible(log_values: np.ndarray, error: Callable[[int], ValueErro
 
 
 def positive_exp(scores: np.ndarray, shift: np.ndarray | float) -> np.ndarray:
-    """Return exp(scores - shift), zero only where scores are minus infinity: what underflows stays possible."""
+    """Return exp(scores - shift), zero for minus infinity alone, also after underflow."""
     values = scores - shift
     np.exp(values, out=values)
     if not values.all():
@@ -210,25 +210,25 @@ def positive_exp(scores: np.ndarray, shift: np.ndarray | float) -> np.ndarray:
 
 
 def first_largest(values: np.ndarray, axis: int = 1) -> np.ndarray:
-    """Return the places of the largest values along an axis, the lowest of those that are equal but for rounding."""
+    """Return the places of the largest values along an axis, the lowest of those equal up to rounding."""
     return (values >= values.max(axis=axis, keepdims=True) - TIE).argmax(axis=axis)
 
 
 def exponentials(tables: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return exp(w - shift) of tables (E, ..), zero only where w forbids, and the shifts (E,), the largest of each."""
+    """Return exp(w - shift) of tables (E, ..), zero for forbidden entries alone, and the shifts (E,), the maxima."""
     tops = tables.max(axis=tuple(range(1, tables.ndim)), initial=-np.inf)
     shift = np.where(np.isfinite(tops), tops, 0.0)
     return positive_exp(tables, shift.reshape(-1, *(1,) * (tables.ndim - 1))), shift
 
 
-def grouped(owner: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (starts, indices) that list for each owner where it stands."""
+def group_places(owner: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (starts, indices): the places of each owner, concatenated."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n_owners))])
     return starts, np.argsort(owner, kind="stable")
 
 
 def distinct_pairs(members: Sequence[np.ndarray], n_nodes: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Return the pairs of nodes that have factors (P, 2), how many (P,), and for each group which pair each is on."""
+    """Return the pairs of nodes with factors (P, 2), their number (P,), and for each group the pairs of its factors."""
     rows = np.concatenate([np.zeros((0, 2), np.int64), *members])
     keys = rows.min(axis=1) * n_nodes + rows.max(axis=1)
     keys, pair_of, counts = np.unique(keys, return_inverse=True, return_counts=True)
@@ -237,15 +237,15 @@ def distinct_pairs(members: Sequence[np.ndarray], n_nodes: int) -> tuple[np.ndar
     return ends, counts, [pair_of.ravel()[a:b] for a, b in pairwise(bounds)]
 
 
-def end_to_end(tables: Sequence[np.ndarray]) -> np.ndarray:
+def concatenate(tables: Sequence[np.ndarray]) -> np.ndarray:
     """Return the tables of all groups as one flat array, a view if there is only one."""
     if len(tables) == 1:
         return tables[0].reshape(-1)
     return np.concatenate([np.zeros(0), *(table.reshape(-1) for table in tables)])
 
 
-def in_shapes(flat: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-    """Return arrays of these shapes that lie end to end in a flat one: the way back from ``end_to_end``."""
+def split_shapes(flat: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Return arrays of these shapes from a flat one: the inverse of ``concatenate``."""
     ends = accumulate(map(math.prod, shapes), initial=0)
     return [flat[a:b].reshape(shape) for (a, b), shape in zip(pairwise(ends), shapes, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Graphs of pairs as passes over trees and belief propagation visit them: an order of the nodes, parents, tables.
+"""Graphs of pairs for passes over trees and belief propagation: an order of the nodes, parents, tables.
 
 The nodes of every graph are ordered so that each has a neighbour before it, except the first of a connected
 component. The earlier neighbours of node v are its *parents* pa(v). If every node draws one parent by chance, the
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.inference import tree
-from kernelfields.inference.packing import distinct_pairs, exponentials, grouped
+from kernelfields.inference.packing import distinct_pairs, exponentials, group_places
 
 
 def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -30,7 +30,7 @@ def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
     The given order is kept where it is such an order, as for the rows of a grid; else breadth first.
     """
     n_positions, n_items = int(offsets[-1]), len(offsets) - 1
-    starts, by_node = grouped(np.concatenate([low, high]), n_positions)
+    starts, by_node = group_places(np.concatenate([low, high]), n_positions)
     walk, led = np.empty(n_positions, dtype=np.int64), np.zeros(n_positions, dtype=np.bool_)
     tree.passes_compiled.breadth_first(starts, np.concatenate([high, low])[by_node], walk, led)
     led[high] = True
@@ -40,7 +40,7 @@ def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.n
 
 
 class PairGraph(NamedTuple):
-    """Who is joined to whom, as the compiled passes read it."""
+    """The neighbours of each node, for compiled passes."""
 
     offsets: np.ndarray  # (S + 1,)
     order: np.ndarray  # (N,), nodes of graph i at offsets[i] .. offsets[i + 1] - 1
@@ -63,7 +63,7 @@ class PairTables(NamedTuple):
 
 
 class GroupPairs(NamedTuple):
-    """How the factors of one group lie in the pairs."""
+    """The pairs of the factors of one group."""
 
     pair: np.ndarray  # (M,), pair of each factor
     turned: np.ndarray  # (M,), whether the first node of the factor is the child
@@ -74,7 +74,7 @@ UP, DOWN = 0, 2
 
 
 class Messages(NamedTuple):
-    """Messages and beliefs of one call, renewed in place by sweeps; messages_compiled.py has the equations."""
+    """Messages and beliefs of one call, updated in place by sweeps; messages_compiled.py has the equations."""
 
     #: (P, 4, L), side by side what sweeps read together: messages to the parent, logarithms with maximum 0 at UP and
     #: their exponentials behind them, then messages to the child, likewise from DOWN on.
@@ -85,7 +85,7 @@ class Messages(NamedTuple):
 
     @classmethod
     def flat(cls, n_pairs: int, n_positions: int, n_labels: int) -> Messages:
-        """Return messages that say nothing, logarithms 0 and exponentials 1, and beliefs of zero."""
+        """Return uniform messages, logarithms 0 and exponentials 1, and beliefs of zero."""
         pairs = np.zeros((n_pairs, 4, n_labels))
         pairs[:, [UP + 1, DOWN + 1]] = 1.0
         beliefs, chances = np.zeros((2, n_positions, n_labels))
@@ -93,14 +93,14 @@ class Messages(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """Where pairs find their tables: among those of all groups end to end, then sums of tables as (parent, child)."""
+    """The sources of the tables of pairs: concatenated tables of all groups, then sums of tables as (parent, child)."""
 
     log_of: np.ndarray  # (P,)
     flipped: np.ndarray  # (P,)
     sums: np.ndarray  # (sums, most factors of a pair), 2 table + flipped, -1 where there are fewer
 
     def with_sums(self, factors: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the tables (1 or M, L, L) of all groups end to end, then the sums; those of one group as they are."""
+        """Return the tables (1 or M, L, L) of all groups, then the sums; those of one group unchanged."""
         n_labels = factors[0].shape[1] if len(factors) else 1
         logs = factors[0] if len(factors) == 1 else np.concatenate([np.zeros((0, n_labels, n_labels)), *factors])
         if not len(self.sums):
@@ -126,7 +126,7 @@ class PairGraphs:
         rank = np.empty(n_positions, dtype=np.int64)
         rank[order] = np.arange(n_positions)
         parent = np.where(rank[low] < rank[high], low, high)
-        up_start, by_child = grouped(low + high - parent, n_positions)
+        up_start, by_child = group_places(low + high - parent, n_positions)
         place = np.empty(len(ends), dtype=np.int64)
         place[by_child] = np.arange(len(ends))
         parent, child = parent[by_child], (low + high - parent)[by_child]
@@ -138,7 +138,7 @@ class PairGraphs:
         ]
         n_parents = np.diff(up_start)
         lone = np.maximum.reduceat(n_parents, offsets[:-1]) <= 1
-        down = grouped(parent, n_positions)
+        down = group_places(parent, n_positions)
         self.graph = PairGraph(offsets, order, up_start, *down, parent, child, 1.0 / n_parents[child], lone)
         self._sources: dict[tuple[bool, ...], Sources] = {}
 
@@ -152,7 +152,7 @@ class PairGraphs:
         return self.graph._replace(rho=np.ones(self.n_pairs))
 
     def sources(self, tied: tuple[bool, ...]) -> Sources:
-        """Return where each pair finds its table when the groups are tied so."""
+        """Return the source of the table of each pair for these tied groups."""
         if tied not in self._sources:
             self._sources[tied] = self._find_sources(tied)
         return self._sources[tied]

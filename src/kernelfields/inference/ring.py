@@ -1,4 +1,4 @@
-"""Rings: sequences whose last position is followed by the first.
+"""Rings: sequences with a step from the last position to the first.
 
     score(y | x) = sum_t f_node(x_t, y_t) + sum_t f_edge(y_{t-1}, y_t),        y_0 = y_T
 
@@ -26,30 +26,30 @@ from kernelfields.numerics.parameters import check_window
 
 
 class Rings(Chains):
-    """Packed sequences that are closed: the first position follows the last, so that none begins or ends a ring."""
+    """Packed closed sequences: the first position follows the last, so that none begins or ends a ring."""
 
     @property
     def starts(self) -> np.ndarray:
-        """Rows that begin a ring: none."""
+        """The first rows of rings: none."""
         return self.offsets[:0]
 
     @property
     def ends(self) -> np.ndarray:
-        """Rows that end a ring: none."""
+        """The last rows of rings: none."""
         return self.offsets[:0]
 
     def following(self, reach: int = 1) -> np.ndarray:
-        """Return the rows of rings that are longer than the reach: each has so many others before it."""
+        """Return the rows of rings longer than the reach: each has that many predecessors."""
         return np.flatnonzero(np.repeat(self.lengths > reach, self.lengths))
 
     def before(self, rows: np.ndarray, steps: int | np.ndarray) -> np.ndarray:
-        """Return the rows so many steps before others, around their ring."""
+        """Return the rows some steps before others, around their ring."""
         items = np.searchsorted(self.offsets, rows, side="right") - 1
         starts = self.offsets[items]
         return starts + (rows - starts - steps) % self.lengths[items]
 
     def windows(self, window: int | tuple[int, int]) -> Matrix:
-        """Return the inputs around each position side by side, those beyond an end from the other one."""
+        """Return the concatenated inputs around each position, continued around the ring."""
         before, after = check_window(window)
         rows = np.arange(self.n_positions)
         shifted = [self.inputs[self.before(rows, -step)] for step in range(-before, after + 1)]

@@ -1,4 +1,4 @@
-"""Labels that meet no others, one for each item: multinomial logistic regression.
+"""Independent labels, one for each item: multinomial logistic regression.
 
     g_i = log sum_y exp u_i(y),    mean = weight_i p_i,    covariance product = weight_i p_i (d_i - p_i . d_i)
 
@@ -29,25 +29,25 @@ def softmax(potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_labels_first(node: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k best labels of one position with potentials (L,), best first, and their scores; none forbidden."""
+    """Return the k best possible labels of one position with potentials (L,), best first, and their scores."""
     order = np.argsort(-node, kind="stable")[:k]
     order = order[node[order] > -np.inf]
     return order[:, None], node[order]
 
 
 def infeasible_item(item: int) -> ValueError:
-    """Return the error of an item whose labels are all forbidden."""
+    """Return the error for an item with only forbidden labels."""
     return ValueError(f"instance {item}: every label is forbidden, so it has no probabilities")
 
 
 def _refuse_infeasible(family: LabelFamily, node: np.ndarray) -> None:
-    """Raise ValueError naming the first item whose labels are all forbidden; only a base measure forbids."""
+    """Raise ValueError for the first item with only forbidden labels."""
     if family.base is not None:
         raise_if_infeasible(node.max(axis=1), infeasible_item)
 
 
 class SingleMember(Member):
-    """Probabilities of labels that meet no others."""
+    """Probabilities of independent labels."""
 
     def __init__(self, family: LabelFamily, potentials: Potentials, weights: np.ndarray | None):
         _refuse_infeasible(family, potentials.node)
@@ -93,7 +93,7 @@ class SingleLabellings(Labellings):
 
 
 class SingleFamily(LabelFamily):
-    """Infer labels that meet no others, one for each item: multinomial logistic regression.
+    """Infer independent labels, one for each item: multinomial logistic regression.
 
     Parameters
     ----------

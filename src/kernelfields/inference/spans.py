@@ -1,4 +1,4 @@
-"""Probabilities of spans: that positions start .. stop - 1 are one entity, run or segment of a type, as a whole.
+"""Probabilities of spans: that positions start .. stop - 1 are exactly one entity, run or segment of a type.
 
 With the rules of data/spans.py for which neighbours belong to one span,
 
@@ -54,13 +54,13 @@ class Spans(NamedTuple):
 
 
 def likely_spans(answers: Answers, rules: SpanRules, least: float) -> Spans:
-    """Return the spans whose probability is at least ``least``, which is above zero."""
+    """Return the spans with a probability of at least ``least``, a positive number."""
     refuse_approximate(answers.family, "the probability of a span")
     family = answers.family
     if isinstance(family, SegmentFamily):
         found = _segments(answers, rules, least)
     else:
-        exact = _from if isinstance(family, ChainFamily) else partial(_runs, answers)
+        exact = _select_spans if isinstance(family, ChainFamily) else partial(_runs, answers)
         parts = [exact(chains, rules, least=least) for chains in _blocks(answers)]
         found = Spans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     order = np.lexsort((found.types, found.stops, found.starts))
@@ -77,11 +77,11 @@ def span_probabilities(
     if isinstance(family, SegmentFamily):
         return _segment_chances(answers, rules, starts, stops, types)
     if not isinstance(family, ChainFamily):
-        return given_probabilities(answers, rules, starts, stops, types)
+        return conditional_probabilities(answers, rules, starts, stops, types)
     found = np.zeros(len(starts))
     for chains in _blocks(answers):
         own = np.flatnonzero((starts >= chains.first) & (starts < chains.first + len(chains.node)))
-        asked = _from(chains, rules, (starts[own], stops[own], types[own]))
+        asked = _select_spans(chains, rules, (starts[own], stops[own], types[own]))
         found[own] = asked.probabilities
     return found
 
@@ -94,14 +94,14 @@ def boundary_probabilities(answers: Answers, rules: SpanRules) -> np.ndarray:
         starts = answers.family.offsets[:-1]
         begun[starts] = answers.marginals[starts]
         return begun[:, rules.types >= 0].sum(axis=1)
-    return np.concatenate([_begun(chains, rules).sum(axis=1) for chains in _blocks(answers)])
+    return np.concatenate([_begin_probabilities(chains, rules).sum(axis=1) for chains in _blocks(answers)])
 
 
 # ---- sequences by the marginals of neighbours
 
 
 class _Chains(NamedTuple):
-    """Some whole sequences: their first packed position, marginals (n, L), of steps (n, L, L), and where they end."""
+    """Some whole sequences: their first packed position, marginals (n, L), of steps (n, L, L), and their ends."""
 
     first: int
     node: np.ndarray
@@ -111,7 +111,7 @@ class _Chains(NamedTuple):
 
 
 def _blocks(answers: Answers) -> Iterator[_Chains]:
-    """Yield blocks of sequences whose marginals of neighbours fit into little memory."""
+    """Yield blocks of sequences with marginals of neighbours of limited memory."""
     family, offsets = answers.family, answers.family.offsets
     rows = max(1, _PAIR_VALUES // family.n_labels**2)
     begin = 0
@@ -129,7 +129,7 @@ def _blocks(answers: Answers) -> Iterator[_Chains]:
 
 
 def _pairs(family: LabelFamily, member: Member) -> np.ndarray:
-    """Return the marginals of the labels of each position and of the one before it, (n, L, L); anything at starts."""
+    """Return the joint marginals of each label and the previous one, (n, L, L), undefined at starts."""
     if isinstance(family, ChainFamily):
         return member.marginals(EDGE)
     first, second = family.clique_members(EDGE).T
@@ -139,21 +139,21 @@ def _pairs(family: LabelFamily, member: Member) -> np.ndarray:
     return pairs
 
 
-def _begun(chains: _Chains, rules: SpanRules) -> np.ndarray:
+def _begin_probabilities(chains: _Chains, rules: SpanRules) -> np.ndarray:
     """Return p(y_t = b, a span begins at t), (n, L)."""
     begun = np.einsum("tab,ab->tb", chains.pair, ~rules.goes_on)
     begun[chains.begins] = chains.node[chains.begins]
     return begun * (rules.types >= 0)
 
 
-def _from(
+def _select_spans(
     chains: _Chains,
     rules: SpanRules,
     asked: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
     least: float = 0.0,
 ) -> Spans:
-    """Return the spans asked for, in their order, or all whose probability is at least ``least``."""
-    goes_on, begun = rules.goes_on, _begun(chains, rules)
+    """Return the requested spans in their order, or all with a probability of at least ``least``."""
+    goes_on, begun = rules.goes_on, _begin_probabilities(chains, rules)
     ends = np.ones_like(chains.node)
     ends[:-1] = _share(np.einsum("tab,ab->ta", chains.pair[1:], ~goes_on), chains.node[:-1])
     ends[chains.last] = 1.0
@@ -183,7 +183,7 @@ def _from(
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Return part / whole, zero where whole is: of probabilities whose inverse may be beyond all numbers."""
+    """Return part / whole, zero if whole is; the inverse of a probability may overflow."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0.0)
 
 
@@ -193,7 +193,7 @@ def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 def _segment_chances(
     answers: Answers, rules: SpanRules, starts: np.ndarray, stops: np.ndarray, types: np.ndarray
 ) -> np.ndarray:
-    """Return the probabilities of segments; each label is a type of its own."""
+    """Return the probabilities of segments; each label is a type."""
     member = answers.member
     assert isinstance(member, SegmentMember)
     label_of = np.full(rules.types.max(initial=-1) + 1, -1)
@@ -220,9 +220,9 @@ def _segments(answers: Answers, rules: SpanRules, least: float) -> Spans:
 
 
 def _runs(answers: Answers, chains: _Chains, rules: SpanRules, least: float) -> Spans:
-    """Return all spans of some sequences whose probability is at least ``least``."""
+    """Return all spans of some sequences with a probability of at least ``least``."""
     of_type = (rules.types == np.arange(rules.types.max(initial=-1) + 1)[:, None]).astype(np.float64)
-    begun = _begun(chains, rules) @ of_type.T
+    begun = _begin_probabilities(chains, rules) @ of_type.T
     # Positions count from the first of these sequences.
     starts, types = np.nonzero(begun >= least)
     stops, mass = starts + 1, begun[starts, types]
@@ -238,17 +238,17 @@ def _runs(answers: Answers, chains: _Chains, rules: SpanRules, least: float) -> 
     return Spans(*(np.concatenate(column) for column in zip(*kept, strict=True)))
 
 
-def given_probabilities(
+def conditional_probabilities(
     answers: Answers, rules: SpanRules, starts: np.ndarray, stops: np.ndarray, types: np.ndarray
 ) -> np.ndarray:
-    """Return the probabilities of some spans by log partitions of the family given sets of labels."""
+    """Return the probabilities of some spans from log partitions given sets of labels."""
     return np.clip(_set_probabilities(answers, rules, starts, stops, types, ended=True), 0.0, 1.0)
 
 
 def _set_probabilities(
     answers: Answers, rules: SpanRules, starts: np.ndarray, stops: np.ndarray, types: np.ndarray, *, ended: bool
 ) -> np.ndarray:
-    """Return the probabilities of spans, or of runs that may go on after their stop, by those of sets of labels."""
+    """Return the probabilities of spans, or of runs that may continue, from those of sets of labels."""
     whole = answers.family
     assert isinstance(whole, GraphFamily)
     offsets, untied = whole.offsets, sum(group.size for group in whole.groups if not group.tied)
@@ -258,7 +258,7 @@ def _set_probabilities(
         first, last = of_type & (rules.joins == joins), of_type & (opens is None or rules.opens == opens)
         several = (first & rules.opens).any(axis=1) & (last & rules.joins).any(axis=1)
         possible = np.where(stops - starts == 1, (first & last).any(axis=1), several)
-        for own in _at_once(np.flatnonzero(possible), np.diff(offsets)[items] * (untied + whole.n_labels**2)):
+        for own in _batch_spans(np.flatnonzero(possible), np.diff(offsets)[items] * (untied + whole.n_labels**2)):
             family, potentials = whole.repeated(items[own], answers.potentials)
             allowed = np.ones((family.n_positions, family.n_labels), dtype=bool)
             moved, bounds = family.offsets[:-1] - offsets[items[own]], set(family.offsets.tolist())
@@ -270,8 +270,8 @@ def _set_probabilities(
     return found
 
 
-def _at_once(chosen: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
-    """Cut the numbers of some spans into those that are inferred at once, for the sizes of their items."""
+def _batch_spans(chosen: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
+    """Split the numbers of some spans into batches for inference, by the sizes of their items."""
     runs = np.cumsum(sizes[chosen]) // _PAIR_VALUES
     return np.split(chosen, np.flatnonzero(np.diff(runs)) + 1) if len(chosen) else []
 
@@ -286,7 +286,7 @@ def _restrict(
     opens: bool | None,
     bounds: set[int],
 ) -> None:
-    """Leave the labels of a span whose first label joins or not, and whose last label opens or not, in place.
+    """Restrict, in place, the labels of a span by whether the first one joins and the last one opens.
 
     Where ``opens`` is None, the last label is any, and so is what follows.
     """

@@ -1,4 +1,4 @@
-"""Exact inference on many small graphs of one structure, by tables of all labellings and matrix products.
+"""Exact inference on many small graphs of equal structure, by tables of all labellings and matrix products.
 
 Every graph has the same K nodes and the same factors, as the labels of an instance in a multi-label field have.
 Labellings are numbered with the first node slowest, so that a table (.., L^K) is also (.., A, B): the labellings a of
@@ -59,7 +59,7 @@ def outer_sums(scores: np.ndarray) -> np.ndarray:
 
 
 class LabelTableRows:
-    """The structure that all graphs share, and sums over their labellings."""
+    """The common structure of graphs, and sums over their labellings."""
 
     def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray], n_labels: int, block_entries: int):
         sizes = np.diff(offsets)
@@ -90,7 +90,7 @@ class LabelTableRows:
         )
 
     def prepare(self) -> None:
-        """Lay out the labellings of both halves; apart from the checks, as there may be too many."""
+        """Lay out the labellings of both halves; called after the checks, as there may be too many."""
         counts = (self.half, self.n_columns - self.half)
         self.indicators = [self._indicators(count) for count in counts]
         self.shape = (self.n_labels ** counts[0], self.n_labels ** counts[1])
@@ -100,7 +100,7 @@ class LabelTableRows:
         return (labels[:, :, None] == np.arange(self.n_labels)).reshape(len(labels), -1).astype(np.float64)
 
     def labellings(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the labels (.., K) of labellings given by their numbers."""
+        """Return the labels (.., K) of labellings given by number."""
         return _digits(numbers, self.n_labels, self.n_columns)
 
     def by_graph(self, node: np.ndarray) -> np.ndarray:
@@ -108,13 +108,13 @@ class LabelTableRows:
         return node.reshape(self.n_items, self.n_columns, self.n_labels)
 
     def blocks(self, graphs: np.ndarray) -> Iterator[np.ndarray]:
-        """Cut graphs into blocks whose tables fit in memory."""
+        """Split graphs into blocks with tables that fit in memory."""
         size = max(1, self.block_entries // self.n_labels**self.n_columns)
         for begin in range(0, len(graphs), size):
             yield graphs[begin : begin + size]
 
     def shared_scores(self, factors: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the summed scores (A, B) of tied factors for all labellings, those of graphs' own left out."""
+        """Return the summed scores (A, B) of tied factors for all labellings."""
         tied = [
             (nodes, tables)
             for local, tables in zip(self.local, factors, strict=True)
@@ -169,7 +169,7 @@ class LabelTableRows:
         chosen: np.ndarray | None = None,
         log_partition: np.ndarray | None = None,
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield blocks of graphs and the probabilities (S, A, B) of their labellings; note log partitions."""
+        """Yield blocks of graphs and the probabilities (S, A, B) of their labellings; set log partitions."""
         shared = self.shared_scores(factors)
         for graphs in self.blocks(np.arange(self.n_items) if chosen is None else chosen):
             table = self.scores(node, factors, graphs, shared)
@@ -188,7 +188,7 @@ class LabelTableRows:
         return np.hstack([left @ self.indicators[0], right @ self.indicators[1]])
 
     def pair_sums(self, masses: np.ndarray) -> np.ndarray:
-        """Return the mass of the labels at every pair of nodes u < v, (S, K L, K L), the rest left empty."""
+        """Return the mass of the labels at every pair of nodes u < v, (S, K L, K L); other entries are undefined."""
         left, right = self.indicators
         cut, width = left.shape[1], left.shape[1] + right.shape[1]
         sums = np.empty((len(masses), width, width))
@@ -200,7 +200,7 @@ class LabelTableRows:
     def joined_pairs(
         self, left: np.ndarray, table: np.ndarray, right: np.ndarray, sides: tuple[np.ndarray, np.ndarray]
     ) -> np.ndarray:
-        """Return the same where the masses are left_i(a) table(a, b) right_i(b) and ``sides`` their sums over b, a."""
+        """Return pair sums for masses left_i(a) table(a, b) right_i(b), with ``sides`` their sums over b, a."""
         first, last = self.indicators
         (n_rows, cut), width = (len(left), first.shape[1]), first.shape[1] + last.shape[1]
         sums = np.empty((n_rows, width, width))
@@ -257,14 +257,14 @@ class LabelSums:
                 total[graphs] += self.weights[graphs].reshape((-1,) + (1,) * (rows.ndim - 1)) * rows
 
     def add_joint(self, joint: np.ndarray) -> None:
-        """Add weighted masses summed over graphs, (A, B), to tied factors; the others stay as they are."""
+        """Add weighted masses summed over graphs, (A, B), to tied factors alone."""
         tied = [group for group, total in enumerate(self.factors) if len(total) == 1 and self._rows.local[group]]
         for group, rows in zip(tied, self._rows.factor_sums(joint[None], tied), strict=True):
             self.factors[group][0] += rows[0].sum(axis=0)
 
 
 def _digits(numbers: np.ndarray, base: int, count: int) -> np.ndarray:
-    """Return the digits of numbers, the first one the most significant, (.., count)."""
+    """Return the digits of numbers, the most significant first, (.., count)."""
     return np.asarray(numbers)[..., None] // base ** np.arange(count)[::-1] % base
 
 
@@ -288,7 +288,7 @@ class _Halves:
 
 
 class TableMember(GraphMember):
-    """Beliefs from tables; the potentials are kept, tables are made again where they are needed."""
+    """Beliefs from tables; potentials are kept, and tables recomputed."""
 
     family: TableFamily
 
@@ -319,7 +319,7 @@ class TableMember(GraphMember):
 
 
 class TableFamily(GraphFamily):
-    """Infer small graphs of one structure, exactly, by tables of all their labellings.
+    """Infer small graphs of equal structure, exactly, by tables of all their labellings.
 
     Parameters
     ----------
@@ -371,14 +371,14 @@ class TableFamily(GraphFamily):
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> TableMember:
         log_partition, sums = np.full(self.n_items, -np.inf), LabelSums(self.rows, checked.tables, checked.weights)
-        if self.halved(checked.tables):
+        if self.is_halved(checked.tables):
             sums.add_joint(self._infer_halves(checked, workers, log_partition, sums))
         left = np.flatnonzero(np.isneginf(log_partition))
         sums.add(self.rows.probabilities(checked.node, checked.tables, left, log_partition))
         return TableMember(self, checked, log_partition, sums.node.reshape(checked.node.shape), sums.factors, workers)
 
-    def halved(self, factors: Sequence[np.ndarray]) -> bool:
-        """Tell whether one table serves the factors of all graphs, and allows some labelling.
+    def is_halved(self, factors: Sequence[np.ndarray]) -> bool:
+        """Whether the factors of all graphs share one table with an allowed labelling.
 
         Parameters
         ----------
@@ -423,7 +423,7 @@ class TableFamily(GraphFamily):
     def _infer_halves(
         self, checked: GraphPotentials, workers: Workers, log_partition: np.ndarray, sums: LabelSums
     ) -> np.ndarray:
-        """Fill in what halves can tell; return the weighted sum of joint probabilities, (A, B)."""
+        """Fill the results from halves; return the weighted sum of joint probabilities, (A, B)."""
         table, peak = self._table(checked.tables)
 
         def part(first: int, last: int) -> np.ndarray:
@@ -453,7 +453,7 @@ class TableFamily(GraphFamily):
         rows, whole = self.rows, np.ones(self.n_items, dtype=np.bool_)
         width = self.n_columns * self.n_labels
         pairs = np.empty((self.n_items, width, width))
-        if self.halved(checked.tables):
+        if self.is_halved(checked.tables):
             table, _ = self._table(checked.tables)
 
             def part(first: int, last: int) -> None:
@@ -472,7 +472,7 @@ class TableFamily(GraphFamily):
     def responses(
         self, checked: GraphPotentials, d_node: np.ndarray, d_tables: list[np.ndarray], workers: Workers
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Compute how marginals and weighted sums of factors respond to a direction in the potentials.
+        """Compute the response of marginals and weighted sums of factors to a direction in the potentials.
 
         Parameters
         ----------
@@ -492,7 +492,7 @@ class TableFamily(GraphFamily):
         """
         rows, left = self.rows, np.arange(self.n_items)
         sums = LabelSums(rows, checked.tables, checked.weights)
-        if self.halved(checked.tables):
+        if self.is_halved(checked.tables):
             joint, left = self._respond_halves(checked, d_node, d_tables, workers, sums)
             sums.add_joint(joint)
         shared = rows.shared_scores(d_tables)
@@ -507,7 +507,7 @@ class TableFamily(GraphFamily):
         return sums.node.reshape(d_node.shape), sums.factors
 
     def _respond_halves(self, checked, d_node, d_tables, workers, sums):
-        """Fill in what halves can tell; return the derivative of what ``_infer_halves`` does, and who is left."""
+        """Fill the responses from halves; return the derivative of the joint probabilities, and the rest."""
         table, _ = self._table(checked.tables)
         d_table = table * self.rows.shared_scores(d_tables)
         whole = np.zeros(self.n_items, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What is done to the columns of inputs before kernels see them: a list of steps, which readers and serving run.
+"""Transformations of the columns of inputs before kernels: a list of steps, run by readers and by serving.
 
     rows  ->  step_1(rows)  ->  ...  ->  step_k(...)
 

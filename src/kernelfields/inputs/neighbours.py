@@ -47,7 +47,7 @@ class Neighbours(InputStep):
     setting: ClassVar[Mapping[str, object]] = {"neighbours": True}
 
     def __call__(self, rows: Rows, layout: Layout) -> np.ndarray:
-        """Return the rows of nodes joined with those of their neighbours."""
+        """Concatenate the rows of nodes with the means of their neighbours."""
         import scipy.sparse as sp
 
         if is_sparse(rows):
@@ -70,7 +70,7 @@ class Neighbours(InputStep):
         return np.hstack([rows, means, np.log1p(degrees)]).astype(rows.dtype, copy=False)
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Return names such as "neighbours' age" beside those that are there.
+        """Return the names of columns, with new ones such as "neighbours' age".
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class Neighbours(InputStep):
         return [*names, *others, "log(1 + degree)"]
 
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return the places of columns of the nodes themselves, which stay.
+        """Return the places of the nodes' own columns, which stay.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class Neighbours(InputStep):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any], n_columns: int) -> Self:
-        """Rebuild the step that was described.
+        """Rebuild the step from its description.
 
         Parameters
         ----------

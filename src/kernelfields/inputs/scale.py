@@ -1,4 +1,4 @@
-"""Columns brought to one scale, where their spreads differ so much that one column may drown the others.
+"""Columns on one scale, for data in which one column would otherwise dominate the others.
 
     x_j  ->  (x_j - m_j) / s_j,      s_j = max( standard deviation, range / 8 )
                                      s_j = range,  of a column that has one value nearly always
@@ -46,7 +46,7 @@ _DROWNING = 30.0
 
 @dataclass(frozen=True, eq=False)
 class Scale(InputStep):
-    """Bring columns to one scale: take a centre off each, and divide it by a spread.
+    """Standardize columns: subtract a centre from each, and divide it by a spread.
 
     Parameters
     ----------
@@ -74,12 +74,12 @@ class Scale(InputStep):
     setting: ClassVar[Mapping[str, object]] = {"scale": True}
 
     def __call__(self, rows: Rows, layout: Layout | None = None) -> Rows:
-        """Return rows (n, d) on the new scale, in their own precision."""
+        """Return scaled rows (n, d), in their own precision."""
         centre, spread = (values.astype(rows.dtype) for values in (self.centre, self.spread))
         return (rows - centre) / spread
 
-    def undone(self, rows: Rows) -> Rows:
-        """Return scaled rows as they were.
+    def undo(self, rows: Rows) -> Rows:
+        """Return scaled rows on the original scale.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class Scale(InputStep):
         return rows * self.spread + self.centre
 
     def arithmetic(self, rows: Any) -> Any:
-        """Scale rows that know operators alone.
+        """Scale rows by operators alone.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class Scale(InputStep):
         return rows / self.spread if len(self.spread) > 1 else rows @ (1.0 / self.spread[:, None])
 
     def names(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the names as they are.
+        """Return the names unchanged.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class Scale(InputStep):
         return names
 
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return the places as they are.
+        """Return the places unchanged.
 
         Parameters
         ----------
@@ -142,8 +142,8 @@ class Scale(InputStep):
         """
         return chosen
 
-    def pooled(self, orbits: np.ndarray) -> Scale:
-        """Return one centre and the largest spread for all columns of an orbit.
+    def pool_orbits(self, orbits: np.ndarray) -> Scale:
+        """Return the scale with one centre and the largest spread for all columns of an orbit.
 
         Parameters
         ----------
@@ -171,8 +171,8 @@ class Scale(InputStep):
         return {self.entry: {"centre": self.centre, "spread": self.spread}}
 
     @classmethod
-    def asked(cls, own: Sequence[int]) -> Sequence[Self]:
-        """Return nothing: whether columns need a scale shows later.
+    def from_setting(cls, own: Sequence[int]) -> Sequence[Self]:
+        """Return no steps: :meth:`ScaleRule.fit` decides.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class Scale(InputStep):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any], n_columns: int) -> Self:
-        """Rebuild the scale that was described.
+        """Rebuild the scale from its description.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class Scale(InputStep):
 
 
 def spreads(inputs: np.ndarray, weights: np.ndarray, among: Group = ALONE) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means of columns and how far they spread, 0 for those that do not vary; rows have weights.
+    """Return weighted means and spreads of columns; the spread of constant columns is 0.
 
     The rows may be those that this process has ``among`` others.
     """
@@ -234,7 +234,7 @@ def spreads(inputs: np.ndarray, weights: np.ndarray, among: Group = ALONE) -> tu
     centre = total(shares @ counted)
     deviation = np.sqrt(np.maximum(total(shares @ np.square(counted - centre)), 0.0))
     step = -(-int(counts.sum()) // _ROWS_LOOKED_AT)
-    before = among.share_of(counts.tolist()).start
+    before = among.find_share(counts.tolist()).start
     usual = np.median(joined(counted[-before % step :: step]), axis=0)
     constant = total(shares @ (counted == usual)) >= _NEARLY_ALL
     spread = np.maximum(deviation, (high - low) / np.where(constant, 1.0, _RANGE_OF_DEVIATIONS))
@@ -244,7 +244,7 @@ def spreads(inputs: np.ndarray, weights: np.ndarray, among: Group = ALONE) -> tu
 
 
 def uneven_spreads(inputs: Rows | None, weights: np.ndarray) -> tuple[float, float] | None:
-    """Return the usual spread of a column and the largest, where the latter drowns the others; else None.
+    """Return the median and the largest spread if the latter dominates, else None.
 
     Of very many rows some are looked at.
     """
@@ -259,7 +259,7 @@ def uneven_spreads(inputs: Rows | None, weights: np.ndarray) -> tuple[float, flo
 
 @dataclass(frozen=True, eq=False)
 class ScaleRule:
-    """How a scale is learnt: ``always``, or where spreads differ much.
+    """A rule for learning a scale: ``always``, or if spreads differ much.
 
     Columns that are ``kept`` stay as they come; those of one orbit, numbered by ``orbits`` (d,), are scaled alike. The
     rows may be those that this process has ``among`` others.
@@ -271,7 +271,7 @@ class ScaleRule:
     among: Group = ALONE
 
     def fit(self, table: Table) -> Sequence[Scale]:
-        """Return how columns come to one scale; nothing if they are on one already, or nearly so, unless ``always``.
+        """Return the scale of the columns; no step if they have one scale already, unless ``always``.
 
         Sparse rows stay as they are, as their zeros mean absence.
         """
@@ -284,4 +284,4 @@ class ScaleRule:
         if not varying.any() or not (self.always or spread.max() > MOST_RATIO * spread[varying].min()):
             return []
         found = Scale(np.where(varying, centre, 0.0), np.where(varying, spread, 1.0))
-        return [found if self.orbits is None else found.pooled(self.orbits)]
+        return [found if self.orbits is None else found.pool_orbits(self.orbits)]

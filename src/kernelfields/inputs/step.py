@@ -1,4 +1,4 @@
-"""A step that rewrites the columns of rows: what every step can do, and what it is given.
+"""A step that transforms the columns of rows: the methods of every step, and their arguments.
 
     rows (N, d)  ->  rows (N, d')        of each item by itself: item i is rows offsets[i] .. offsets[i + 1] - 1
 
@@ -19,7 +19,7 @@ Rows = Any
 
 
 class Layout(NamedTuple):
-    """Say where items begin and end, and which rows their factors join.
+    """Begins and ends of items, and the rows that their factors join.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Layout(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Hold rows that steps learn from.
+    """Rows from which steps learn.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InputStep(ABC):
-    """Rewrite the columns of rows: the base class of steps.
+    """Transform the columns of rows: the base class of steps.
 
     A derived class has an ``entry``, its name in files, and a ``setting``, the parameter of estimators that asks for it
     and its value; ``reach`` is how many rows before and after its own an answer depends on.
@@ -108,7 +108,7 @@ class InputStep(ABC):
 
     @abstractmethod
     def __call__(self, rows: Rows, layout: Layout) -> Rows:
-        """Return the rows with their columns rewritten."""
+        """Return the transformed rows."""
 
     @abstractmethod
     def names(self, names: Sequence[str]) -> Sequence[str]:
@@ -127,7 +127,7 @@ class InputStep(ABC):
 
     @abstractmethod
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return where columns are after the step.
+        """Return the places of columns after the step.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class InputStep(ABC):
     @classmethod
     @abstractmethod
     def rebuild(cls, described: Mapping[str, Any], n_columns: int) -> Self:
-        """Rebuild the step that the inputs of a model describe.
+        """Rebuild the step from its description in the inputs of a model.
 
         Parameters
         ----------
@@ -176,8 +176,8 @@ class InputStep(ABC):
         """
 
     @classmethod
-    def asked(cls, own: Sequence[int]) -> Sequence[Self]:
-        """Return the steps that inputs are read with if users ask by the setting.
+    def from_setting(cls, own: Sequence[int]) -> Sequence[Self]:
+        """Return the steps for a value of the setting.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class InputStep(ABC):
         return [cls(own=tuple(own))]
 
     def fit(self, table: Table) -> Sequence[InputStep]:
-        """Return the steps, if any, that rows need: by default this one, which learns nothing.
+        """Return the steps for rows: by default this one, which learns nothing.
 
         Parameters
         ----------
@@ -206,8 +206,8 @@ class InputStep(ABC):
         """
         return [replace(self, categories=table.categories)]
 
-    def undone(self, rows: Rows) -> Rows:
-        """Return rewritten rows with the values that came; columns that the step has added stay.
+    def undo(self, rows: Rows) -> Rows:
+        """Return transformed rows with the original values; added columns stay.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class InputStep(ABC):
         return rows
 
     def arithmetic(self, rows: Any) -> Any:
-        """Rewrite rows that know operators alone.
+        """Transform rows by operators alone.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class InputStep(ABC):
         raise ValueError(f"this field sees {self.entry} of its inputs, which operators on single rows cannot make")
 
     def kept_columns(self) -> dict[str, object]:
-        """Describe the columns that the step leaves as they come, for a model file.
+        """Describe the columns that the step does not change, for a model file.
 
         Returns
         -------
@@ -253,7 +253,7 @@ class InputStep(ABC):
 
 
 def described_columns(described: Mapping[str, Any], n_columns: int) -> dict[str, Any]:
-    """Return own columns and the number of categories as the inputs of a model describe them; ValueError if wrong."""
+    """Return own columns and the number of categories from the inputs of a model; ValueError if invalid."""
     own, categories = tuple(map(int, described.get("own_columns", ()))), int(described.get("categories", 0))
     if not all(0 <= column < n_columns for column in own):
         raise ValueError("the columns that kernels read as they come are not among those of the inputs")

@@ -1,4 +1,4 @@
-"""The steps of all tables of rows of a model: of positions or nodes, under None, and of factors by their type.
+"""The steps of all tables of rows of a model: positions or nodes, under None, and factors by type.
 
 Whoever has data runs them all in their order; a plain array has none. New steps are added to ``KINDS``, those of
 users by :func:`register_step`.
@@ -33,7 +33,7 @@ Kind = TypeVar("Kind", bound=type[InputStep])
 
 
 class OwnColumns(NamedTuple):
-    """Places of columns that kernels read as they come: of positions, nodes or table rows, and of factors."""
+    """Places of the columns that kernels read unchanged: of positions, nodes or table rows, and of factors."""
 
     rows: tuple[int, ...] = ()
     factors: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ class OwnColumns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ColumnSteps:
-    """Run the steps of each table of rows, one after the other.
+    """Run the steps of each table of rows in order.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ class ColumnSteps:
         return self.tables.get(name, ())
 
     def __call__(self, rows: Rows, layout: Layout, name: Name = None) -> Rows:
-        """Return the rows of a table with their columns rewritten."""
+        """Return the transformed rows of a table."""
         for step in self.of_table(name):
             rows = step(rows, layout)
         return rows
 
-    def undone(self, rows: Rows, name: Name = None) -> Rows:
-        """Return rewritten rows of a table with the values that came.
+    def undo(self, rows: Rows, name: Name = None) -> Rows:
+        """Return transformed rows of a table with the original values.
 
         Parameters
         ----------
@@ -100,11 +100,11 @@ class ColumnSteps:
             The rows; columns that steps have added stay.
         """
         for step in reversed(self.of_table(name)):
-            rows = step.undone(rows)
+            rows = step.undo(rows)
         return rows
 
-    def then(self, further: ColumnSteps) -> ColumnSteps:
-        """Return these steps and further ones after them.
+    def extended(self, further: ColumnSteps) -> ColumnSteps:
+        """Return these steps followed by others.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class ColumnSteps:
         return ColumnSteps({name: [*self.of_table(name), *further.of_table(name)] for name in names})
 
     def with_table(self, steps: Sequence[InputStep], name: Name = None) -> ColumnSteps:
-        """Return other steps for one of the tables.
+        """Return these steps with other steps for one of the tables.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class ColumnSteps:
         return ColumnSteps({**self.tables, name: steps})
 
     def fit(self, tables: Mapping[Name, Table], categories: int = 0) -> ColumnSteps:
-        """Return steps that know the rows they are given, each after those before it.
+        """Return fitted steps, each fitted to the output of the previous ones.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class ColumnSteps:
         return names
 
     def n_columns(self, before: int, name: Name = None) -> int:
-        """Return how many columns a table has after all steps.
+        """Return the number of columns of a table after all steps.
 
         Parameters
         ----------
@@ -199,7 +199,7 @@ class ColumnSteps:
         return len(self.names([""] * before, name))
 
     def columns(self, chosen: Sequence[int], n_columns: int, name: Name = None) -> np.ndarray:
-        """Return where columns of a table are after all steps.
+        """Return the places of columns of a table after all steps.
 
         Parameters
         ----------
@@ -220,8 +220,8 @@ class ColumnSteps:
             places, n_columns = step.columns(places, n_columns), len(step.names([""] * n_columns))
         return places
 
-    def holds(self, kind: type[InputStep]) -> bool:
-        """Tell whether a step of some table is of a kind.
+    def has_step(self, kind: type[InputStep]) -> bool:
+        """Whether some table has a step of a kind.
 
         Parameters
         ----------
@@ -237,13 +237,13 @@ class ColumnSteps:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How many rows before and after its own the columns of a row depend on."""
+        """The number of rows before and after a row on which its columns depend."""
         before, after = zip((0, 0), *(step.reach for step in self.of_table()), strict=True)
         return sum(before), sum(after)
 
     @property
     def settings(self) -> dict[str, object]:
-        """The values of parameters by which users ask for these steps."""
+        """The values of parameters that give these steps."""
         return {name: value for step in self._all for name, value in step.setting.items()}
 
     @property
@@ -267,7 +267,7 @@ class ColumnSteps:
 
     @classmethod
     def rebuild(cls, described: Mapping[Name, Mapping[str, Any]]) -> Self:
-        """Rebuild the steps that the inputs of a model, and those of its factors, describe.
+        """Rebuild the steps from the inputs of a model and of its factors.
 
         Parameters
         ----------
@@ -279,11 +279,11 @@ class ColumnSteps:
         ColumnSteps
             The steps.
         """
-        return cls({name: _rebuilt(own, int(own["n_features"])) for name, own in described.items()})
+        return cls({name: _rebuild_step(own, int(own["n_features"])) for name, own in described.items()})
 
 
 def register_step(kind: Kind) -> Kind:
-    """Register a class of steps: estimators run it where its setting is a parameter, files are read with it.
+    """Register a class of steps under its setting, a parameter of estimators, and for model files.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ for _setting in KINDS.values():
     _note(_setting)
 
 
-def _kinds(settings: Mapping[str, object] | None = None) -> list[type[InputStep]]:
+def _find_kinds(settings: Mapping[str, object] | None = None) -> list[type[InputStep]]:
     """Return the classes of steps in their order, those that settings ask for or all."""
     own = [name for name, setting in KINDS.items() if settings is None or setting.items() <= settings.items()]
     of_users = [kind for kind in _REGISTERED.values() if settings is None or kind.setting.items() <= settings.items()]
@@ -337,15 +337,15 @@ def _kinds(settings: Mapping[str, object] | None = None) -> list[type[InputStep]
     return [*(getattr(kinds, name) for name in before), *of_users, *(getattr(kinds, name) for name in last)]
 
 
-def _rebuilt(described: Mapping[str, Any], n_columns: int) -> list[InputStep]:
+def _rebuild_step(described: Mapping[str, Any], n_columns: int) -> list[InputStep]:
     steps: list[InputStep] = []
-    for kind in _kinds():
+    for kind in _find_kinds():
         if described.get(kind.entry) is not None and described[kind.entry] is not False:
             steps.append(kind.rebuild(described, n_columns))
             n_columns = len(steps[-1].names([""] * n_columns))
     return steps
 
 
-def steps_asked(settings: Mapping[str, object], own: Sequence[int] = ()) -> ColumnSteps:
+def resolve_settings(settings: Mapping[str, object], own: Sequence[int] = ()) -> ColumnSteps:
     """Return the steps for positions or nodes that the parameters of an estimator ask for."""
-    return ColumnSteps({None: [step for kind in _kinds(settings) for step in kind.asked(own)]})
+    return ColumnSteps({None: [step for kind in _find_kinds(settings) for step in kind.from_setting(own)]})

@@ -1,4 +1,4 @@
-"""Columns of positions beside means, differences and ranges of windows around them, see numerics/window_statistics.py.
+"""Columns of positions with means, differences and ranges of windows, see numerics/window_statistics.py.
 
     (numbers, categories)  ->  (numbers, statistics of numbers, categories)
 
@@ -44,7 +44,7 @@ class WindowStatistics(InputStep):
     reach = (max(WIDTHS) // 2, max(WIDTHS) // 2)
 
     def __call__(self, rows: Rows, layout: Layout) -> np.ndarray:
-        """Return the rows of sequences joined with statistics of the windows around them."""
+        """Concatenate the rows of sequences with statistics of the windows around them."""
         if not isinstance(rows, np.ndarray):
             raise TypeError("window='statistics' is for columns of numbers: X holds features that are there or not")
         numbers, categories = np.split(rows, [rows.shape[1] - self.categories], axis=1)
@@ -52,7 +52,7 @@ class WindowStatistics(InputStep):
         return np.hstack([numbers, *made, categories]).astype(rows.dtype, copy=False)
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Return names such as "mean 15 of temperature" beside those that are there.
+        """Return the names of columns, with new ones such as "mean 15 of temperature".
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class WindowStatistics(InputStep):
         return [*names[:n_numbers], *statistic_names(seen), *names[n_numbers:]]
 
     def columns(self, chosen: np.ndarray, n_columns: int) -> np.ndarray:
-        """Return the places of columns of positions themselves: those of categories are the last.
+        """Return the places of the positions' own columns; categories are last.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class WindowStatistics(InputStep):
 
     @classmethod
     def rebuild(cls, described: Mapping[str, Any], n_columns: int) -> Self:
-        """Rebuild the step that was described.
+        """Rebuild the step from its description.
 
         Parameters
         ----------

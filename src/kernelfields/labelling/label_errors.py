@@ -43,10 +43,10 @@ from kernelfields.reports.labelling import LabelError, LabelErrors
 from kernelfields.selection.held_out import (
     HeldOut,
     LabelledItems,
-    answered,
     field_of,
+    iterate_answers,
     refuse_items_of_fit,
-    unframed,
+    unwrap_frame,
 )
 
 # Items of fewer labels have no finding for all of them.
@@ -126,7 +126,7 @@ def find_label_errors(
     if cv is None:
         n_items, batches = _fold_answers(estimator, X, y, strange)
     else:
-        estimator, X, y = unframed(estimator, X, y)
+        estimator, X, y = unwrap_frame(estimator, X, y)
         items = LabelledItems(X, y)
         folds = items.folds(cv, groups, random_generator(random_state))
         n_items, batches = items.n_items, items.held_out(estimator, folds)
@@ -167,7 +167,7 @@ def _fold_answers(
     if unseen and not any(not is_unknown(label) for own in seen for label in ([own] if single else own or [])):
         raise ValueError(f"the estimator never saw a label of y: it saw {listed(field.classes_)}")
     n_items = n_rows_of(X)
-    return n_items, answered(field, X, seen, np.arange(n_items))
+    return n_items, iterate_answers(field, X, seen, np.arange(n_items))
 
 
 def _findings(

@@ -30,7 +30,7 @@ from kernelfields.data.reading import SEQUENCES
 from kernelfields.engines.torch.family import TorchChainFamily, best_labels
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.packing import InfeasibleSequence, raise_if_infeasible
-from kernelfields.layers.likelihood import label_scores, log_partition, place, potentials_of, workers
+from kernelfields.layers.likelihood import label_scores, log_partition, to_family_device, to_potentials, workers
 from kernelfields.numerics.parameters import check_count, is_whole
 
 _REDUCTIONS = "mean", "token_mean", "sum", "none"
@@ -86,7 +86,7 @@ class ChainField(torch.nn.Module):
         self, labels: Any, *, constraints: Any = None, ends: bool = True, device: Any = None, dtype: Any = None
     ):
         super().__init__()
-        self.labels = _names_of(labels)
+        self.labels = _read_names(labels)
         n_labels = len(self.labels)
         self._masks = resolve_constraints(constraints, np.array(self.labels))
         self.transitions = torch.nn.Parameter(torch.zeros(n_labels, n_labels, device=device, dtype=dtype))
@@ -103,21 +103,21 @@ class ChainField(torch.nn.Module):
 
     @property
     def forbidden_steps(self) -> torch.Tensor:
-        """Which steps are forbidden, (L, L) of booleans beside the parameters."""
+        """Mask of forbidden transitions, (L, L) of booleans."""
         return torch.as_tensor(self._forbidden["steps"], device=self.transitions.device)
 
     @property
     def forbidden_start(self) -> torch.Tensor:
-        """Which labels a sequence may not begin with, (L,)."""
+        """Mask of labels that may not begin a sequence, (L,)."""
         return torch.as_tensor(self._forbidden["start"], device=self.transitions.device)
 
     @property
     def forbidden_end(self) -> torch.Tensor:
-        """Which labels a sequence may not end with, (L,)."""
+        """Mask of labels that may not end a sequence, (L,)."""
         return torch.as_tensor(self._forbidden["end"], device=self.transitions.device)
 
     def reset_parameters(self) -> None:
-        """Set all scores to zero, as they are at first: for layers that were made on the meta device."""
+        """Set all scores to zero, their initial value; for layers made on the meta device."""
         for own in self.parameters():
             torch.nn.init.zeros_(own)
 
@@ -131,7 +131,7 @@ class ChainField(torch.nn.Module):
         pair_scores: torch.Tensor | None = None,
         reduction: str = "mean",
     ) -> torch.Tensor:
-        """Compute the negative log-likelihood of what is known of the labels.
+        """Compute the negative log-likelihood of labels, which may be partial.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class ChainField(torch.nn.Module):
             reduced = losses.sum() / chains.family.n_positions
         else:
             reduced = losses.sum() if reduction == "sum" else losses.mean()
-        return chains.returned(reduced)
+        return chains.restore(reduced)
 
     def log_partition(
         self,
@@ -188,7 +188,7 @@ class ChainField(torch.nn.Module):
         labels: torch.Tensor | None = None,
         pair_scores: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Compute the logarithm of the sum over all labellings, or those that fit ``labels``.
+        """Compute the logarithm of the sum over all labellings, or over those consistent with ``labels``.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class ChainField(torch.nn.Module):
         array([3.44], dtype=float32)
         """
         chains = _Chains(self, scores, lengths, mask, pair_scores)
-        return chains.returned(chains.log_partition(labels))
+        return chains.restore(chains.log_partition(labels))
 
     @torch.no_grad()
     def decode(
@@ -272,7 +272,7 @@ class ChainField(torch.nn.Module):
         [[0, 1]]
         """
         chains = _Chains(self, scores, lengths, mask, pair_scores)
-        return chains.unpacked(chains.best(labels), -1)
+        return chains.unpack(chains.best(labels), -1)
 
     @torch.no_grad()
     def marginals(
@@ -321,10 +321,10 @@ class ChainField(torch.nn.Module):
                 [0.27, 0.73]]], dtype=float32)
         """
         chains = _Chains(self, scores, lengths, mask, pair_scores)
-        return chains.unpacked(chains.returned(chains.marginals(labels)), 0)
+        return chains.unpack(chains.restore(chains.marginals(labels)), 0)
 
     def extra_repr(self) -> str:
-        """Return what the display of a network shows of the layer.
+        """Return the description of the layer in the display of a network.
 
         Returns
         -------
@@ -336,7 +336,7 @@ class ChainField(torch.nn.Module):
 
 
 class _Chains:
-    """A batch of sequences end to end, their family and the potentials of the layer there."""
+    """A batch of concatenated sequences with their family and the potentials of the layer."""
 
     def __init__(self, layer: ChainField, scores: Any, lengths: Any, mask: Any, pair_scores: torch.Tensor | None):
         self.layer, n_labels = layer, len(layer.labels)
@@ -350,7 +350,7 @@ class _Chains:
         if scores.ndim == 2 and lengths is None:
             raise ValueError("scores of sequences end to end, (positions, labels), need lengths")
         self._shape, self._dtype, self._device = scores.shape[:-1], scores.dtype, scores.device
-        sizes = _lengths_of(self._shape, lengths, mask)
+        sizes = _read_lengths(self._shape, lengths, mask)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         #: Rows of padded arrays that are positions; None where all are.
         self._rows: np.ndarray | None = None
@@ -358,11 +358,11 @@ class _Chains:
             self._rows = np.flatnonzero((np.arange(scores.shape[1]) < sizes[:, None]).reshape(-1))
         self._index = None if self._rows is None else torch.as_tensor(self._rows, device=scores.device)
         tied = pair_scores is None
-        self.family = _family_of(offsets, n_labels, tied, scores.device)
-        node = place(self.family, self._packed("scores", scores, (n_labels,)))
-        edge = self._placed_parameter(layer.transitions, layer.forbidden_steps)[None]
+        self.family = _build_family(offsets, n_labels, tied, scores.device)
+        node = to_family_device(self.family, self._pack("scores", scores, (n_labels,)))
+        edge = self._mask_parameter(layer.transitions, layer.forbidden_steps)[None]
         if pair_scores is not None:
-            edge = edge + place(self.family, self._packed("pair_scores", pair_scores, (n_labels, n_labels)))
+            edge = edge + to_family_device(self.family, self._pack("pair_scores", pair_scores, (n_labels, n_labels)))
             edge[offsets[:-1]] = 0.0  # nothing steps into a start, whatever is there
         self._check_values({"scores": node, "transitions" if tied else "pair_scores": edge})
         for own, forbidden, rows in (
@@ -370,18 +370,18 @@ class _Chains:
             (layer.end, layer.forbidden_end, offsets[1:] - 1),
         ):
             if own is not None or layer._masks.any:
-                added = self._placed_parameter(
+                added = self._mask_parameter(
                     forbidden.new_zeros((), dtype=node.dtype) if own is None else own, forbidden
                 )
                 node = node.index_add(0, torch.as_tensor(rows, device=node.device), added.expand(len(rows), -1))
         self.node, self.edge = node, edge
 
-    def _placed_parameter(self, parameter: torch.Tensor, forbidden: torch.Tensor) -> torch.Tensor:
-        """Return a parameter, or a number for all entries, with minus infinity where it is forbidden."""
-        return place(self.family, torch.where(forbidden, -torch.inf, parameter))
+    def _mask_parameter(self, parameter: torch.Tensor, forbidden: torch.Tensor) -> torch.Tensor:
+        """Return a parameter, or a number for all entries, with minus infinity for forbidden entries."""
+        return to_family_device(self.family, torch.where(forbidden, -torch.inf, parameter))
 
-    def _packed(self, name: str, values: torch.Tensor, row: tuple[int, ...]) -> torch.Tensor:
-        """Return padded or packed values (N, *row) with the rows of positions alone."""
+    def _pack(self, name: str, values: torch.Tensor, row: tuple[int, ...]) -> torch.Tensor:
+        """Return the rows of positions of padded or packed values, (N, *row)."""
         wanted = (*self._shape, *row)
         if tuple(values.shape) != wanted:
             raise ValueError(f"{name} must have shape {wanted}, as the scores, got {tuple(values.shape)}")
@@ -389,7 +389,7 @@ class _Chains:
         return rows if self._index is None else rows[self._index]
 
     def _check_values(self, given: dict[str, torch.Tensor]) -> None:
-        """Raise ValueError where a score is NaN or plus infinity; one number is read from the device."""
+        """Raise ValueError if a score is NaN or plus infinity; one number is read from the device."""
         if bool((torch.stack([values.detach().amax() for values in given.values()]) < torch.inf).all()):
             return
         for name, values in given.items():
@@ -400,27 +400,27 @@ class _Chains:
                 raise ValueError(f"{where}{name} must be finite or -inf, got NaN or inf; try a lower learning rate")
 
     def log_partition(self, labels: Any = None) -> torch.Tensor:
-        """Return the logarithm of the sum over labellings that fit the labels, (S,)."""
+        """Return the logarithm of the sum over labellings consistent with the labels, (S,)."""
         if labels is None:
             return log_partition(self.family, self.node, self.edge)
-        known = self._known(labels)
+        known = self._read_labels(labels)
         if known.dtype == np.bool_:
             try:
-                return log_partition(self.family, self._restricted(known), self.edge)
+                return log_partition(self.family, self._restrict(known), self.edge)
             except InfeasibleSequence as error:
-                raise self._no_labelling(error.sequence) from None
+                raise self._no_labelling_error(error.sequence) from None
         scores = label_scores(self.family, known, self.node, self.edge)
         if bool(torch.isneginf(scores.detach()).any()):
             self.layer._masks.check_labels(known, self.family.offsets, np.array(self.layer.labels))
-            raise self._no_labelling(int(torch.isneginf(scores.detach()).nonzero()[0]))
+            raise self._no_labelling_error(int(torch.isneginf(scores.detach()).nonzero()[0]))
         return scores
 
     def marginals(self, labels: Any) -> torch.Tensor:
-        member = self.family.at(self._potentials(labels), None, workers())
+        member = self.family.at(self._compute_potentials(labels), None, workers())
         return torch.as_tensor(member.marginals())
 
     def best(self, labels: Any) -> torch.Tensor:
-        potentials = self._potentials(labels)
+        potentials = self._compute_potentials(labels)
         if isinstance(self.family, TorchChainFamily):
             node, edge = potentials.arrays
             found, values = best_labels(node, edge, self.family.steps)
@@ -428,22 +428,22 @@ class _Chains:
             return found
         return torch.as_tensor(self.family.labellings(potentials, workers()).best()[0])
 
-    def _potentials(self, labels: Any) -> Any:
-        node = self.node if labels is None else self._restricted(self._sets(self._known(labels)))
-        return potentials_of(self.family, (node, self.edge))
+    def _compute_potentials(self, labels: Any) -> Any:
+        node = self.node if labels is None else self._restrict(self._to_sets(self._read_labels(labels)))
+        return to_potentials(self.family, (node, self.edge))
 
-    def _restricted(self, allowed: np.ndarray) -> torch.Tensor:
-        """Return node potentials with minus infinity for labels that are not allowed, (N, L)."""
+    def _restrict(self, allowed: np.ndarray) -> torch.Tensor:
+        """Return node potentials with minus infinity for excluded labels, (N, L)."""
         return self.node.masked_fill(torch.as_tensor(~allowed, device=self.node.device), -torch.inf)
 
-    def _sets(self, known: np.ndarray) -> np.ndarray:
-        """Return what is known as sets of labels, (N, L)."""
+    def _to_sets(self, known: np.ndarray) -> np.ndarray:
+        """Return partial labels as a mask of possible labels, (N, L)."""
         if known.dtype == np.bool_:
             return known
         return known[:, None] == np.arange(len(self.layer.labels))
 
-    def _known(self, labels: Any) -> np.ndarray:
-        """Return labels of positions: whole numbers (N,) where all are known, else sets of them, (N, L)."""
+    def _read_labels(self, labels: Any) -> np.ndarray:
+        """Return labels of positions: integers (N,) if all are known, else a mask of possible labels (N, L)."""
         n_labels = len(self.layer.labels)
         if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.is_complex():
             raise TypeError(
@@ -462,23 +462,23 @@ class _Chains:
         self._refuse((own < -1) | (own >= n_labels), f"labels must be 0 to {n_labels - 1}, or -1 for unknown")
         own = own.astype(np.int64)
         unknown = own < 0
-        return self._sets(own) | unknown[:, None] if unknown.any() else own
+        return self._to_sets(own) | unknown[:, None] if unknown.any() else own
 
     def _refuse(self, wrong: np.ndarray, reason: str) -> None:
         if wrong.any():
             raise ValueError(f"{SEQUENCES.place(self.family.offsets, int(wrong.argmax()))}: {reason}")
 
-    def _no_labelling(self, sequence: int) -> ValueError:
+    def _no_labelling_error(self, sequence: int) -> ValueError:
         return ValueError(
             f"sequence {sequence}: its labels are forbidden by the constraints, or by scores of minus infinity"
         )
 
-    def returned(self, values: torch.Tensor) -> torch.Tensor:
-        """Return results on the device of the scores and in their type; float32 for half precision."""
+    def restore(self, values: torch.Tensor) -> torch.Tensor:
+        """Return results on the device and in the type of the scores; float32 for half precision."""
         dtype = self._dtype if self._dtype in (torch.float32, torch.float64) else torch.float32
         return values.to(dtype).to(self._device)
 
-    def unpacked(self, rows: torch.Tensor, padding: int) -> torch.Tensor:
+    def unpack(self, rows: torch.Tensor, padding: int) -> torch.Tensor:
         """Return rows of positions in the shape of the scores."""
         rows = rows.to(self._device)
         if self._index is None:
@@ -488,15 +488,15 @@ class _Chains:
         return padded.reshape(*self._shape, *rows.shape[1:])
 
 
-def _family_of(offsets: np.ndarray, n_labels: int, tied: bool, device: torch.device) -> ChainFamily:
-    """Return the family of chains on the device where there are passes for it, else on the host."""
+def _build_family(offsets: np.ndarray, n_labels: int, tied: bool, device: torch.device) -> ChainFamily:
+    """Return the family of chains on the device if it has compiled passes, else on the host."""
     if device.type == "cuda":
         return TorchChainFamily(offsets, n_labels, tied=tied, device=device)
     return ChainFamily(offsets, n_labels, tied=tied)
 
 
-def _names_of(labels: Any) -> list:
-    """Return the names of labels, numbers where their count is given."""
+def _read_names(labels: Any) -> list:
+    """Return the names of labels; numbers if their count is given."""
     if is_whole(labels):
         check_count(labels, "labels")
         return list(range(int(labels)))
@@ -508,7 +508,7 @@ def _names_of(labels: Any) -> list:
     return names
 
 
-def _lengths_of(shape: torch.Size, lengths: Any, mask: Any) -> np.ndarray:
+def _read_lengths(shape: torch.Size, lengths: Any, mask: Any) -> np.ndarray:
     """Return the length of every sequence, (S,)."""
     if lengths is not None and mask is not None:
         raise ValueError("give lengths or mask, not both")

@@ -66,7 +66,7 @@ def log_partition(family: LabelFamily, *potentials: torch.Tensor) -> torch.Tenso
     ([8.0], [0.5, 0.5])
     """
     _check_groups(family, potentials)
-    return _LogPartition.apply(family, *(place(family, array) for array in potentials))
+    return _LogPartition.apply(family, *(to_family_device(family, array) for array in potentials))
 
 
 def label_scores(family: LabelFamily, labels: np.ndarray, *potentials: torch.Tensor) -> torch.Tensor:
@@ -109,23 +109,23 @@ def label_scores(family: LabelFamily, labels: np.ndarray, *potentials: torch.Ten
     observed, total = family.observed(labels), None
     for group, given in zip(family.groups, potentials, strict=True):
         rows, labellings, items = observed[group.name]
-        table = place(family, given)
+        table = to_family_device(family, given)
         flat = labellings if group.tied else rows * group.size + labellings
-        scores = table.reshape(-1)[_tensor(flat, table)]
+        scores = table.reshape(-1)[_to_tensor(flat, table)]
         total = table.new_zeros(family.n_items) if total is None else total
-        total = total.index_add(0, _tensor(items, table), scores)
+        total = total.index_add(0, _to_tensor(items, table), scores)
     assert total is not None
     return total
 
 
-def place(family: LabelFamily, array: torch.Tensor) -> torch.Tensor:
-    """Return a tensor as float64 where the family infers."""
+def to_family_device(family: LabelFamily, array: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as float64 on the device of the family."""
     device = family.device if isinstance(family, TorchFamily) else torch.device("cpu")
     # In two steps: some devices have no float64.
     return array.to(device).to(torch.float64).contiguous()
 
 
-def potentials_of(family: LabelFamily, arrays: tuple[torch.Tensor, ...]) -> Potentials:
+def to_potentials(family: LabelFamily, arrays: tuple[torch.Tensor, ...]) -> Potentials:
     """Return placed tensors as potentials of the family."""
     names = [group.name for group in family.groups[1:]]
     on_device = isinstance(family, TorchFamily)
@@ -135,16 +135,16 @@ def potentials_of(family: LabelFamily, arrays: tuple[torch.Tensor, ...]) -> Pote
 
 
 @cache
-def _pool(n_threads: int) -> Workers:
+def _make_pool(n_threads: int) -> Workers:
     return Workers(n_threads)
 
 
 def workers() -> Workers:
-    """Return as many threads as PyTorch uses."""
-    return _pool(torch.get_num_threads())
+    """Return the threads of PyTorch as workers."""
+    return _make_pool(torch.get_num_threads())
 
 
-def _tensor(array: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+def _to_tensor(array: np.ndarray, like: torch.Tensor) -> torch.Tensor:
     return torch.as_tensor(array, device=like.device)
 
 
@@ -157,7 +157,7 @@ def _check_groups(family: LabelFamily, potentials: tuple[torch.Tensor, ...]) -> 
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, family: LabelFamily, *arrays: torch.Tensor) -> torch.Tensor:
-        member = family.at(potentials_of(family, arrays), None, workers())
+        member = family.at(to_potentials(family, arrays), None, workers())
         ctx.inferred = family, member
         ctx.save_for_backward(*arrays)
         return torch.as_tensor(member.log_partition)
@@ -178,9 +178,9 @@ class _WeightedMean(torch.autograd.Function):
         if factor != highest:
             own, factor = weights.detach().contiguous(), 1.0
             on_device = isinstance(family, TorchFamily)
-            member = family.at(potentials_of(family, arrays), own if on_device else own.numpy(), workers())
+            member = family.at(to_potentials(family, arrays), own if on_device else own.numpy(), workers())
         ctx.inferred = family, member, factor
-        return _tensors(member.mean(), factor)
+        return _to_tensors(member.mean(), factor)
 
     @staticmethod
     @once_differentiable
@@ -191,13 +191,13 @@ class _WeightedMean(torch.autograd.Function):
             slopes = directions[0].new_zeros(family.n_items)
             for group, direction in zip(family.groups, directions, strict=True):
                 rows = torch.as_tensor(member.marginals(group.name)) * direction
-                slopes.index_add_(0, _tensor(group.items, rows), rows.reshape(len(rows), group.size).sum(dim=1))
-        moved = potentials_of(family, tuple(direction.contiguous() for direction in directions))
-        return None, None, slopes, *_tensors(member.covariance_product(moved), factor)
+                slopes.index_add_(0, _to_tensor(group.items, rows), rows.reshape(len(rows), group.size).sum(dim=1))
+        moved = to_potentials(family, tuple(direction.contiguous() for direction in directions))
+        return None, None, slopes, *_to_tensors(member.covariance_product(moved), factor)
 
 
-def _tensors(potentials: Potentials, factor: float) -> tuple[torch.Tensor, ...]:
-    """Return factor times potentials, which may be changed, one tensor for each group."""
+def _to_tensors(potentials: Potentials, factor: float) -> tuple[torch.Tensor, ...]:
+    """Return factor times potentials, which may be overwritten, one tensor for each group."""
     if factor != 1.0:
         potentials.scale(factor)
     return tuple(torch.as_tensor(array) for array in potentials.arrays)

@@ -22,7 +22,7 @@ from kernelfields.engines.engine import Engine, PackedData
 from kernelfields.inference import families
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.choice import FamilySpec, family_of, only_ngrams, reaches_far, refuse_approximate
+from kernelfields.inference.choice import FamilySpec, family_of, has_long_reach, has_only_ngrams, refuse_approximate
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
@@ -211,9 +211,9 @@ def _positions_of_chains(terms: Sequence[Term], n_labels: int) -> int:
     limit = max(1, min(_POSITIONS, _NODE_BYTES // (8 * n_labels)))
     terms = [term for term in terms if not term.clique.of_segments]
     reach = max((term.reach for term in terms if not term.tied_everywhere), default=0)
-    if reach or (reaches_far(terms) and not only_ngrams(terms)):
+    if reach or (has_long_reach(terms) and not has_only_ngrams(terms)):
         # Beside n-grams, edges that see inputs are the largest tables; else those of the junction tree are.
-        reach = reach if only_ngrams(terms) else max(term.reach for term in terms)
+        reach = reach if has_only_ngrams(terms) else max(term.reach for term in terms)
         limit = max(1, min(limit, _EDGE_BYTES // (8 * n_labels ** (reach + 1))))
     return limit
 

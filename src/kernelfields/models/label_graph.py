@@ -24,7 +24,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference.choice import FamilySpec
-from kernelfields.inference.graph_families import labels_fit
+from kernelfields.inference.graph_families import has_exact_labels
 from kernelfields.models.instance_terms import Edge, InstanceTerms, pair_names
 from kernelfields.models.structure import StructurePath, StructureSearch, learn_structure, log_likelihood
 from kernelfields.numerics.parameters import is_whole, settled
@@ -154,7 +154,7 @@ def learn_label_edges(
 
     def fits(designs: Sequence[Design]) -> bool:
         meeting = [pairs[design.group] for design in designs if design.group is not None]
-        return labels_fit(n_names, meeting, inference, n_instances=instances.n_instances, tied=tied)
+        return has_exact_labels(n_names, meeting, inference, n_instances=instances.n_instances, tied=tied)
 
     score = partial(log_likelihood, instances.subset(held), spec, workers) if len(held) else None
     path, _, _ = learn_structure(

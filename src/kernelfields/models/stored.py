@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kernelfields import models
-from kernelfields.engines.choice import engine_here
+from kernelfields.engines.choice import restore_engine
 from kernelfields.models.advised import check_attribute_name, check_parameter_names, with_advice
 from kernelfields.numerics.lazy import load_registering
 from kernelfields.numerics.parameters import set_nested
@@ -195,7 +195,7 @@ def rebuild_here(kind: type[Loaded], document: Document, callables: Functions | 
     """Return the estimator that was described, with an engine that is available here."""
     model = kind.from_document(document, callables)
     if hasattr(model, "engine"):
-        model.engine = engine_here(model.engine)
+        model.engine = restore_engine(model.engine)
     return model
 
 

@@ -190,7 +190,7 @@ class LabelStream:
         >>> stream.push([{"word": "Ann"}, {"word": "sings"}]).labels
         ['NAME']
         """
-        self._chain.refuse_if_ended()
+        self._chain.check_open()
         if self._reader.features is not None:
             return self._named(*self._push_words([x] if isinstance(x, str | tuple | Mapping) else list(x)))  # type: ignore[call-overload]
         rows = _rows_of(x, named=self._reader.rows.encoder is not None)
@@ -241,7 +241,7 @@ class LabelStream:
         >>> stream.end().labels
         ['NAME']
         """
-        self._chain.refuse_if_ended()
+        self._chain.check_open()
         before = self._push_words([], last=True)
         if self._inputs is None:
             return self._named(*self._chain.end())

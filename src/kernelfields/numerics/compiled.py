@@ -1,4 +1,4 @@
-"""How functions are compiled, so that they round alike whether a process compiles them or loads them from a cache.
+"""Compilation of functions with the same rounding for fresh and cached code.
 
 Of a function that others call, numba makes machine code twice: by itself, and once more within each caller, optimised
 with it. A process that compiles both runs the first, one that loads the caller from a cache runs the second. Where sums
@@ -24,5 +24,5 @@ INLINED: Any = {**INNER, "forceinline": True}
 
 
 def njit(*, fastmath: Any = False, error_model: str = "python", forceinline: bool = False, **options: Any) -> Any:
-    """Return numba's decorator with all flags set that a function would take from its callers."""
+    """Return numba's decorator with all flags set that a function would inherit from its callers."""
     return numba.njit(fastmath=fastmath, error_model=error_model, forceinline=forceinline, **options)

@@ -1,4 +1,4 @@
-"""What users pass for arrays: the shape, the columns and the entries of objects whose packages are not imported.
+"""Arrays of users: the shape, the columns and the entries of objects without an import of their packages.
 
 Arrays, sparse matrices, tensors and tables of pandas, polars and pyarrow differ in their methods; these functions are
 the one place that asks an object which of them it has. Packages are recognised by the name of a class and a few
@@ -23,7 +23,7 @@ def shape_of(values: object) -> tuple[int, ...] | None:
 
 
 def n_dimensions(values: object) -> int:
-    """Return the number of dimensions: 1 for what has no shape, such as a list."""
+    """Return the number of dimensions: 1 without a shape, as for a list."""
     shape = shape_of(values)
     return 1 if shape is None else len(shape)
 
@@ -35,7 +35,7 @@ def n_rows_of(values: Any) -> int:
 
 
 def columns_of(table: object) -> list | None:
-    """Return what a table calls its columns; None where it has no such attribute."""
+    """Return the names of the columns of a table; None without such an attribute."""
     if type(table) is np.ndarray:
         return None
     names = getattr(table, "column_names", None)
@@ -51,17 +51,17 @@ def column_types(table: Any) -> dict:
 
 
 def has_array(values: object) -> bool:
-    """Whether NumPy can make an array of values without a look at their entries."""
+    """Whether NumPy can make an array of values without reading their entries."""
     return hasattr(values, "__array__")
 
 
-def entries_listed(values: Iterable[Any]) -> list:
-    """Return the entries of a list, an array or a column as Python has them."""
+def list_entries(values: Iterable[Any]) -> list:
+    """Return the entries of a list, an array or a column as Python objects."""
     return np.asarray(values, dtype=object).tolist() if has_array(values) else list(values)
 
 
 def refuse_containers(values: object, name: str) -> None:
-    """Raise if ``values`` hold sequences in a form of another package that is no list of them."""
+    """Raise if ``values`` hold sequences in a container of another package that is no list."""
     kind = type(values).__name__
     if kind.endswith("GroupBy"):
         raise TypeError(
@@ -103,7 +103,7 @@ def refuse_tensor(item: object, where: str) -> None:
 
 
 def is_tensor(item: object) -> TypeGuard[Any]:
-    """Whether an object is a tensor of PyTorch, of a class of its own or a derived one."""
+    """Whether an object is a tensor of PyTorch, or of a derived class."""
     return hasattr(item, "is_nested") and any(
         each.__module__.partition(".")[0] == "torch" for each in type(item).__mro__
     )

@@ -1,4 +1,4 @@
-"""Docstrings of classes whose parameters and attributes are declared in several: every sentence stands once.
+"""Docstrings of classes with parameters and attributes of several classes, without repetition in the source.
 
 A class explains what it declares itself:
 
@@ -27,13 +27,13 @@ Class = TypeVar("Class", bound=type)
 
 
 def complete_docstring(cls: Class) -> Class:
-    """Add to the docstring of a dataclass what its base classes explain; parameters stand in the order of its fields.
+    """Add the explanations of base classes to the docstring of a dataclass, in the order of its fields.
 
     A docstring that explains all of them is left as it is.
     """
     own = _sections(cls)
     bases = [_sections(base) for base in cls.__mro__[1:] if base.__module__.startswith(_OURS)]
-    found = {title: _merged(title, [own, *bases]) for title in (_PARAMETERS, _ATTRIBUTES)}
+    found = {title: _merge(title, [own, *bases]) for title in (_PARAMETERS, _ATTRIBUTES)}
     fields = sorted((each for each in dataclasses.fields(cls) if each.init), key=lambda each: bool(each.kw_only))
     names = [each.name for each in fields]
     found[_PARAMETERS] = {name: found[_PARAMETERS][name] for name in names if name in found[_PARAMETERS]}
@@ -41,7 +41,7 @@ def complete_docstring(cls: Class) -> Class:
     if any(found[title].keys() - _entries(own.get(title, ())).keys() for title in found):
         completed = {title: [line for entry in found[title].values() for line in entry] for title in found}
         head, others = own.pop(_HEAD), {title: lines for title, lines in own.items() if title not in completed}
-        cls.__doc__ = _written({_HEAD: head, **completed, **others})
+        cls.__doc__ = _write({_HEAD: head, **completed, **others})
     return cls
 
 
@@ -74,16 +74,16 @@ def _entries(lines: Iterable[str]) -> Sections:
     return found
 
 
-def _merged(title: str, sections: Sequence[Sections]) -> Sections:
-    """Return the entries of a section: those of the last docstring first, in the words of the first that has them."""
+def _merge(title: str, sections: Sequence[Sections]) -> Sections:
+    """Return the entries of a section in the order of the last docstring, with the first text for each."""
     found: Sections = {}
     for each in reversed(sections):
         found |= _entries(each.get(title, ()))
     return found
 
 
-def _written(sections: Sections) -> str:
-    """Return the docstring of some sections."""
+def _write(sections: Sections) -> str:
+    """Return a docstring with some sections."""
     parts = []
     for title, lines in sections.items():
         text = "\n".join(lines).strip("\n")

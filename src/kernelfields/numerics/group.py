@@ -24,7 +24,7 @@ Value = TypeVar("Value")
 
 
 class Group:
-    """A group of ``size`` processes, of which this one is number ``rank``; by itself, one that holds all data."""
+    """A group of ``size`` processes, with this one of number ``rank``; by itself, a group of one."""
 
     rank = 0
     size = 1
@@ -34,58 +34,58 @@ class Group:
         return values
 
     def gathered(self, value: Value) -> list[Value]:
-        """Return the values of all processes, the first one's first."""
+        """Return the values of all processes, in order."""
         return [value]
 
     def total_and_largest(self, values: list, number: float) -> tuple[list, float]:
-        """Return the sums of some values over all processes, and the largest of their numbers."""
+        """Return the sums of some values over all processes, and the largest of some numbers."""
         numbers = np.zeros(self.size)
         numbers[self.rank] = number
         *sums, numbers = self.total([*values, numbers])
         return sums, float(numbers.max())
 
     def largest(self, number: float) -> float:
-        """Return the largest of the numbers of all processes."""
+        """Return the maximum of the numbers of all processes."""
         return self.total_and_largest([], number)[1]
 
     def joined(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rows of all data, those of the first process first."""
+        """Return the concatenated rows of all processes."""
         return rows if self.size == 1 else np.concatenate(self.gathered(rows))
 
     def sentences(self, own: list[str]) -> list[str]:
-        """Return the sentences of all processes, each of them once."""
+        """Return the distinct sentences of all processes."""
         return own if self.size == 1 else list(dict.fromkeys(chain.from_iterable(self.gathered(own))))
 
-    def share_of(self, counts: Sequence[int]) -> slice:
-        """Return which of the rows of all data are those of this process, given how many each has."""
+    def find_share(self, counts: Sequence[int]) -> slice:
+        """Return this process's rows among all, from the counts of the processes."""
         begin = sum(counts[: self.rank])
         return slice(begin, begin + counts[self.rank])
 
     def start(self, theta: np.ndarray | None, size: int) -> np.ndarray | None:
-        """Return where a solver begins: ``theta``, unless a fit goes on that has lost a process."""
+        """Return the initial coefficients of a solver: ``theta``, unless a fit is restarted after a loss."""
         return theta
 
     def reached(self, theta: np.ndarray) -> None:
-        """Take note of the coefficients after an iteration of a solver."""
+        """Save the coefficients of an iteration."""
 
     def first_calls(self, call: Callable[[], Value]) -> Value | None:
-        """Return what a function returns in the first process; the others do not call it."""
+        """Return the result of a function in the first process; the others do not call it."""
         return call() if self.rank == 0 else None
 
     def passed_on(self, number: int) -> int:
-        """Return a number that the first process has sent to all of them, the last one or this."""
+        """Return a number from the first process, of the last exchange or this one."""
         return number
 
     def summed(self, datafit: Any) -> Any:
-        """Return the datafit of all data, given that of the part of this process."""
+        """Return the datafit of all data from that of this process's part."""
         return datafit
 
     def total_on_device(self, matrix: Any) -> Any:
-        """Return the sum over all processes of a tensor, which it may overwrite."""
+        """Return the sum over all processes of a tensor, which may be overwritten."""
         return matrix
 
     def same_random(self, random: np.random.Generator) -> Any:
-        """Return the generator of the first process, which draws the same numbers in every process."""
+        """Return the generator of the first process, with the same numbers in every process."""
         return self.gathered(random)[0]
 
 

@@ -21,7 +21,7 @@ _BREAKDOWN = 1e-12
 
 
 def lanczos_vectors(product: Product, start: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return Lanczos vectors (k, size) from a start, and the tridiagonal matrix they give; k at most ``steps``."""
+    """Return Lanczos vectors (k, size) from a start, and their tridiagonal matrix; k is at most ``steps``."""
     vectors = np.empty((steps, len(start)))
     vectors[0] = start / np.linalg.norm(start)
     diagonal: list[float] = []
@@ -41,7 +41,7 @@ def lanczos_vectors(product: Product, start: np.ndarray, steps: int) -> tuple[np
 
 
 def spectrum(diagonal: np.ndarray, beside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return eigenvalues (k,) and eigenvectors (k, k) of I + B within Lanczos vectors."""
+    """Return eigenvalues (k,) and eigenvectors (k, k) of I + B in the span of Lanczos vectors."""
     if not np.isfinite(diagonal).all():
         raise np.linalg.LinAlgError("the Hessian is not finite at these coefficients")
     nodes, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside)

@@ -1,4 +1,4 @@
-"""Packages whose names load the modules they come from on first use.
+"""Packages that load the modules of their names on first use.
 
 The stub ``__init__.pyi`` beside a package lists its names, for checkers of types and for :func:`lazy_names`:
 
@@ -24,12 +24,12 @@ _REGISTERING: set[str] = set()
 def lazy_names(
     package: str, *, registering: Sequence[str] | None = None
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, or of a module, by its stub.
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package or module from its stub.
 
     ``registering`` are further modules that register classes which files name, as those of the stub do then:
     ``load_registering`` loads them.
     """
-    modules, own = _homes(package), vars(sys.modules[package])
+    modules, own = _read_homes(package), vars(sys.modules[package])
     if registering is not None:
         _REGISTERING.update(modules.values(), registering)
 
@@ -43,8 +43,8 @@ def lazy_names(
     return find, lambda: sorted({*own, *modules}), sorted(modules)
 
 
-def _homes(package: str) -> dict[str, str]:
-    """Return the module of each public name, as ``from module import name as name`` in the stub of a package says."""
+def _read_homes(package: str) -> dict[str, str]:
+    """Return the module of each public name, from ``from module import name as name`` in the stub of a package."""
     here: Any = sys.modules[package]
     stub = here.__loader__.get_data(str(Path(here.__file__).with_suffix(".pyi")))
     words = stub.decode().translate(str.maketrans("(),", "   ")).split()
@@ -58,11 +58,11 @@ def _homes(package: str) -> dict[str, str]:
 
 
 def load_module(name: str) -> None:
-    """Load a module of the package, for what it registers."""
+    """Load a module of the package for its registrations."""
     import_module(name)
 
 
 def load_registering() -> None:
-    """Load every module that registers classes: a file names one that nobody has used yet."""
+    """Load every module that registers classes, for files that name one of them."""
     while _REGISTERING:
         import_module(_REGISTERING.pop())

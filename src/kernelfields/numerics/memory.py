@@ -1,4 +1,4 @@
-"""Memory that is free, and whether tables of labels fit into it.
+"""Free memory, and checks that tables of labels fit into it.
 
 A field has tables of pairs of labels whatever its kind: coordinates of labels, scores of transitions, constraints.
 Fails: MemoryError before any work starts, where they cannot fit.
@@ -13,7 +13,7 @@ _TABLES, _SMALL = 3, 64 * 2**20
 
 
 def check_labels_fit(n_labels: int, n_rows: int | None = None) -> None:
-    """Raise MemoryError unless tables of pairs of labels fit, or a table of labels with so many rows."""
+    """Raise MemoryError unless tables of pairs of labels, or of a number of rows, fit in memory."""
     needed = 8 * n_labels * (_TABLES * n_labels if n_rows is None else n_rows)
     if needed <= _SMALL:
         return
@@ -27,7 +27,7 @@ def check_labels_fit(n_labels: int, n_rows: int | None = None) -> None:
 
 
 def available_memory() -> int | None:
-    """Return the bytes of free physical memory; None where the system does not report it."""
+    """Return the bytes of free physical memory; None if the system does not report it."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _reclaimable()
     except (AttributeError, ValueError, OSError):
@@ -35,7 +35,7 @@ def available_memory() -> int | None:
 
 
 def _reclaimable() -> int:
-    """Return the bytes of file cache that Linux would give back; 0 where it cannot be read."""
+    """Return the bytes of file cache that Linux can reclaim; 0 if unknown."""
     try:
         with open("/proc/meminfo") as lines:
             fields = dict(line.split(":", 1) for line in lines)

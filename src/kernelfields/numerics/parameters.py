@@ -1,4 +1,4 @@
-"""Parameters of estimators: checked before any work starts, and declared once.
+"""Parameters of estimators: declared once, and checked before a fit.
 
 Name, type, default and check of a parameter stand in one line of the class:
 
@@ -37,12 +37,12 @@ _LEAST_VARIANCE = float(np.finfo(np.float64).tiny)
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether value is a whole number; True and False are not."""
+    """Whether value is an integer; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def is_sequence(values: object) -> TypeGuard[Any]:
-    """Whether values have a length and items by number; text and mappings do not count."""
+    """Whether values have a length and numbered items; text and mappings are excluded."""
     text_or_table = isinstance(values, str | bytes | Mapping)
     return hasattr(values, "__len__") and hasattr(values, "__getitem__") and not text_or_table
 
@@ -53,7 +53,7 @@ def is_real(value: object) -> TypeGuard[float]:
 
 
 def is_auto(value: object) -> bool:
-    """Whether a parameter is left to the data."""
+    """Whether a parameter is "auto"."""
     return isinstance(value, str) and value == "auto"
 
 
@@ -64,18 +64,18 @@ def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
 
 
 def settled(value: Any, usual: Any) -> Any:
-    """Return the value of a parameter; the usual one where it is left to the data."""
+    """Return the value of a parameter, or the default for "auto"."""
     return usual if is_auto(value) else value
 
 
 def check_prior_variance(value: object, name: str) -> None:
-    """Raise unless ``value`` is a positive number; infinity stands for no Gaussian prior."""
+    """Raise unless ``value`` is a positive number; infinity means no Gaussian prior."""
     if not is_real(value) or not value >= _LEAST_VARIANCE:
         raise ValueError(f"{name} must be a positive number (inf for no Gaussian prior), got {value!r}")
 
 
 def check_prior_variances(values: object, name: str) -> None:
-    """Raise unless ``values`` is a prior variance, or a list or tuple with one for each part of a sum of kernels."""
+    """Raise unless ``values`` is a prior variance, or one for each summand of a kernel."""
     if not isinstance(values, list | tuple):
         check_prior_variance(values, name)
     elif not values:
@@ -86,7 +86,7 @@ def check_prior_variances(values: object, name: str) -> None:
 
 
 def check_penalty(value: object, name: str) -> None:
-    """Raise unless ``value`` is a finite number that is not negative."""
+    """Raise unless ``value`` is a finite number >= 0."""
     if not is_real(value) or not 0 <= value < np.inf:
         raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
 
@@ -103,7 +103,7 @@ def check_support(value: object, name: str) -> None:
 
 
 def check_window(window: object, name: str = "window") -> tuple[int, int]:
-    """Return the numbers of neighbours that a window of inputs names.
+    """Return the numbers of neighbours in a window of inputs.
 
     Parameters
     ----------
@@ -143,13 +143,13 @@ def check_window(window: object, name: str = "window") -> tuple[int, int]:
 
 
 def check_count(value: object, name: str, otherwise: str = "", *, least: int = 1) -> None:
-    """Raise unless ``value`` is a whole number of at least ``least``; ``otherwise`` names what else is allowed."""
+    """Raise unless ``value`` is an integer >= ``least``; ``otherwise`` names other allowed values."""
     if not is_whole(value) or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}{otherwise}, got {value!r}")
 
 
 def check_tolerance(tol: object) -> None:
-    """Raise unless ``tol`` can be a relative gap."""
+    """Raise unless ``tol`` is a valid relative gap."""
     if not is_real(tol) or not 0 < tol < np.inf:
         raise ValueError(f"tol must be a positive relative gap, such as 1e-3, got {tol!r}")
 
@@ -215,7 +215,7 @@ def attribute(default: Any = dataclasses.MISSING) -> Any:
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
 def declares_parameters(cls: Class) -> Class:
-    """Write ``__init__`` of an estimator from its declared parameters, those of its bases first.
+    """Add an ``__init__`` for the declared parameters of an estimator, those of its bases first.
 
     Its docstring then has what its bases say of theirs.
 
@@ -228,7 +228,7 @@ def declares_parameters(cls: Class) -> Class:
 
 
 def check_declared(instance: object, prefix: str = "") -> None:
-    """Raise if a declared parameter of an estimator cannot be used; messages have ``prefix`` before its name.
+    """Raise if a declared parameter of an estimator is invalid; ``prefix`` goes before its name in messages.
 
     Defaults can always be used, and are not checked.
     """
@@ -239,7 +239,7 @@ def check_declared(instance: object, prefix: str = "") -> None:
 
 
 def left_open(instance: Any) -> dict[str, Sequence[Any]]:
-    """Return the parameters of an estimator that are left to the data, by name, with the values that are tried."""
+    """Return the "auto" parameters of an estimator by name, with the values to try."""
     return {
         declared.name: declared.metadata["tried"]
         for declared in dataclasses.fields(instance)
@@ -256,7 +256,7 @@ def with_values(instance: Instance, values: Mapping[str, object]) -> Instance:
 
 
 def with_usual_values(instance: Instance) -> Instance:
-    """Return a copy of an estimator with the usual values of parameters that are left to the data."""
+    """Return a copy of an estimator with default values for "auto" parameters."""
     copied, usual = copy.copy(instance), {each.name: each.metadata for each in dataclasses.fields(instance)}  # type: ignore[arg-type]
     for name in left_open(instance):
         setattr(copied, name, usual[name]["usual"])
@@ -264,7 +264,7 @@ def with_usual_values(instance: Instance) -> Instance:
 
 
 def settle(instance: object, values: Mapping[str, object]) -> None:
-    """Give those parameters of an estimator that are left to the data their values; others stay as they are."""
+    """Set values of those parameters of an estimator that are "auto"."""
     for name in left_open(instance).keys() & values:
         setattr(instance, name, values[name])
 
@@ -295,17 +295,17 @@ def one_of(*choices: object) -> Check:
 
 
 def or_none(check: Check) -> Check:
-    """Return a check that passes None."""
+    """Return a check that accepts None, too."""
     return lambda value, name: None if value is None else check(value, name)
 
 
 def or_auto(check: Check) -> Check:
-    """Return a check that passes "auto"."""
+    """Return a check that accepts "auto", too."""
     return lambda value, name: None if is_auto(value) else check(value, name)
 
 
 def or_named(check: Check, names: Sequence[str], otherwise: str) -> Check:
-    """Return a check that passes some names; ``otherwise`` says what is allowed beside them."""
+    """Return a check that accepts some names, too; ``otherwise`` describes other allowed values."""
 
     def checked(value: object, name: str) -> None:
         if not isinstance(value, str):

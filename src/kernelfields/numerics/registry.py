@@ -1,4 +1,4 @@
-"""Classes by the names that model files and users have for them, registered beside each class.
+"""Classes by their names in model files and parameters, registered beside each class.
 
     KERNELS: Registry[Kernel] = Registry("kernel")
 
@@ -50,12 +50,12 @@ def parameter_defaults(kind: type) -> Mapping[str, object]:
 
 
 def has_defaults(kind: type) -> bool:
-    """Whether an object of a class can be made without naming a parameter."""
+    """Whether all parameters of a class have defaults."""
     return inspect.Parameter.empty not in parameter_defaults(kind).values()
 
 
 class Parametrized:
-    """An object described by its class and its parameters.
+    """An object defined by its class and its parameters.
 
     Two objects are equal when their classes and parameters are. The hash follows the parameters as well, so do not
     change an object that is a key of a dictionary.
@@ -119,17 +119,17 @@ class Parametrized:
 
     def __sklearn_clone__(self) -> Self:
         parameters = self.get_params(deep=False).items()
-        return type(self)(**{name: value if name in self.shared else _copied(value) for name, value in parameters})
+        return type(self)(**{name: value if name in self.shared else _copy(value) for name, value in parameters})
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        defaults, everything = parameter_defaults(type(self)), not _prints_changes_only()
+        defaults, everything = parameter_defaults(type(self)), not _should_hide_defaults()
         shown = {name: self._shown(name, value) for name, value in self.get_params(deep=False).items()}
         parts = [text for name, text in shown.items() if everything or text != f"{name}={defaults[name]!r}"]
         text, half = f"{type(self).__name__}({', '.join(parts)})", N_CHAR_MAX // 2
         return text if len(text) <= N_CHAR_MAX else f"{text[:half]}...{text[-half:]}"
 
     def _shown(self, name: str, value: object) -> str:
-        """Return a parameter as it is printed; large ones, which copies share, by their shape."""
+        """Return the representation of a parameter; large ones by their shape."""
         if name not in self.shared or value is None:
             return f"{name}={value!r}"
         return f"{name} of shape {value.shape}" if hasattr(value, "shape") else f"{name}=..."
@@ -138,7 +138,7 @@ class Parametrized:
         if not isinstance(other, Parametrized) or type(self) is not type(other):
             return NotImplemented
         mine, theirs = self.get_params(deep=False), other.get_params(deep=False)
-        return all(_same(mine[name], theirs[name]) for name in mine)
+        return all(_is_equal(mine[name], theirs[name]) for name in mine)
 
     def __hash__(self) -> int:
         # Arrays and foreign objects take no part: equal objects must have equal hashes, no more.
@@ -147,17 +147,17 @@ class Parametrized:
         return hash((type(self), *((name, value) for name, value in parameters if isinstance(value, plain))))
 
 
-def _copied(value: object) -> object:
+def _copy(value: object) -> object:
     return value.__sklearn_clone__() if isinstance(value, Parametrized) else copy.deepcopy(value)
 
 
-def _prints_changes_only() -> bool:
-    """Whether defaults are left out of representations: an option of scikit-learn, where that is loaded."""
+def _should_hide_defaults() -> bool:
+    """Whether representations leave out defaults, by the option of scikit-learn if that is loaded."""
     library = sys.modules.get("sklearn")
     return library is None or bool(library.get_config()["print_changed_only"])
 
 
-def _same(left: object, right: object) -> bool:
+def _is_equal(left: object, right: object) -> bool:
     if left is right:
         return True
     if isinstance(left, np.ndarray | list) or isinstance(right, np.ndarray | list):
@@ -170,7 +170,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 class Registry(Generic[T]):
-    """Registered classes of one kind; ``noun`` is the word for them in error messages.
+    """Registered classes of one kind; ``noun`` is their name in error messages.
 
     ``retired`` has the names that older model files hold and no class has any more, with what to use in their place.
     ``homes`` has the modules that register names, in the order in which messages list them: each loads when its name
@@ -262,11 +262,11 @@ class Registry(Generic[T]):
         return sorted(names, key=lambda name: places.get(name, len(places)))
 
     def present_name(self, kind: str, name: str) -> str:
-        """Return today's name of a parameter that model files may have under an older one."""
+        """Return the current name of a parameter from an older model file."""
         return self._renamed.get(kind, {}).get(name, name)
 
     def retirement(self, name: object) -> str:
-        """Return the message about a name that no class has any more; empty for others."""
+        """Return the message about a removed name; empty for other names."""
         if not isinstance(name, str) or name not in self.retired:
             return ""
         return f"kernelfields no longer has the {self.noun} {name!r}: {self.retired[name]}"
@@ -288,11 +288,11 @@ class Registry(Generic[T]):
 
     @property
     def shorthands(self) -> list[str]:
-        """Names that users may give for an object."""
+        """Names that users may give instead of an object."""
         return self._listed(self._shorthands)
 
     def make(self, name: str) -> T:
-        """Return the object that a shorthand stands for; KeyError if there is none."""
+        """Return the object of a shorthand; KeyError for unknown names."""
         if name not in self._shorthands and name in self.homes:
             load_module(self.homes[name])
         registered, parameters = self._shorthands[name]

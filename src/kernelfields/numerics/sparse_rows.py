@@ -1,4 +1,4 @@
-"""Sparse matrices by rows, with NumPy alone: what scipy's CSR arrays have, as far as kernels and prediction need it.
+"""Sparse matrices by rows, with NumPy alone: the part of scipy's CSR arrays for kernels and prediction.
 
     row t has the entries indptr[t] .. indptr[t + 1] - 1 of ``data`` and ``indices``; columns sorted, none twice
 
@@ -26,7 +26,7 @@ Index = slice | np.ndarray | tuple[slice, slice]
 
 
 def is_sparse(X: object) -> TypeIs[SparseRows]:
-    """Whether X is a sparse matrix, one of scipy's or :class:`SparseRows`; scipy is not imported to find out."""
+    """Whether X is a sparse matrix of scipy or :class:`SparseRows`, without an import of scipy."""
     return hasattr(X, "tocsr")
 
 
@@ -47,7 +47,7 @@ class SparseRows:
 
     @classmethod
     def of(cls, rows: Rows) -> SparseRows:
-        """Return dense rows, or those of an object with the parts of a CSR matrix, in this form."""
+        """Return dense rows, or those of a CSR matrix, in this form."""
         if isinstance(rows, np.ndarray):
             return cls.from_dense(rows)
         if type(rows) is cls:
@@ -57,7 +57,7 @@ class SparseRows:
 
     @classmethod
     def from_dense(cls, dense: np.ndarray) -> SparseRows:
-        """Return the entries of a dense array that are not zero."""
+        """Return the nonzero entries of a dense array."""
         rows, columns = np.nonzero(dense)
         n_rows, n_columns = dense.shape
         counts = np.bincount(rows, minlength=n_rows)
@@ -65,7 +65,7 @@ class SparseRows:
 
     @classmethod
     def from_entries(cls, data: np.ndarray, indices: np.ndarray, counts: np.ndarray, width: int) -> SparseRows:
-        """Return rows of ``counts`` entries each, whose columns may be in any order; equal ones are added up."""
+        """Return rows of ``counts`` entries each, with unsorted columns; entries of equal columns add up."""
         n_rows = len(counts)
         keys = np.repeat(np.arange(n_rows, dtype=np.int64) * width, counts) + indices
         if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
@@ -104,7 +104,7 @@ class SparseRows:
         return dense
 
     def astype(self, dtype: DTypeLike, copy: bool = True) -> SparseRows:
-        """Return the matrix with entries of another type; without ``copy`` itself where it has them already."""
+        """Return the matrix with entries of another type; itself if the type is the same and ``copy`` is False."""
         if not copy and self.dtype == dtype:
             return self
         return SparseRows((self.data.astype(dtype), self.indices, self.indptr), shape=self.shape)
@@ -150,12 +150,12 @@ Rows: TypeAlias = np.ndarray | SparseRows
 
 
 def offsets_of(counts: np.ndarray) -> np.ndarray:
-    """Return where runs of so many entries begin, and where the last one ends, (n + 1,) int64."""
+    """Return the begins of runs of these lengths, and the end of the last one, (n + 1,) int64."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64, copy=False)
 
 
 def entries_of(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entries of the chosen runs, in their order, and the offsets that these have one after the other."""
+    """Return the entries of the chosen runs, concatenated, and their offsets."""
     counts = np.diff(offsets)[chosen]
     after = offsets_of(counts)
     return np.repeat(offsets[:-1][chosen] - after[:-1], counts) + np.arange(after[-1]), after
@@ -175,13 +175,13 @@ def row_sums(X: SparseRows, values: np.ndarray) -> np.ndarray:
 
 
 def scaled_rows(X: SparseRows, factors: np.ndarray) -> SparseRows:
-    """Return every row times a number of its own; the type of the entries stays."""
+    """Multiply every row by a number of its own, with the same type of entries."""
     data = (X.data[: X.nnz] * np.repeat(factors, np.diff(X.indptr))).astype(X.dtype, copy=False)
     return type(X)((data, X.indices[: X.nnz], X.indptr), shape=X.shape)
 
 
 def side_by_side(parts: Sequence[Rows]) -> SparseRows:
-    """Return the columns of matrices, at least one of them sparse, in one sparse matrix."""
+    """Concatenate the columns of matrices, at least one of them sparse, in one sparse matrix."""
     sparse = [SparseRows.of(part) for part in parts]
     counts = [np.diff(part.indptr) for part in sparse]
     indptr = offsets_of(np.sum(counts, axis=0))
@@ -197,7 +197,7 @@ def side_by_side(parts: Sequence[Rows]) -> SparseRows:
 
 
 def meetings(X: SparseRows, M: SparseRows) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Yield runs of rows of X, with entries of X and the entries of row j of M that those of column j meet."""
+    """Yield runs of rows of X, with entries of X and the entries of row j of M for those of column j."""
     counts = M.indptr[X.indices + 1] - M.indptr[X.indices]
     for rows, entries in _runs(X, counts):
         places, _ = entries_of(M.indptr, X.indices[entries])
@@ -207,7 +207,7 @@ def meetings(X: SparseRows, M: SparseRows) -> Iterator[tuple[slice, np.ndarray, 
 def sums_of_meetings(
     X: SparseRows, M: SparseRows, rows: slice, entries: np.ndarray, places: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """Return the sums of values of meetings for each row of a run and each column of M, (rows, m)."""
+    """Sum values of meetings for each row of a run and each column of M, (rows, m)."""
     width, n_rows = M.shape[1], rows.stop - rows.start
     own = np.repeat(np.arange(n_rows), np.diff(X.indptr[rows.start : rows.stop + 1]))
     keys = own[entries - X.indptr[rows.start]] * width + M.indices[places]
@@ -215,7 +215,7 @@ def sums_of_meetings(
 
 
 def _runs(X: SparseRows, cost: np.ndarray) -> Iterator[tuple[slice, slice]]:
-    """Cut rows into runs whose entries cost about ``_AT_ONCE`` in all; yield rows and entries."""
+    """Split rows into runs with entries of a total cost of ``_AT_ONCE``; yield rows and entries."""
     before = offsets_of(cost)[X.indptr]
     begin = 0
     while begin < X.shape[0]:

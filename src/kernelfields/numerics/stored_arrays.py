@@ -1,4 +1,4 @@
-"""Checks of arrays that come from a file, with NumPy alone.
+"""Checks of arrays from files, with NumPy alone.
 
 A file may be damaged, or made up, and still have the right checksum. What passes here is finite and has the type and
 shape that follow from the rest of the document. Fails: ValueError that names the array.
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def finite_array(array: object, what: str, shape: Sequence[int | None]) -> np.ndarray:
-    """Return an array of finite numbers of this shape, None for any length of an axis."""
+    """Return an array of finite numbers of this shape; None in it means any length."""
     values = _array(array, what, shape, "fiu", "numbers")
     if values.dtype == np.float16:
         raise ValueError(f"{what} must be of single or double precision")
@@ -24,7 +24,7 @@ def finite_array(array: object, what: str, shape: Sequence[int | None]) -> np.nd
 def whole_array(
     array: object, what: str, shape: Sequence[int | None], below: int | None = None, least: int = 0
 ) -> np.ndarray:
-    """Return an array of whole numbers of this shape, from ``least`` on and ``below`` a bound."""
+    """Return an array of integers of this shape, from ``least`` to less than ``below``."""
     values = _array(array, what, shape, "iu", "whole numbers")
     if values.size and not (values.min() >= least and (below is None or values.max() < below)):
         raise ValueError(f"{what} must be from {least} to {'any number' if below is None else below - 1}")
@@ -41,7 +41,7 @@ def _array(array: object, what: str, shape: Sequence[int | None], kinds: str, ca
 
 
 def whole_number(value: object, what: str, least: int = 0) -> int:
-    """Return a whole number of at least ``least``, as an index can be."""
+    """Return an integer of at least ``least``, within the range of an index."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**63:
         raise ValueError(f"{what} must be a whole number of at least {least}, got {value!r:.60}")
     return value

@@ -1,4 +1,4 @@
-"""Threads: a pool that shares out runs of packed sequences, and the number of threads that BLAS may use.
+"""Threads: a pool that divides runs of packed sequences, and the number of threads of BLAS.
 
 Sequences are cut into runs of about equal work. numba functions compiled with ``nogil=True`` run side by side in
 the threads of a pool; every run writes to its own rows, so no locks are needed.
@@ -90,13 +90,13 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
 
 
 def even_runs(ends: np.ndarray, most: int) -> list[tuple[int, int]]:
-    """Cut items, item i of weight ends[i + 1] - ends[i], into ``most`` runs [first, last) of about equal weight."""
+    """Split items, item i of weight ends[i + 1] - ends[i], into ``most`` runs [first, last) of about equal weight."""
     inner = np.searchsorted(ends, np.linspace(0, ends[-1], most + 1)[1:-1])
     return list(pairwise(np.unique(np.concatenate([[0], inner, [len(ends) - 1]])).tolist()))
 
 
 class Workers:
-    """Share work out among threads.
+    """Divide work among threads.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Workers:
         self._process = os.getpid()
 
     def runs(self, offsets: np.ndarray, n_labels: int) -> list[tuple[int, int]]:
-        """Cut sequences into runs that hold about as many positions each.
+        """Split sequences into runs with about equal numbers of positions.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class Workers:
         return even_runs(offsets, min(n_sequences, self.n_threads * _RUNS_PER_THREAD))
 
     def pieces(self, n_rows: int, work: int) -> list[tuple[int, int]]:
-        """Cut rows into equal runs; one run if there is too little work for threads.
+        """Split rows into equal runs; one run if there is too little work for threads.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class Workers:
         return list(pairwise(cuts.astype(int).tolist()))
 
     def weighted_pieces(self, ends: np.ndarray, work_per_item: int) -> list[tuple[int, int]]:
-        """Cut rows into runs of about equal weight.
+        """Split rows into runs of about equal weight.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ class Workers:
             wait(futures)
 
     def sum(self, part: Callable[[int, int], np.ndarray], runs: list[tuple[int, int]]) -> np.ndarray:
-        """Add up what a function returns for all runs, in order: no digit depends on which thread was first.
+        """Sum the results of a function for all runs, in order, so that no digit depends on the threads.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ _before: dict[str, int] = {}
 
 @contextmanager
 def blas_threads(n_threads: int | None) -> Iterator[None]:
-    """Hold BLAS to a number of threads, in a ``with`` statement.
+    """Limit BLAS to a number of threads, in a ``with`` statement.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def blas_threads(n_threads: int | None) -> Iterator[None]:
 
 
 def _after_fork() -> None:
-    """Forget, in a forked process, what threads hold that it does not have; the next limit to end sets the numbers."""
+    """Reset, in a forked process, the limits that threads of the parent hold."""
     _held[:] = [limit for limit in _held if limit[0] == threading.get_ident()]
     _lock.release()
 

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 
 
 def room_for_factor(size: int, dtype: DTypeLike = np.float64) -> np.ndarray:
-    """Return zeros, (size, size), whose upper half takes no memory unless it is written to.
+    """Return zeros, (size, size); the upper half takes no memory until it is written.
 
     NumPy requests huge pages, each of which holds a hundred rows: half of every row would then be allocated in vain.
     """
@@ -29,7 +29,7 @@ def room_for_factor(size: int, dtype: DTypeLike = np.float64) -> np.ndarray:
 
 
 def forward_substitution(factor: np.ndarray, values: np.ndarray, at_once: int = 256) -> np.ndarray:
-    """Overwrite ``values`` (r, b) with R^-1 values and return them; ``at_once`` rows are solved at a time."""
+    """Overwrite ``values`` (r, b) with R^-1 values and return them, ``at_once`` rows at a time."""
     for begin in range(0, len(values), at_once):
         end = min(begin + at_once, len(values))
         rows = factor[begin:end, :end]

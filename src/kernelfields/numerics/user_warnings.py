@@ -1,4 +1,4 @@
-"""Warnings that point at the user's line, however many functions of the package lie between."""
+"""Warnings with the user's line, whatever the number of frames of the package."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The version of the package, which need not be installed to be used: workers of a cluster compare theirs."""
+"""The version of the package, also without an installation: workers of a cluster compare their versions."""
 
 VERSION = "0.2.0"

@@ -1,4 +1,4 @@
-"""What happens around a position: means, differences and ranges of columns over windows of several widths.
+"""Means, differences and ranges of columns over windows of several widths around each position.
 
     mean        (1 / |W|) sum of x_s over W = t - h .. t + h, cut off at the ends of the sequence
     difference  mean over t + 1 .. t + h minus mean over t - h .. t - 1; x_t where a side has no positions
@@ -35,7 +35,7 @@ class _Blocks:
         self._means, self._least, self._most = [rows], [rows], [rows]
 
     def _grow(self, level: int) -> None:
-        """Have the blocks of 2^level positions, of those that lie within the rows."""
+        """Compute the blocks of 2^level positions within the rows."""
         while len(self._means) <= level:
             step = 1 << (len(self._means) - 1)
             mean, least, most = self._means[-1], self._least[-1], self._most[-1]
@@ -44,7 +44,7 @@ class _Blocks:
             self._most.append(np.maximum(most[:-step], most[step:]))
 
     def bounds(self, first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return minima and maxima of rows first .. last - 1, at least one: of two blocks that may overlap."""
+        """Return minima and maxima of rows first .. last - 1, at least one, from two overlapping blocks."""
         least, most = (np.empty((len(first), self._means[0].shape[1])) for _ in range(2))
         levels = _levels(last - first)
         for level in np.unique(levels).tolist():
@@ -56,7 +56,7 @@ class _Blocks:
         return least, most
 
     def means(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """Return means of rows first .. last - 1, at least one: of blocks one after the other, the longest first."""
+        """Return means of rows first .. last - 1, at least one, from disjoint blocks, the longest first."""
         sizes = last - first
         whole = _levels(sizes)
         total, begin = np.zeros((len(first), self._means[0].shape[1])), first.copy()
@@ -72,12 +72,12 @@ class _Blocks:
 
 
 def _levels(sizes: np.ndarray) -> np.ndarray:
-    """Return the largest k with 2^k positions in windows of these sizes."""
+    """Return the largest k such that windows of these sizes have 2^k positions."""
     return np.frexp(sizes.astype(np.float64))[1] - 1
 
 
 class _Windows:
-    """Positions t - h .. t + h of packed sequences, cut off at their ends."""
+    """Positions t - h .. t + h of packed sequences, truncated at their ends."""
 
     def __init__(self, blocks: _Blocks, rows: np.ndarray, offsets: np.ndarray, half: int):
         self.rows, self._blocks = rows, blocks
@@ -87,7 +87,7 @@ class _Windows:
         self._last = np.minimum(self._here + half + 1, np.repeat(offsets[1:], lengths))
 
     def _side(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """Return means of rows first .. last - 1; the row itself where there are none."""
+        """Return means of rows first .. last - 1; the row itself for an empty range."""
         there = last > first
         return self._blocks.means(np.where(there, first, self._here), np.where(there, last, self._here + 1))
 
@@ -125,7 +125,7 @@ def window_statistics(
 def with_window_columns(
     rows: np.ndarray, offsets: np.ndarray, widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL
 ) -> np.ndarray:
-    """Return the rows of packed sequences joined with statistics over windows, in their own precision."""
+    """Concatenate the rows of packed sequences with statistics over windows, in their own precision."""
     made = window_statistics(rows, offsets, widths, statistics)
     return np.hstack([rows, *made]).astype(rows.dtype, copy=False)
 
@@ -138,5 +138,5 @@ def statistic_names(
 
 
 def window_names(names: Sequence[str], widths: Sequence[int] = WIDTHS, statistics: Sequence[str] = USUAL) -> list[str]:
-    """Return a name for each joined column."""
+    """Return a name for each concatenated column."""
     return [*names, *statistic_names(names, widths, statistics)]

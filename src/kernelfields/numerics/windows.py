@@ -1,4 +1,4 @@
-"""Windows of inputs: every position of a sequence sees its neighbours inside the same sequence.
+"""Windows of inputs: the neighbours of every position within its sequence.
 
     x'_t = (x_{t-b}, ..., x_t, ..., x_{t+a}),    rows beyond the ends of the sequence are zero
 
@@ -19,7 +19,7 @@ STATISTICS = "statistics"
 
 
 def window_view(inputs: Rows, offsets: np.ndarray, window: object) -> Rows:
-    """Join every row with its neighbours.
+    """Concatenate every row with its neighbours.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def window_view(inputs: Rows, offsets: np.ndarray, window: object) -> Rows:
 
 
 def _inside(offsets: np.ndarray, shift: int) -> np.ndarray:
-    """Rows t of which row t + shift belongs to the same sequence."""
+    """Rows t with row t + shift in the same sequence."""
     rows = np.arange(offsets[-1])
     lengths = np.diff(offsets)
     bound = np.repeat(offsets[1:] if shift > 0 else offsets[:-1], lengths)
@@ -69,7 +69,7 @@ def _dense(inputs: np.ndarray, offsets: np.ndarray, shifts: np.ndarray) -> np.nd
 
 
 def _sparse(inputs: SparseRows, offsets: np.ndarray, shifts: np.ndarray) -> SparseRows:
-    """Copy whole runs of entries: run (t, j) is row t + shifts[j], empty beyond the sequence."""
+    """Copy runs of entries: run (t, j) is row t + shifts[j], empty beyond the sequence."""
     n_positions, width = inputs.shape
     begins = inputs.indptr.astype(np.int64)
     sources = np.full((n_positions, len(shifts)), n_positions)  # the number of an empty row after the last

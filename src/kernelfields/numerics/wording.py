@@ -1,4 +1,4 @@
-"""Numbers in sentences: lines of the command, headings of reports, messages.
+"""Numbers with nouns in sentences: lines of the command, headings of reports, messages.
 
 print(f"labelled {counted(1, 'sequence')}, {counted(1200, 'word')} in {counted(2, 'pass')}")
 labelled 1 sequence, 1,200 words in 2 passes
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def counted(number: float, noun: str, form: str = ",") -> str:
-    """Return a number with its noun, which is singular for one and plural for any other number.
+    """Return a number with its noun in singular or plural.
 
     Parameters
     ----------

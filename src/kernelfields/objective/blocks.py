@@ -1,4 +1,4 @@
-"""theta in blocks: the coefficients of each clique set, one set after the other.
+"""theta in blocks: the concatenated coefficients of all clique sets.
 
 A plain set has its coefficients V (r, q) in theta, row by row. Of sparse features these are the rows that some training
 input has; ``expanded`` and ``compressed`` go to those of all features and back. A set whose labels are tied has one
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The coefficients of one clique set within theta: its ``rows``, as a table of ``shape`` (r, q)."""
+    """The coefficients of one clique set in theta: its ``rows``, as a table of ``shape`` (r, q)."""
 
     design: Design
     rows: slice
@@ -29,7 +29,7 @@ class Block:
 
     @classmethod
     def after(cls, begin: int, design: Design) -> Self:
-        """Return the block of a design that begins at a place of theta."""
+        """Return the block of a design with a given first row of theta."""
         return cls(design, slice(begin, begin + design.shape[0] * design.shape[1]), design.shape)
 
     @property
@@ -51,7 +51,7 @@ class Block:
         return gradient.ravel()
 
     def expanded(self, theta: np.ndarray) -> np.ndarray:
-        """Return the coefficients over all features, seen in training or not."""
+        """Return the coefficients over all features, including those without training inputs."""
         return self.design.expand(self.split(theta))
 
     def compressed(self, coefficients: np.ndarray) -> np.ndarray:
@@ -59,7 +59,7 @@ class Block:
         return self.design.compress(coefficients).ravel()
 
     def diagonal(self, diagonal: np.ndarray) -> np.ndarray:
-        """Return about the diagonal of a matrix in this part of theta from that (r, q) of one in coefficients."""
+        """Estimate the diagonal of a matrix in this part of theta from the diagonal (r, q) in coefficients."""
         return diagonal.ravel()
 
     def reduced_matrix(self, matrix: np.ndarray) -> np.ndarray:
@@ -72,7 +72,7 @@ class Block:
 
 
 class TiedBlock(Block):
-    """The coefficients of a tied set within theta, one number for each orbit, (size, 1)."""
+    """The coefficients of a tied set in theta, one number for each orbit, (size, 1)."""
 
     @classmethod
     def after(cls, begin: int, design: Design) -> Self:
@@ -94,7 +94,7 @@ class TiedBlock(Block):
         return self.ties.reduce(self.design.expand(gradient))
 
     def expanded(self, theta: np.ndarray) -> np.ndarray:
-        """Return V over all features, seen in training or not."""
+        """Return V over all features, including those without training inputs."""
         return self.ties.expand(theta[self.rows])
 
     def compressed(self, coefficients: np.ndarray) -> np.ndarray:
@@ -116,13 +116,13 @@ class TiedBlock(Block):
 
 
 def block_after(begin: int, design: Design) -> Block:
-    """Return the block of a design that begins at a place of theta."""
+    """Return the block of a design with a given first row of theta."""
     kind = TiedBlock if design.term.shares_coefficients else Block
     return kind.after(begin, design)
 
 
 class Blocks(list[Block]):
-    """All blocks of theta, one after the other: theta as the coefficients of each set, and back."""
+    """All blocks of theta in order: the map between theta and the coefficients of each set."""
 
     def __init__(self, designs: Sequence[Design]):
         super().__init__()
@@ -133,7 +133,7 @@ class Blocks(list[Block]):
             self.size = self[-1].rows.stop
 
     def split(self, theta: np.ndarray) -> list[np.ndarray]:
-        """Return the coefficients (r, q) of each set; where labels are tied, those of all labels."""
+        """Return the coefficients (r, q) of each set; for tied labels, those of all labels."""
         return [block.split(theta) for block in self]
 
     def flatten(self, parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -141,7 +141,7 @@ class Blocks(list[Block]):
         return np.concatenate([block.reduced(part) for block, part in zip(self, parts, strict=True)])
 
     def expanded(self, theta: np.ndarray) -> list[np.ndarray]:
-        """Return the coefficients of each set over all its features, seen in training or not."""
+        """Return the coefficients of each set over all features, including those without training inputs."""
         parts = [block.expanded(theta) for block in self]
         # A small part that is a view of theta would keep all of it.
         return [part.copy() if 2 * part.size < theta.size else part for part in parts]

@@ -1,4 +1,4 @@
-"""Lower bounds on the minimum, and certificates: how far an estimate can be from the best one (Lemma 9, Corollary 10).
+"""Lower bounds on the minimum, and certificates of the distance from it (Lemma 9, Corollary 10).
 
     min P >= P(theta) - sum_c (s_c / 2) ||grad_c||^2
 
@@ -63,7 +63,7 @@ _LEAST_SHARE = 0.001
 
 
 class Bounded:
-    """A value, and a lower bound of the least that there is."""
+    """A value, and a lower bound on the minimum."""
 
     value: float
     lower_bound: float
@@ -80,14 +80,14 @@ class Bounded:
 
     @property
     def nearness(self) -> str:
-        """How near this is to the best fit, in words."""
+        """The distance from the best fit, in words."""
         share = 100.0 * max(self.relative_gap, 0.0)
         return f"within {share:.2g} % of the best fit" if share < 100.0 else "far from the best fit yet"
 
 
 @dataclass(frozen=True)
 class Certificate(Bounded):
-    """A proof of how near a fit is to the best one: the minimum lies between ``lower_bound`` and ``value``.
+    """A proof that the minimum is between ``lower_bound`` and ``value``.
 
     If labels are partly known, it is a certificate for the convex objective of the last completion of the labels, not
     for the objective itself, which may have other minima. ``gap`` is value minus lower bound, ``relative_gap`` its
@@ -151,7 +151,7 @@ _WITHIN_REACH = 30.0
 
 
 class LowerBound:
-    """The best lower bound on min P over the points added so far, from the last ``size`` useful cuts.
+    """The best lower bound on min P from the added points, by the last ``size`` useful cuts.
 
     Cuts are combined once the single-point gap is within reach of the relative gap ``wanted``, or of the gap
     ``enough``; before that a combination could not end the fit, and Lemma 9 at the present point is bound enough.
@@ -236,7 +236,7 @@ def maximise_on_simplex(
 
 
 class StationaryBound:
-    """What could be gained, at most, were the labels as they are completed at the last point: Lemma 9 there, no more.
+    """A bound on the gain with the labels completed at the last point: Lemma 9 for these labels only.
 
     For objectives that are not convex, of labels that are partly known: no bound holds everywhere, and the gap of the
     convex objective that touches this one at the point measures how stationary it is.
@@ -257,7 +257,7 @@ _NEAR = 1e-10
 
 
 class MixedBound:
-    """The best lower bound over the points added so far; see :class:`~kernelfields.objective.bounds.LowerBound`.
+    """The best lower bound from the added points; see :class:`~kernelfields.objective.bounds.LowerBound`.
 
     ``mean`` is the mean of the points by the weights of their cuts in the mixture; None before the first.
     """
@@ -269,7 +269,7 @@ class MixedBound:
         self._slope: np.ndarray | None = None
 
     def restricted(self, kept: np.ndarray) -> MixedBound:
-        """Return the bound of the same objective in some coefficients, those that are True in ``kept``; others zero."""
+        """Return the bound of the same objective with the coefficients outside the mask ``kept`` set to zero."""
         other = MixedBound()
         other.value, other._intercept = self.value, self._intercept
         if self._slope is not None and self.mean is not None:
@@ -277,7 +277,7 @@ class MixedBound:
         return other
 
     def add(self, point: Point) -> float:
-        """Mix in the cut at a point and return the best bound."""
+        """Add the cut at a point and return the best bound."""
         posterior = point.posterior
         precision, threshold = posterior.penalty.precision, posterior.penalty.threshold
         theta = point.theta
@@ -332,7 +332,7 @@ class MixedBound:
 
 
 def _beyond(first: np.ndarray, second: np.ndarray, threshold: np.ndarray, at_once: int = 2**16) -> np.ndarray:
-    """Return where one of two slopes is larger than a threshold: elsewhere no mixture of them has a conjugate."""
+    """Return the indices of entries with one of two slopes above a threshold; others add nothing to a bound."""
     parts = [slice(begin, begin + at_once) for begin in range(0, len(threshold), at_once)]
     found = [np.maximum(np.abs(first[part]), np.abs(second[part])) > threshold[part] for part in parts]
     return np.flatnonzero(np.concatenate(found))

@@ -1,4 +1,4 @@
-"""Curvature of the likelihood within cliques, term by term: what rules of second order ask of a datafit.
+"""Curvature of the likelihood within cliques, term by term, for rules of second order.
 
     block     sum_t weight_t (A^T Cov_t A) kron (z_t z_t^T)            eq. 30 without the prior
     diagonal  sum_t weight_t z_tf^2 p (1 - p)                          of sparse weights of single labels
@@ -51,12 +51,12 @@ class Curvature:
         self.designs = designs
 
     def at_start(self, index: int) -> float:
-        """Return about how curved the likelihood is in one coordinate of a term, before any label is known."""
+        """Estimate the curvature of the likelihood in one coordinate of a term at equal probabilities."""
         curvature, weight, number = self._start_sums(index)
         return curvature * (weight / number) if number else 0.0
 
     def _start_sums(self, index: int) -> list:
-        """Return the curvature of a term whose cliques weigh one, the weights of its cliques, and their number."""
+        """Return the curvature of a term with cliques of weight one, the weights of its cliques, and their number."""
         design = self.designs[index]
         weights = self.likelihood.clique_weights(design)
         count = correlated_cliques(self.likelihood.family, design, len(weights))
@@ -85,7 +85,7 @@ class Curvature:
         return self._block(design, marginals, self.likelihood.clique_weights(design))
 
     def _block(self, design: LocalDesign, marginals: Array, weights: Array) -> np.ndarray:
-        """Return the same for the marginals (n, L^k) and the weights (n,) of the cliques of a term."""
+        """Return the block for the marginals (n, L^k) and the weights (n,) of the cliques of a term."""
         support, features, read_back = (
             design.term.support,
             design.features,
@@ -106,7 +106,7 @@ class Curvature:
         return within_clique_curvature(design.table, factor, marginals, weights)
 
     def gram_scale(self, index: int) -> float:
-        """Return the scale of a term's Gram matrix in the metric of its coefficients; zero if it is not worth one."""
+        """Return the scale of a term's Gram matrix in the metric; zero if the matrix does not pay."""
         design = self.designs[index]
         if not has_dense_features(design):
             return 0.0
@@ -116,22 +116,22 @@ class Curvature:
         return weight / number * design.label_share / design.n_configurations
 
     def _weights(self, design: LocalDesign) -> list:
-        """Return what the cliques of a term weigh together, and their number."""
+        """Return the total weight of the cliques of a term, and their number."""
         weights = self.likelihood.clique_weights(design)
         return [float(weights.sum()), len(weights)]
 
     def gram(self, index: int) -> np.ndarray:
-        """Return the lower half of about Z^T Z of a term with dense features, (r, r), from some of the rows."""
+        """Return the lower half of an estimate of Z^T Z for dense features, (r, r), from some rows."""
         n_rows, rank = self.designs[index].table.shape
         return self._gram(index, sampled_rows(n_rows, rank, ALONE))
 
     def _gram(self, index: int, sampled: slice) -> np.ndarray:
-        """Return the same from some of the rows that are here."""
+        """Return the Gram matrix of some rows of this process."""
         return on_host(self.designs[index].table.gram(sampled))
 
 
 class _WeighingTable(Protocol):
-    """Features Z (n, r), wherever they are."""
+    """Features Z (n, r), on any device."""
 
     shape: tuple[int, int]
 
@@ -164,7 +164,7 @@ def supported_curvature(
     weights: np.ndarray,
     block_bytes: int = _BLOCK_BYTES,
 ) -> np.ndarray:
-    """Return the same for P pairs alone, each a column of the features (n, r) and a labelling, (P, P).
+    """Return the curvature of P pairs, each a column of the features (n, r) and a labelling, (P, P).
 
     Cov_t = diag(m_t) - m_t m_t^T: one product for each labelling, less one of all pairs' z_t m_t, some columns of
     ``block_bytes`` at a time.

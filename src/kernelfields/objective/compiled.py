@@ -1,4 +1,4 @@
-"""Compiled loops of the objective, loaded when the first of them is called."""
+"""Compiled loops of the objective, loaded on the first call."""
 
 from kernelfields.numerics.lazy import lazy_names
 

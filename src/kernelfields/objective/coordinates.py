@@ -1,4 +1,4 @@
-"""Coordinates in which a metric is the identity: those that limited-memory BFGS works in.
+"""Coordinates with an identity metric, in which limited-memory BFGS works.
 
     D_c = C_c C_c^T = b a_c Z_c^T Z_c / L^k + I / s_c       sets with dense features
     D_c = b start curvature + 1 / s_c, a diagonal           other sets
@@ -35,7 +35,7 @@ _BLOCK_BYTES = 2 * 2**20
 
 @dataclass(frozen=True)
 class DenseSet:
-    """A set whose metric is a Gram matrix: its number and rows of theta, the shape (r, q), the scales of D."""
+    """A set with a Gram matrix as its metric: its number and rows of theta, the shape (r, q), the scales of D."""
 
     index: int
     rows: slice
@@ -45,15 +45,15 @@ class DenseSet:
 
 
 def worth_a_gram_matrix(n_rows: int, rank: int, outputs: int) -> bool:
-    """Whether the passes saved are worth the r^3 that the metric of so many rows and features costs."""
+    """Whether the passes that a Gram metric saves cost more than its r^3 operations."""
     return rank > 1 and rank * rank <= _DEAREST * n_rows * outputs
 
 
 def sampled_rows(n_rows: int, rank: int, group: Group) -> slice:
-    """Return which rows of this process enter a Gram matrix: every n-th of those of all, however many processes."""
+    """Return the rows of this process in a Gram matrix: every n-th row of all processes."""
     counts = group.gathered(n_rows)
     stride = max(1, sum(counts) // (SAMPLE_RATIO * rank))
-    return slice(-group.share_of(counts).start % stride, None, stride)
+    return slice(-group.find_share(counts).start % stride, None, stride)
 
 
 def gram_matrix(features: np.ndarray, sampled: slice) -> np.ndarray:
@@ -74,7 +74,7 @@ def gram_matrix(features: np.ndarray, sampled: slice) -> np.ndarray:
 
 
 def factor_of(gram: np.ndarray, curvature: float, precision: float) -> np.ndarray | None:
-    """Return C, lower, with C C^T = curvature gram + precision I, in the place of gram; None if rounding has it."""
+    """Return the lower C with C C^T = curvature gram + precision I, in place of gram; None if rounding prevents it."""
     for column in range(len(gram)):  # the other half takes memory only if it is written to
         gram[column:, column] *= curvature
     gram[np.diag_indices(len(gram))] += precision
@@ -84,7 +84,7 @@ def factor_of(gram: np.ndarray, curvature: float, precision: float) -> np.ndarra
 
 
 class Coordinates:
-    """Vectors of all coefficients in the coordinates of a metric and back, in ``dtype``.
+    """The map of vectors of coefficients to the coordinates of a metric and back, in ``dtype``.
 
     ``metric`` (size,) is the diagonal; ``factors`` are sets and their C.
     """

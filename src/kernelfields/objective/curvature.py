@@ -1,4 +1,4 @@
-"""Hessians of the likelihood at a point, and how their traces move with potentials and features.
+"""Hessians of the likelihood at a point, and the derivatives of their traces in potentials and features.
 
     J_cd     = (Z_c A_c)^T Cov (Z_d A_d)                                   the Hessian of the likelihood
     third    = (1/2) d/du tr J G                  G = sum_k sign_k r_k r_k^T, usually the covariance H^-1
@@ -49,7 +49,7 @@ class TraceSlopes:
 
     @classmethod
     def zero(cls, posterior: LogPosterior, wanted: Sequence[int]) -> TraceSlopes:
-        """Return slopes to add to."""
+        """Return slopes of zero."""
         nothing = posterior.potentials(np.zeros(posterior.size), only=())
         return cls(nothing, {index: np.zeros(1) for index in wanted})
 
@@ -75,7 +75,7 @@ def likelihood_hessian(point: Point) -> np.ndarray:
 
 
 def meets_no_others(posterior: LogPosterior) -> bool:
-    """Whether labels stand by themselves, and all terms see dense features of all of them through one label factor.
+    """Whether labels are independent, with dense features and one common label factor in all terms.
 
     Then within-clique covariances are the whole Hessian, as if the features of all terms stood side by side.
     """
@@ -104,13 +104,13 @@ def _single_label_hessian(point: Point) -> np.ndarray:
 
 
 def trace_slopes(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
-    """Return how (1/2) tr J G moves, G = sum_k signs_k roots_k roots_k^T for rows (k, size) and signs of one."""
+    """Return the derivative of (1/2) tr J G, G = sum_k signs_k roots_k roots_k^T, for roots (k, size)."""
     slopes = _slopes_in_blocks if works_in_blocks(point.posterior) else _slopes_one_by_one
     return slopes(point, roots, signs, wanted)
 
 
 def works_in_blocks(posterior: LogPosterior) -> bool:
-    """Whether directions can be worked on in blocks: single labels, or chains with one table of transitions."""
+    """Whether directions have compiled passes in blocks: single labels, or chains with one table of transitions."""
     datafit = posterior.datafit
     if not isinstance(datafit.likelihood, Likelihood) or datafit.likelihood.family.method not in ("chain", "single"):
         return False
@@ -125,7 +125,7 @@ def works_in_blocks(posterior: LogPosterior) -> bool:
 
 
 def pairs_are_cheap(lengths: np.ndarray, n_labels: int, outputs: Sequence[int]) -> bool:
-    """Whether pairs of positions cost less than directions, for sets of so many coefficients per feature.
+    """Whether pairs of positions cost less than directions, for these coefficients per feature.
 
     A pair of positions costs a product with a table of steps, a direction two for every step; but pairs are of all
     labels, whatever factors leave of them. Those of the longest sequence are held at once.
@@ -156,11 +156,11 @@ class BlockedChains:
         self.from_pairs = pairs_are_cheap(np.diff(self.offsets), self.n_labels, outputs)
 
     def shares(self) -> list[tuple[int, int]]:
-        """Return ranges of sequences with about equally many rows, one for each thread."""
+        """Return ranges of sequences with about equal numbers of rows, one for each thread."""
         return even_runs(self.offsets, self.workers.n_threads)
 
     def runs(self, first: int, last: int, n_columns: int, n_bytes: int = _RUN_BYTES) -> Iterator[tuple[slice, slice]]:
-        """Yield runs of sequences first..last-1 whose directions, or pairs, fit in so many bytes, and their rows."""
+        """Yield runs of sequences first..last-1, with directions or pairs within a memory limit, and their rows."""
         most = max(1, n_bytes // (8 * self.n_labels * n_columns))
         while first < last:
             end = int(np.searchsorted(self.offsets, self.offsets[first] + most, side="right")) - 1
@@ -169,7 +169,7 @@ class BlockedChains:
             first = end
 
     def table(self, design: LocalDesign, rows: slice) -> np.ndarray:
-        """Return features of some rows, dense float64; ones where a term has none."""
+        """Return features of some rows, dense float64; ones for a term without features."""
         if design.features is None:
             return np.ones((rows.stop - rows.start, 1))
         part = design.features[rows]
@@ -178,14 +178,14 @@ class BlockedChains:
     def moments(
         self, run: slice, rows: slice, node: np.ndarray, edge: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Turn directions ``node`` into responses in place; return third cumulants of labels and of steps."""
+        """Replace directions ``node`` by responses; return third cumulants of labels and of steps."""
         compiled = chain.moments_compiled
         thirds = np.zeros(node.shape[:2]), np.zeros((self.n_labels, self.n_labels))
         self._call(run, rows, node, edge, compiled.NO_STEPS if edge is None else compiled.GIVEN_STEPS, thirds=thirds)
         return thirds
 
     def responses(self, run: slice, rows: slice, node: np.ndarray) -> None:
-        """Turn directions ``node`` into responses in place."""
+        """Replace directions ``node`` by responses."""
         self._call(run, rows, node, None, chain.moments_compiled.NO_STEPS)
 
     def steps_by_direction(self, run: slice, rows: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -202,7 +202,7 @@ class BlockedChains:
         return node, steps
 
     def steps_in_pairs(self, run: slice, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same by covariances of labels with steps."""
+        """Return the responses to the table from covariances of labels with steps."""
         n_labels, n_steps = self.n_labels, self.n_labels**2
         past, both = (np.empty((rows.stop - rows.start, n_labels, n_labels, n_labels)) for _ in range(2))
         marginals, weights = self.marginals[rows], self._row_weights(run)[:, None, None]
@@ -268,7 +268,7 @@ class BlockedChains:
         return np.where(keys[:, None] <= keys, matrix, matrix.T)
 
     def _part_of_hessian(self, first: int, last: int) -> np.ndarray:
-        """Return half of the Hessian of sequences first..last-1: each set with itself and those before it."""
+        """Return half of the Hessian of sequences first..last-1: each set with itself and the previous ones."""
         blocks = self.posterior.blocks
         matrix = np.zeros((self.posterior.size, self.posterior.size))
         if self.nodes:
@@ -306,7 +306,7 @@ class BlockedChains:
                         matrix[np.ix_(target, columns)] += pulled.reshape(len(target), len(columns))
 
     def _add_nodes_in_pairs(self, first: int, last: int, matrix: np.ndarray) -> None:
-        """Add the same by covariances of all pairs of positions, for the features of all sets side by side."""
+        """Add the products of sets of single labels from covariances of all pairs of positions."""
         blocks, n_labels = self.posterior.blocks, self.n_labels
         ends = np.cumsum([0, *(blocks[index].shape[0] for index, _ in self.nodes)]).tolist()
         # Label a and features of one position, label b >= a and features of the other.
@@ -332,7 +332,7 @@ class BlockedChains:
                 target += part.reshape(target.shape)
 
     def slopes(self, roots: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
-        """Return how (1/2) tr J R^T R moves for rows R of roots."""
+        """Return the derivative of (1/2) tr J R^T R for rows R of roots."""
         blocks, n_columns = self.posterior.blocks, len(roots)
         parts = {
             index: np.ascontiguousarray(

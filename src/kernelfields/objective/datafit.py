@@ -36,7 +36,7 @@ from kernelfields.objective.outside import OutsideSpan
 
 
 class StepMemory(Protocol):
-    """The steps that limited-memory BFGS remembers."""
+    """The steps of limited-memory BFGS."""
 
     def add(self, step: np.ndarray, change: np.ndarray, product: float) -> None:
         """Keep a step s, the change y of the gradient over it, and s . y > 0."""
@@ -53,7 +53,7 @@ StepRoom: TypeAlias = Callable[[int, np.ndarray, Sequence[DenseSet]], StepMemory
 
 
 class Facts(NamedTuple):
-    """Properties of a likelihood: whether it is convex, its approximation of inference or None, sizes."""
+    """Properties of a likelihood: convexity, the approximation of inference or None, sizes."""
 
     convex: bool
     approximation: str | None
@@ -62,7 +62,7 @@ class Facts(NamedTuple):
 
 
 class Datafit:
-    """The designs of a sample, and the likelihood of its labels: what a posterior asks of labelled data."""
+    """The designs of a sample, and the likelihood of its labels: the data part of a posterior."""
 
     #: Steps that limited-memory BFGS should remember.
     #: Beyond a hundred, letters and proteins were not fitted in fewer passes; forty take a tenth more. On a device
@@ -87,7 +87,7 @@ class Datafit:
     def potentials(
         self, coefficients: Sequence[np.ndarray] | Mapping[int, np.ndarray], only: Sequence[int] | None = None
     ) -> Potentials:
-        """Return the potentials of the given coefficients; ``only`` names the terms that are not zero."""
+        """Return the potentials of coefficients; ``only`` names the nonzero terms."""
         family = self.likelihood.family
         total = family.zeros()
         for run in runs_of_one_table(_chosen(self.designs, only)):
@@ -100,7 +100,7 @@ class Datafit:
         return total
 
     def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
-        """Turn a gradient in potentials into one in the coefficients of each term (of those in ``only``)."""
+        """Turn a gradient in potentials into one in the coefficients of each term, or of those in ``only``."""
         gradients, family = list[np.ndarray](), self.likelihood.family
         for run in runs_of_one_table(_chosen(self.designs, only)):
             designs = [design for _, design in run]
@@ -113,10 +113,10 @@ class Datafit:
         """Return value, residual and beliefs at the given potentials; no pass over features."""
         return self.likelihood.evaluate(potentials)
 
-    def evaluate_along(
+    def evaluate_with_slope(
         self, potentials: Potentials | None, direction: Potentials, furthest: float = 0.0
     ) -> tuple[Evaluation | None, float, float]:
-        """Return the evaluation at some potentials, the slope in a direction, and the largest of all ``furthest``.
+        """Return the evaluation at some potentials, the slope in a direction, and the largest ``furthest``.
 
         The evaluation is None where a potential is not finite, or where some process has none to evaluate.
         """
@@ -144,12 +144,12 @@ class Datafit:
 
     @property
     def curvature(self) -> Curvature:
-        """What rules of second order ask for."""
+        """The curvature for rules of second order."""
         return Curvature(self.likelihood, self.designs)
 
     @property
     def outside(self) -> OutsideSpan:
-        """What certificates ask for: gradients outside the span of the pivots."""
+        """The gradient outside the span of the pivots, for certificates."""
         return OutsideSpan(self.likelihood, self.designs)
 
 

@@ -1,4 +1,4 @@
-"""Objectives of sparse fields whose values and gradients come from one pass, and keep nothing per position.
+"""Objectives of sparse fields with value and gradient from one pass, and nothing stored per position.
 
     value, gradient at theta    one fused pass (likelihoods/fused.py): no potentials, no residual
     a line                      one pass for each of its steps; a second one must be worth it
@@ -17,14 +17,14 @@ from kernelfields.objective.posterior import FAR, AnyLine, Direction, LogPosteri
 
 
 def prefer_fused_passes(posterior: LogPosterior) -> None:
-    """Compute value and gradient together from now on, where the field allows it, and keep no potentials."""
+    """Compute value and gradient together, if the field allows it, without stored potentials."""
     passes = fused_passes_of(posterior.datafit)
     if passes is not None:
         posterior.trials = FusedTrials(passes)
 
 
 class FusedTrials(Trials):
-    """Trials that come with their gradient, by passes that keep nothing per position."""
+    """Trials with their gradients, by passes without storage per position."""
 
     fused = True
 
@@ -32,7 +32,7 @@ class FusedTrials(Trials):
         self._passes = passes
 
     def trial(self, posterior: LogPosterior, theta: np.ndarray, near: Point | None = None) -> Trial | None:
-        """Return value and gradient at theta; None where they are not finite."""
+        """Return value and gradient at theta; None if they are not finite."""
         if not np.isfinite(theta.sum()):
             return None
         value, parts = self._passes.value_and_gradient(posterior.blocks.split(theta))
@@ -47,12 +47,12 @@ class FusedTrials(Trials):
         return FusedLine(self, posterior, point, direction)
 
     def within_reach(self, point: Point, direction: np.ndarray, nats: float) -> np.ndarray:
-        """Return a direction that is a guess, no longer than potentials may move by so many nats, in place."""
+        """Shorten a guessed direction in place, so that potentials move by at most so many nats."""
         direction *= min(1.0, nats / max(self.largest_potential(point.posterior, direction), nats))
         return direction
 
     def curvature_diagonals(self, point: Point) -> list[np.ndarray | None]:
-        """Return the diagonal of the likelihood's Hessian in the first term, that of the sparse features."""
+        """Return the diagonal of the likelihood's Hessian in the first term, of sparse features."""
         parts = point.posterior.blocks.split(point.theta)
         return [self._passes.curvature_diagonal(parts), *[None] * (len(parts) - 1)]
 

@@ -1,4 +1,4 @@
-"""How curved the objective is along each coordinate, about: what limited-memory BFGS scales its directions by.
+"""Estimates of the curvature of the objective along each coordinate, which scale the directions of limited-memory BFGS.
 
     at the start    1 / s_c + mean curvature of term c before any label is known         one number per clique set
     near a point    sqrt(d_j mean(d)),  d_j = sum_t weight_t z_tj^2 p (1 - p) + 1 / s_c   of sparse weights
@@ -32,7 +32,7 @@ class Metric:
 
     @cached_property
     def at_start(self) -> np.ndarray:
-        """About how curved the objective is along each coordinate, (size,): one number per clique set."""
+        """Estimated curvature of the objective along each coordinate, (size,): one number per clique set."""
         metric = self._precision.copy()
         for index, block in enumerate(self._blocks):
             metric[block.rows] += self._datafit.curvature.at_start(index)
@@ -40,7 +40,7 @@ class Metric:
         return metric
 
     def near(self, diagonals: Sequence[np.ndarray | None]) -> np.ndarray:
-        """About how curved the objective is near a point, given diagonals of the likelihood's Hessian, or None.
+        """Estimate the curvature of the objective near a point from diagonals of the likelihood's Hessian, or None.
 
         Between the diagonal of the curvature and its mean: their geometric mean, coordinate by coordinate.
         """
@@ -54,7 +54,7 @@ class Metric:
 
     @cached_property
     def dense_sets(self) -> list[DenseSet]:
-        """The sets whose metric is worth a Gram matrix of their features; none whose labels share coefficients."""
+        """The sets for which a Gram matrix of features pays; none with tied labels."""
         found = []
         for index, block in enumerate(self._blocks):
             curvature = LATE_SHARE * self._datafit.curvature.gram_scale(index)
@@ -63,7 +63,7 @@ class Metric:
         return found
 
     def memory(self, limit: int, metric: np.ndarray) -> StepMemory | None:
-        """Return room for these steps where the features are; None to keep them on the host."""
+        """Return room for these steps on the device of the features; None to keep them on the host."""
         room = self._datafit.step_room
         return None if room is None else room(limit, self._late(metric), self.dense_sets)
 
@@ -81,5 +81,5 @@ class Metric:
         return Coordinates(self._late(metric), factors, dtype)
 
     def _late(self, metric: np.ndarray) -> np.ndarray:
-        """Return a metric late in a fit, beside those of dense sets; by itself its scale has no meaning."""
+        """Return the metric for the late part of a fit, scaled to that of dense sets."""
         return self._precision + LATE_SHARE * (metric - self._precision) if self.dense_sets else metric

@@ -1,4 +1,4 @@
-"""What the pivots of terms do not span: what certificates over the whole RKHS, and rules that add pivots, ask for.
+"""The part of terms outside the span of their pivots, for certificates over the RKHS and for new pivots.
 
     bound     (sum_t ||R_t|| sqrt(d_t))^2              free; d = k(x, x) - ||z(x)||^2
     exact     tr R^T K R - ||Z^T R||^2                 O(n^2) kernel values
@@ -30,12 +30,12 @@ class OutsideSpan:
         return self.family.arrangement.read_back(self._residuals(residual, index))
 
     def _residuals(self, residual: Potentials, index: int) -> Array:
-        """Return the same where the features are."""
+        """Return the residuals on the device of the features."""
         design = self.designs[index]
         return design.in_coordinates(self.family.arrangement.residuals(residual, design))
 
     def bound(self, residual: Potentials, index: int) -> float:
-        """Return a bound on the squared norm of a term's gradient outside the span of its pivots; free."""
+        """Return a cheap bound on the squared norm of a term's gradient outside the span of its pivots."""
         return self._norm_bound(residual, index) ** 2
 
     def _norm_bound(self, residual: Potentials, index: int) -> float:
@@ -56,12 +56,12 @@ class OutsideSpan:
         return max(whole - float(np.vdot(inside, inside)), 0.0)
 
     def largest(self, index: int) -> float:
-        """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero where no pivots span it."""
+        """Return the largest k(x, x) - ||z(x)||^2 of a term over the data; zero without pivots."""
         origin = self.designs[index].origin
         return 0.0 if origin is None else float(origin.residual_diagonal.max(initial=0.0))
 
     def rounding(self, residual: Potentials, index: int, coefficients: np.ndarray) -> float:
-        """Return about how the value would change if a term's features were not rounded."""
+        """Estimate the change of the value for exact features of a term."""
         design = self.designs[index]
         if design.origin is None or design.dtype == np.float64:
             return 0.0

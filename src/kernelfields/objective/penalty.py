@@ -1,4 +1,4 @@
-"""The penalty of coefficients: a Gaussian prior about a mean, or squares and absolute values together.
+"""The penalty of coefficients: a Gaussian prior about a mean, or an elastic net.
 
     Gauss        R(v) = (v - m)^2 / (2 s)             m is zero but where a fit goes on from a posterior
     ElasticNet   R(v) = v^2 / (2 s) + l1 |v|
@@ -25,7 +25,7 @@ from kernelfields.objective.term import Term
 
 
 class Penalty(Protocol):
-    """A convex function of coefficients that is a sum over them; arrays have a place for each coefficient."""
+    """A convex, separable function of coefficients; arrays have an entry for each coefficient."""
 
     #: 1 / s, zero where there is no Gaussian prior.
     precision: np.ndarray
@@ -34,17 +34,17 @@ class Penalty(Protocol):
 
     @property
     def smooth(self) -> bool:
-        """Whether there is a gradient everywhere."""
+        """Whether the penalty has a gradient everywhere."""
         ...
 
     @property
     def quadratic(self) -> bool:
-        """Whether this is a Gaussian prior in every coordinate and nothing else."""
+        """Whether the penalty is a Gaussian prior in every coordinate."""
         ...
 
     @property
     def deviation(self) -> np.ndarray:
-        """The standard deviation of the prior in every coordinate, infinite where there is none."""
+        """The standard deviation of the prior in every coordinate, infinite without a prior."""
         ...
 
     def value(self, theta: np.ndarray) -> float:
@@ -52,7 +52,7 @@ class Penalty(Protocol):
         ...
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Return the gradient of the squares in R."""
+        """Return the gradient of the quadratic part of R."""
         ...
 
     def along(self, theta: np.ndarray, direction: np.ndarray) -> tuple[float, float, float]:
@@ -60,12 +60,12 @@ class Penalty(Protocol):
         ...
 
     def steepest(self, theta: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """Return the subgradient of smallest norm, of an objective whose smooth part has this gradient."""
+        """Return the subgradient of smallest norm for this gradient of the smooth part."""
         ...
 
 
 class Gauss:
-    """Squares of the distances from a mean, zero if None."""
+    """Squared distances from a mean, zero if None."""
 
     smooth = True
 
@@ -81,7 +81,7 @@ class Gauss:
 
     @cached_property
     def deviation(self) -> np.ndarray:
-        """The standard deviation of the prior in every coordinate, infinite where there is none."""
+        """The standard deviation of the prior in every coordinate, infinite without a prior."""
         with np.errstate(divide="ignore"):
             return 1.0 / np.sqrt(self.precision)
 
@@ -118,7 +118,7 @@ class ElasticNet:
 
     @property
     def deviation(self) -> np.ndarray:
-        """The standard deviation of the Gaussian prior in every coordinate, infinite where there is none."""
+        """The standard deviation of the Gaussian prior in every coordinate, infinite without a prior."""
         return self._squares.deviation
 
     def value(self, theta: np.ndarray) -> float:
@@ -132,11 +132,11 @@ class ElasticNet:
         return self.precision * theta
 
     def along(self, theta: np.ndarray, direction: np.ndarray) -> tuple[float, float, float]:
-        """Refuse: on a line that crosses zero this is no polynomial."""
+        """Raise: the penalty is no polynomial on a line that crosses zero."""
         raise TypeError("an elastic net has no polynomial along a line: its steps stay within an orthant")
 
     def steepest(self, theta: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """Return the subgradient of smallest norm, of an objective whose smooth part has this gradient."""
+        """Return the subgradient of smallest norm for this gradient of the smooth part."""
         slope = np.abs(gradient)
         slope -= self.threshold
         np.maximum(slope, 0.0, out=slope)
@@ -147,7 +147,7 @@ class ElasticNet:
 
 
 def penalty_of(blocks: Sequence[Block]) -> Gauss | ElasticNet:
-    """Return the penalty of the coefficients of clique sets, one block after the other."""
+    """Return the penalty of the coefficients of clique sets, block by block."""
     terms = [block.design.term for block in blocks]
     squares = Gauss(_by_block(blocks, [1.0 / term.prior_variance for term in terms]))
     if not any(term.l1 for term in terms):
@@ -156,14 +156,14 @@ def penalty_of(blocks: Sequence[Block]) -> Gauss | ElasticNet:
 
 
 def _by_block(blocks: Sequence[Block], values: Sequence[float]) -> np.ndarray:
-    """Return the number of its block for each coefficient, (size,); where all are alike they have one place."""
+    """Return the number of its block for each coefficient, (size,); equal blocks share one number."""
     if len(set(values)) == 1:
         return np.broadcast_to(values[0], blocks[-1].rows.stop)
     return np.repeat(values, [block.rows.stop - block.rows.start for block in blocks])
 
 
 def is_quadratic(term: Term) -> bool:
-    """Whether the coefficients of a term have a Gaussian prior and nothing else."""
+    """Whether the coefficients of a term have a Gaussian prior only."""
     return not term.l1 and bool(np.isfinite(term.prior_variance))
 
 

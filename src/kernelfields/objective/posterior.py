@@ -33,7 +33,7 @@ from kernelfields.objective.penalty import Penalty, penalty_of, term_gap
 
 @dataclass
 class Trial:
-    """A value that may become a point: its gradient, half a pass, is not computed yet."""
+    """A candidate point: a value without its gradient, which costs half a pass."""
 
     theta: np.ndarray
     value: float
@@ -44,7 +44,7 @@ class Trial:
 
 
 class Point:
-    """Where a solver stands: theta, value, gradient, and the potentials that go with them."""
+    """A point of a solver: theta, value, gradient, and their potentials."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Point:
 
     @property
     def potentials(self) -> Potentials:
-        """Potentials at this point, computed if a fused pass did not keep them."""
+        """Potentials at this point, computed on first use after a fused pass."""
         if self._potentials is None:
             self._potentials = self.posterior.potentials(self.theta)
         return self._potentials
@@ -78,17 +78,17 @@ class Point:
 
     @cached_property
     def steepest(self) -> np.ndarray:
-        """The gradient; where the penalty has none, the subgradient of smallest norm."""
+        """The gradient, or the subgradient of smallest norm."""
         return self.posterior.penalty.steepest(self.theta, self.gradient)
 
     def release(self) -> None:
-        """Let go of the distribution: several (N, L) arrays that are cheap to compute again."""
+        """Free the distribution: several (N, L) arrays that are cheap to recompute."""
         self._evaluation = None
 
 
 @dataclass
 class Direction:
-    """A direction in theta; its potentials too if they are known already."""
+    """A direction in theta, with its potentials if they are known."""
 
     theta: np.ndarray
     potentials: Potentials | None = None
@@ -99,7 +99,7 @@ FAR = 100.0
 
 
 class AnyLine:
-    """P along point + step * direction; a subclass computes the trial at a step."""
+    """P along point + step * direction; subclasses compute the trial at a step."""
 
     def __init__(self, posterior: LogPosterior, point: Point, direction: Direction):
         self.posterior = posterior
@@ -111,7 +111,7 @@ class AnyLine:
 
     @property
     def reach(self) -> float:
-        """How far a first trial should go."""
+        """The largest first step."""
         raise NotImplementedError
 
     def _try(self, step: float) -> None:
@@ -145,7 +145,7 @@ class Line(AnyLine):
 
     @cached_property
     def reach(self) -> float:
-        """The step that moves a potential by a hundred nats, as far as a first trial should go.
+        """The step that moves a potential by a hundred nats, the largest first step.
 
         Beyond some five hundred, probabilities underflow and inference in logarithms is far slower. Processes learn it
         with the trial at step one, which most searches begin with: they make it unless a potential here moves too far.
@@ -158,9 +158,9 @@ class Line(AnyLine):
         self._tried(step, 0.0)
 
     def _tried(self, step: float, furthest: float) -> float:
-        """Do the same unless a potential moves too far, by ``furthest``; return how far those of all processes move."""
+        """Keep the trial at a step unless a potential moves by more than ``furthest``; return the largest move."""
         potentials = None if furthest > FAR else self.origin.potentials.moved(step, self._potentials)
-        evaluation, slope, furthest = self.posterior.datafit.evaluate_along(potentials, self._potentials, furthest)
+        evaluation, slope, furthest = self.posterior.datafit.evaluate_with_slope(potentials, self._potentials, furthest)
         if evaluation is not None:
             constant, linear, quadratic = self.prior
             value = evaluation.value + constant + step * (linear + step * quadratic)
@@ -171,7 +171,7 @@ class Line(AnyLine):
 
 
 class Trials:
-    """How values and lines of an objective are computed: inference at potentials, which are kept.
+    """Values and lines of an objective, computed by inference at stored potentials.
 
     A line costs half a pass and a trial on it none. Objectives that keep nothing per position have others
     (objective/fused_trials.py).
@@ -195,14 +195,14 @@ class Trials:
         return Line(posterior, point, direction)
 
     def within_reach(self, point: Point, direction: np.ndarray, nats: float) -> np.ndarray:
-        """Return a direction that is a guess, no longer than potentials may move by so many nats.
+        """Return a guessed direction, shortened so that potentials move by at most so many nats.
 
         Lines that know the potentials of their direction do not go far by themselves.
         """
         return direction
 
     def curvature_diagonals(self, point: Point) -> list[np.ndarray | None]:
-        """Return the diagonals of the likelihood's Hessian at a point, term by term; None where they are not known."""
+        """Return the diagonals of the likelihood's Hessian at a point, term by term; None if unknown."""
         datafit, found = point.posterior.datafit, []
         for index in range(len(datafit.designs)):
             found.append(datafit.curvature.diagonal(point.evaluation, index))
@@ -211,12 +211,12 @@ class Trials:
         return found
 
     def on(self, posterior: LogPosterior) -> Trials:
-        """Return the same for the objective of completed labels."""
+        """Return trials of the objective of completed labels."""
         return self
 
 
 class LogPosterior:
-    """The objective that solvers see: values, gradients, Hessian products.
+    """The objective of solvers: values, gradients, Hessian products.
 
     ``blocks`` split theta into the coefficients of each set, ``metric`` says how curved it is along coordinates, and
     ``trials`` how values are computed.
@@ -233,7 +233,7 @@ class LogPosterior:
 
     @property
     def prior_precision(self) -> np.ndarray:
-        """1 / s in every coordinate, zero where there is no Gaussian prior."""
+        """1 / s in every coordinate, zero without a Gaussian prior."""
         return self.penalty.precision
 
     @property
@@ -243,17 +243,17 @@ class LogPosterior:
 
     @property
     def approximation(self) -> str | None:
-        """How approximate inference is called; None where it is exact, and values, gradients and bounds are."""
+        """Name of the approximation of inference; None if it is exact, with exact values and bounds."""
         return self.datafit.facts.approximation
 
     @property
     def dtype(self) -> np.dtype:
-        """Precision of the features, and so of gradients: the widest among the sets."""
+        """Precision of the features and gradients: the widest among the sets."""
         return np.result_type(*(design.dtype for design in self.datafit.designs))
 
     @property
     def passes(self) -> float:
-        """Passes over the features so far."""
+        """Number of passes over the features."""
         return self.datafit.passes
 
     def potentials(self, theta: np.ndarray, only: Sequence[int] | None = None) -> Potentials:
@@ -311,7 +311,7 @@ class LogPosterior:
         return matrix
 
     def gap_parts(self, point: Point, slope: np.ndarray | None = None) -> dict[str, float]:
-        """Return what each set could still improve, at most: (s_c / 2) ||grad_c||^2 of a Gaussian prior (Lemma 9).
+        """Return the largest possible gain of each set: (s_c / 2) ||grad_c||^2 of a Gaussian prior (Lemma 9).
 
         ``slope`` is the gradient less that of squares about zero, where it is known already.
         """

@@ -60,7 +60,7 @@ _MOST_BYTES = 2**30
 
 
 class _FromLabels:
-    """An ascent that begins at marginals which are the labels."""
+    """An ascent from marginals equal to the labels."""
 
     #: How many tables of marginals (N, L) are kept, and whether batch steps need few passes without l1.
     n_tables = 1
@@ -71,17 +71,17 @@ class _FromLabels:
 
     @property
     def close(self) -> float:
-        """The share of the value that ends the ascent without l1."""
+        """The share of the value at which an ascent without l1 ends."""
         return _CLOSE_IF_SMOOTH
 
     def tables(self, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return marginals and targets in float32, (N, L); there are no targets beside labels."""
+        """Return marginals and targets in float32, (N, L); None for the targets."""
         marginals = np.zeros((len(self._labels), n_labels), dtype=np.float32)
         marginals[np.arange(len(marginals)), self._labels] = 1.0
         return marginals, marginals[:0]
 
     def observed(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which steps are observed, by the rows where they end, and the labels of all rows."""
+        """Return the rows at the ends of observed steps, and the labels of all rows."""
         return steps, self._labels
 
     @property
@@ -91,7 +91,7 @@ class _FromLabels:
 
 
 class _FromWeights:
-    """An ascent that begins at the weights of labels, with targets that move: sums of steps, of mu - t, begin at zero.
+    """An ascent from the weights of labels, with moving targets: sums of steps, of mu - t, begin at zero.
 
     See :class:`_FromLabels`.
     """
@@ -104,7 +104,7 @@ class _FromWeights:
 
     @property
     def close(self) -> float:
-        """The share of the value that ends the ascent without l1."""
+        """The share of the value at which an ascent without l1 ends."""
         return _CLOSE_IF_PARTIAL
 
     def tables(self, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
@@ -127,7 +127,7 @@ _Beginning: TypeAlias = _FromLabels | _FromWeights
 
 @singledispatch
 def _beginning(given: GivenLabels, likelihood: Objective, weights: np.ndarray) -> _Beginning | None:
-    """Return where an ascent begins for what is given of labels; None where there is no ascent."""
+    """Return the beginning of an ascent for the given labels, or None without one."""
     raise TypeError(f"no ascent for {type(given).__name__}")
 
 
@@ -149,7 +149,7 @@ def _of_targets(given: TargetRows, likelihood: Objective, weights: np.ndarray) -
 
 
 class DualAscent:
-    """Ascent from marginals that are the labels, where all coefficients are zero; see :func:`dual_ascent`."""
+    """Ascent from marginals equal to the labels, with all coefficients zero; see :func:`dual_ascent`."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class DualAscent:
         self.value = np.inf
 
     def run(self, random: np.random.Generator, close: float = 0.0) -> list[np.ndarray] | None:
-        """Return the coefficients of the sets; None where the prior is too weak for this to be of use.
+        """Return the coefficients of the sets; None if the prior is too weak.
 
         With l1 the ascent ends at the relative gap ``close``, about.
         """
@@ -212,7 +212,7 @@ class DualAscent:
         return self.coefficients()
 
     def coefficients(self) -> list[np.ndarray]:
-        """Return the coefficients of the sets that the marginals stand for."""
+        """Return the coefficients of the sets from the marginals."""
         node, edge = self._pairs()
         term = self._node.term
         node = term.in_coordinates(term.support.of_pairs(node, self._features.shape[1]))
@@ -230,7 +230,7 @@ class DualAscent:
         return 0.5 * squares + priors.node_l1 * float(np.abs(node).sum()) + priors.edge_l1 * float(np.abs(edge).sum())
 
     def _observed_steps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return sequence and pair of labels of every step in the data whose pair has a coefficient."""
+        """Return sequence and label pair of every step in the data with a coefficient."""
         chains = self.chains
         places = np.full(self.n_labels**2, -1)
         places[self._steps] = np.arange(len(self._steps))
@@ -241,7 +241,7 @@ class DualAscent:
 
     @cached_property
     def _compiled_parts(self) -> tuple[compiled.SparseChains, compiled.WeightedPairs, compiled.Penalties]:
-        """Sequences, pairs and penalties as compiled code takes them: in one type each, so that it compiles once."""
+        """Sequences, pairs and penalties for compiled code, each of one type, so that it compiles once."""
         chains, features, support, masks = self.chains, self._features, self._support, self._masks
         begin, labels = chains.allowed.begin, chains.allowed.labels
         columns = features.indices.astype(np.int32 if features.shape[1] <= _MOST_INT32 else np.int64, copy=False)
@@ -255,7 +255,7 @@ class DualAscent:
 
 
 def dual_ascent(likelihood: Objective, designs: Sequence[LocalDesign], passes: int = _PASSES) -> DualAscent | None:
-    """Return the ascent of the dual of a field of the right kind, else None, as where it needs much memory.
+    """Return the ascent of the dual of a suitable field, else None, also if it needs much memory.
 
     An epoch may cost some ``passes`` over lists of allowed labels.
     """
@@ -292,7 +292,7 @@ def dual_ascent(likelihood: Objective, designs: Sequence[LocalDesign], passes: i
 
 
 def dual_start(posterior: LogPosterior, random: np.random.Generator, close: float = 0.0) -> np.ndarray | None:
-    """Return theta where stochastic ascent of the dual ends, near the optimum; None where that is of no use.
+    """Return theta near the optimum by stochastic ascent of the dual; None if it does not help.
 
     It visits one sequence after the other, so the data have to be those of this process, and on no device. ``close`` is
     a relative gap that is near enough where the penalty is not smooth.
@@ -309,7 +309,7 @@ def dual_start(posterior: LogPosterior, random: np.random.Generator, close: floa
 
 
 def _scored_steps(edge: LocalDesign | None, n_labels: int) -> np.ndarray:
-    """Return the pairs of labels a L + b that have a coefficient."""
+    """Return the pairs of labels a L + b with a coefficient."""
     if edge is None:
         return np.empty(0, dtype=np.int64)
     return edge.term.support.labellings(n_labels**2)
@@ -320,5 +320,5 @@ def _soft(values: np.ndarray, l1: float) -> np.ndarray:
 
 
 def _all_contrasts(factor: np.ndarray | None) -> bool:
-    """Whether A A^T is the identity or centres: steps then stay in the space of coefficients V A^T."""
+    """Whether A A^T is the identity or centres, so that steps stay in the space of coefficients V A^T."""
     return factor is None or np.allclose(factor @ factor.T, np.eye(len(factor)) - 1.0 / len(factor))

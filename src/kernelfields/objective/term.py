@@ -1,4 +1,4 @@
-"""Terms: the functions a field is a sum of, one for each clique set.
+"""Terms: the summands of a field, one function for each clique set.
 
     f(x, y) = z(x)^T V A^T e_y          z: features of a subspace, V (r, q): coefficients, A (L^k, q): label factor
 
@@ -38,7 +38,7 @@ Data: TypeAlias = Packed
 
 
 class Scorer(Protocol):
-    """A place, such as an engine, where scores of new inputs are computed."""
+    """A place, such as an engine, that computes scores of new inputs."""
 
     def scores(self, expansion: Expansion, inputs: Rows) -> Array:
         """Return k(x, B) alpha for each row of inputs, (n, q): an array, or a tensor for potentials of tensors."""
@@ -71,7 +71,7 @@ UNTIED = Untied()
 
 @dataclass(eq=False)
 class Term:
-    """A clique set in finite coordinates; ``coefficients`` V are None until it is fitted."""
+    """A clique set in finite coordinates; ``coefficients`` V are None before the fit."""
 
     clique: CliqueSet
     name: str
@@ -84,7 +84,7 @@ class Term:
 
     @property
     def shares_coefficients(self) -> bool:
-        """Whether labels share coefficients: fewer are free than the table V has entries."""
+        """Whether labels share coefficients, so that V has more entries than free coefficients."""
         return self.ties.shared
 
     @property
@@ -93,7 +93,7 @@ class Term:
         return self.support.complete and not self.shares_coefficients
 
     def free_coefficients(self, table: np.ndarray) -> np.ndarray:
-        """Return the coefficients that are free of a table V, or the gradient in them of one in V."""
+        """Return the free coefficients of a table V, or the gradient in them from one in V."""
         return self.ties.reduce(table)
 
     def quadratic_form(self, inputs: Rows, residuals: np.ndarray, untied: QuadraticForm) -> float:
@@ -105,17 +105,17 @@ class Term:
 
     @property
     def labels_per_clique(self) -> int:
-        """How many labels meet in a clique."""
+        """Number of labels of a clique."""
         return self.clique.labels_per_clique
 
     @property
     def reach(self) -> int:
-        """How many steps lie between the first label of a clique of a chain and its last."""
+        """Number of steps between the first label of a clique of a chain and its last."""
         return self.clique.reach
 
     @property
     def group(self) -> str | None:
-        """Name of the factors it scores; None for single labels."""
+        """Name of its group of factors; None for single labels."""
         return self.clique.group
 
     @property
@@ -135,17 +135,17 @@ class Term:
 
     @property
     def outcomes(self) -> np.ndarray | None:
-        """The labellings that tied scores are listed for; None where there is one for each of all labellings."""
+        """The labellings with tied scores; None if all have one."""
         return self.support.listing
 
     @property
     def has_pivots(self) -> bool:
-        """Whether pivots span its functions, so that a part of the RKHS lies outside."""
+        """Whether pivots span its functions, so that a part of the RKHS is outside."""
         return isinstance(self.subspace, PivotSubspace)
 
     @property
     def span(self) -> PivotSubspace:
-        """The subspace of a term whose functions pivots span."""
+        """The subspace of a term with pivots."""
         assert isinstance(self.subspace, PivotSubspace), f"no pivots span the functions of term {self.name!r}"
         return self.subspace
 
@@ -158,7 +158,7 @@ class Term:
         return replace(self, clique=clique)
 
     def placement(self, data: Data) -> Placement:
-        """Return where the cliques of this term stand in data."""
+        """Return the places of the term's cliques in data."""
         clique = self.clique
         return Placement(
             clique.labels_per_clique,
@@ -186,12 +186,12 @@ class Term:
         return self.in_labels(self.support.matrix(self.known))
 
     def per_labelling(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return some coefficients per labelling, (r, L^k); (1, P) where outcomes are listed."""
+        """Return some coefficients per labelling, (r, L^k); (1, P) for listed outcomes."""
         return self.in_labels(self.support.dense(coefficients))
 
     @property
     def tied_scores(self) -> np.ndarray:
-        """The potential of a term that does not depend on the inputs, (1, L^k); (1, P) where outcomes are listed."""
+        """The potential of a term without inputs, (1, L^k); (1, P) for listed outcomes."""
         return self.scores_of(None, self.known)
 
     def features(self, data: Data) -> Rows | None:
@@ -206,7 +206,7 @@ class Term:
         )
 
     def scores(self, data: Data, workers: Workers) -> np.ndarray:
-        """Return the potentials of the cliques of new data, (n, L^k); one row if they are all alike."""
+        """Return the potentials of the cliques of new data, (n, L^k); one row if all are equal."""
         if self.tied_everywhere:
             return self.tied_scores
         return self.in_labels(self.scorer.scores(self.clique.view(data), workers))
@@ -218,7 +218,7 @@ class Term:
 
     @cached_property
     def scorer(self) -> PairScorer | SupportScorer:
-        """The coefficients, laid out for scoring."""
+        """The coefficients, prepared for scores."""
         # Laid out once: labelling one short sequence costs less than the layout of a support.
         return self.support.scorer(self.subspace, self.known)
 
@@ -230,7 +230,7 @@ class Term:
 
 
 class Expansions:
-    """Kernel expansions and scores of steps of fitted terms, made at their first use and kept for the next.
+    """Kernel expansions and scores of steps of fitted terms, cached from their first use.
 
     Terms of one subspace are one expansion, their coefficients side by side. It is made anew when a term has another
     subspace or another array of coefficients. Copies and pickles of a field begin without any; threads that use

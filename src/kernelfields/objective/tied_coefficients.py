@@ -1,4 +1,4 @@
-"""Coefficients of a term whose labels are tied: one number for every orbit, and the table V that they stand for.
+"""Coefficients of a term with tied labels: one number for every orbit, and the full table V.
 
 Where ties (data/ties.py) permute the features of a subspace, and so the rows of V, and the labellings, its columns,
 
@@ -54,7 +54,7 @@ class Ties(Untied):
         return table if self.frame is None else self.frame @ table
 
     def reduce(self, table: np.ndarray) -> np.ndarray:
-        """Return (F T)^T V, (size,): theta of a table that is tied, the gradient in theta of one in V."""
+        """Return (F T)^T V, (size,): theta of a tied table, or the gradient in theta from one in V."""
         table = table if self.frame is None else self.frame.T @ table
         return np.bincount(self.orbits, weights=table.ravel(), minlength=self.size) * self._heights
 
@@ -65,7 +65,7 @@ class Ties(Untied):
         return tied_quadratic_form(kernel, inputs, residuals, clique)
 
     def means(self, table: np.ndarray) -> np.ndarray:
-        """Return the means of a table (r, q) over the orbits, (size,): about the diagonal of a reduced matrix."""
+        """Return the means of a table (r, q) over the orbits, (size,), an estimate of a reduced diagonal."""
         return np.bincount(self.orbits, weights=table.ravel(), minlength=self.size) * self._heights**2
 
     def matrix(self, rows: np.ndarray | None = None) -> scipy.sparse.csr_array:
@@ -95,7 +95,7 @@ def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
 
 
 def coordinate_moves(clique: CliqueSet, labels: np.ndarray) -> np.ndarray:
-    """Return where label coordinates go, (q,): labellings, pairs without a direction, or what all have in common."""
+    """Return the image of label coordinates, (q,): labellings, undirected pairs, or the common part."""
     if clique.one_table:
         return np.zeros(1, dtype=np.int64)
     if not clique.symmetric:
@@ -107,7 +107,7 @@ def coordinate_moves(clique: CliqueSet, labels: np.ndarray) -> np.ndarray:
 
 
 def _feature_moves(subspace: Subspace, columns: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return where the features of a subspace go by each generator, (m, r), and the frame in which they do."""
+    """Return the image of the features of a subspace under each generator, (m, r), and their frame."""
     if isinstance(subspace, ConstantSubspace):
         return np.zeros((count, 1), dtype=np.int64), None
     if isinstance(subspace, PivotSubspace):

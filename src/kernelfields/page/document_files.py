@@ -25,13 +25,13 @@ from kernelfields.formats.annotated_texts import (
     Document,
     LabelledSpan,
     Labelling,
-    chosen_labelling,
-    labels_of,
-    name_of,
-    spans_of,
-    tokens_of,
+    choose_labelling,
+    document_name,
+    get_tokens,
+    list_labels,
+    list_spans,
 )
-from kernelfields.formats.annotation_files import annotation_format_of, read_documents, write_documents
+from kernelfields.formats.annotation_files import guess_annotation_format, read_documents, write_documents
 from kernelfields.page.label_file import LabelFile
 from kernelfields.page.sequence_files import SequenceLabelFile
 
@@ -52,10 +52,10 @@ class DocumentFile(LabelFile):
         """Read texts with spans, or without."""
         documents = read_documents(path, kind, **options)
         if kind == "text":
-            documents = [replace(document, tokens=tokens_of(document)) for document in documents]
-        named = [(document, name_of(document, number)) for number, document in enumerate(documents, start=1)]
+            documents = [replace(document, tokens=get_tokens(document)) for document in documents]
+        named = [(document, document_name(document, number)) for number, document in enumerate(documents, start=1)]
         words = [document.words for document in documents]
-        y = [labels_of(document, name=name) if document.labellings else None for document, name in named]
+        y = [list_labels(document, name=name) if document.labellings else None for document, name in named]
         labels = [None if own is None else [_entry(label) for label in own] for own in y]
         scheme = next((document.scheme for document in documents if document.labellings), "spans")
         own = (Path(path), b"", words, labels, words, None, None if scheme == NO_SCHEME else scheme, options)
@@ -77,7 +77,7 @@ class DocumentFile(LabelFile):
 
     def _file_content(self, documents: list[Document]) -> bytes:
         """Return the content of the files of the documents."""
-        kind = annotation_format_of(self.path) if self.kind == "text" else self.kind
+        kind = guess_annotation_format(self.path) if self.kind == "text" else self.kind
         with TemporaryDirectory() as folder:
             place = Path(folder) / self.path.name
             write_documents(place, documents, kind or "columns")
@@ -162,9 +162,9 @@ def _labelled(document: Document, entries: Sequence[Any], as_spans: bool, scheme
     ``scheme`` is that of labels where there were none.
     """
     labels = [frozenset(entry) if isinstance(entry, set | frozenset) else entry for entry in entries]
-    old = chosen_labelling(document)
+    old = choose_labelling(document)
     if (old is None and not any(entry is not None for entry in labels)) or (
-        old is not None and labels == labels_of(document, old)
+        old is not None and labels == list_labels(document, old)
     ):
         return document
     place = next((k for k, own in enumerate(document.labellings) if own is old), 0)
@@ -173,14 +173,14 @@ def _labelled(document: Document, entries: Sequence[Any], as_spans: bool, scheme
         return replace(document, labellings=others)
     if not document.labellings:
         document = replace(document, scheme=scheme)
-    whole = replace(document, tokens=tokens_of(document))
+    whole = replace(document, tokens=get_tokens(document))
     new = replace(old or Labelling([]), spans=None, labels=labels, predicted=False)
     if as_spans and document.scheme != NO_SCHEME and all(isinstance(entry, str) for entry in labels):
         before = {(span.label, span.begin, span.end): span for span in (old.spans if old else None) or ()}
-        spans = [before.get((span.label, span.begin, span.end), span) for span in spans_of(whole, new)]
+        spans = [before.get((span.label, span.begin, span.end), span) for span in list_spans(whole, new)]
         new, whole = replace(new, spans=spans, labels=None), document
     if any((own.spans is None) != (new.spans is None) for own in others):
-        others = [replace(own, spans=None, labels=labels_of(whole, own)) for own in others]
+        others = [replace(own, spans=None, labels=list_labels(whole, own)) for own in others]
     return replace(whole, labellings=[*others[:place], new, *others[place:]])
 
 

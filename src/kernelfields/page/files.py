@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelfields.data.text_files import remove_leftovers
-from kernelfields.formats import SequenceFileError, format_of
-from kernelfields.formats.annotation_files import annotation_format_of
+from kernelfields.formats import SequenceFileError, guess_format
+from kernelfields.formats.annotation_files import guess_annotation_format
 from kernelfields.page.document_files import DocumentFile, TierFile
 from kernelfields.page.label_file import LabelFile
 from kernelfields.page.sequence_files import SequenceLabelFile
@@ -48,7 +48,7 @@ def open_file(
     blind : with ``output``, begin without the labels of ``path``
     options : those of the format: label, sequence, separator and so on
     """
-    kind = document_format(path) or format_of(path, "--format") if format == "auto" else format
+    kind = document_format(path) or guess_format(path, "--format") if format == "auto" else format
     if kind == "text" and output is None:
         output = str(Path(path).with_suffix(".conll"))
     if output is not None and Path(output).exists() and Path(output) != Path(path):
@@ -76,7 +76,7 @@ def document_format(path: str) -> str | None:
         return found
     if place.suffix.lower() in (".txt", "") and place.exists() and not _in_columns(place.read_bytes()):
         return "text"
-    named = annotation_format_of(path)
+    named = guess_annotation_format(path)
     return None if named is None or _READERS[named] is SequenceLabelFile else named
 
 

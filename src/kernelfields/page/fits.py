@@ -20,7 +20,7 @@ from kernelfields.estimators import ChainCRF, MultiLabelCRF
 from kernelfields.models.partial import PartialLabels
 from kernelfields.page.items import Known
 from kernelfields.selection.field_search_cv import FieldSearchCV
-from kernelfields.selection.held_out import parameter_named
+from kernelfields.selection.held_out import get_parameter
 
 
 def inner_estimator(model: Any) -> Any:
@@ -45,13 +45,13 @@ def prepare_for_fit(model: Any, known: list[list[Known]]) -> Any:
     if len(named) < 2:
         raise ValueError("all labels that are known are the same: two different ones make a model")
     partly = any(entry is None or len(entry) > 1 for item in known for entry in item)
-    if own := parameter_named(model, "partial_labels"):
+    if own := get_parameter(model, "partial_labels"):
         several = isinstance(field, MultiLabelCRF)
         partial = PartialLabels() if several else PartialLabels(classes=sorted(named, key=str))
         model.set_params(**{own: partial if partly else None})
     elif partly:
         raise ValueError(f"{type(field).__name__} needs all labels of the items that it is fitted to")
-    if own := parameter_named(model, "warm_start"):
+    if own := get_parameter(model, "warm_start"):
         old = set(classes_of(field)) if hasattr(field, "classes_") else set()
         model.set_params(**{own: old == named})
     return model

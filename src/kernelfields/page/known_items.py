@@ -24,7 +24,7 @@ from kernelfields.data.constraints import Scheme, find_scheme, guess_scheme
 from kernelfields.data.reading import plain_label
 from kernelfields.estimators import SequenceClassifier
 from kernelfields.estimators.questions import LabelField
-from kernelfields.formats.annotated_texts import scheme_of
+from kernelfields.formats.annotated_texts import detect_scheme
 from kernelfields.inference.answers import Answers
 from kernelfields.models.wrapped_field import WrappedField, field_inside, opened
 from kernelfields.numerics.user_warnings import warn_user
@@ -34,7 +34,7 @@ from kernelfields.page.items import Known, items_of
 from kernelfields.page.journal import Journal, JournalError
 from kernelfields.page.label_file import LabelFile
 from kernelfields.page.spans import SpanView
-from kernelfields.selection.held_out import unframed
+from kernelfields.selection.held_out import unwrap_frame
 
 # The most positions of an answer, the likeliest labels of each, and the labellings to pick from.
 WINDOW, _SHOWN, _BEST = 400, 9, 5
@@ -67,7 +67,7 @@ class KnownItems:
         self.file = file
         if isinstance(inner_estimator(estimator), WrappedField):  # models on tables and of other forms
             check_is_fitted(estimator)
-            labels = None if y is None else unframed(estimator, X, y)[2]
+            labels = None if y is None else unwrap_frame(estimator, X, y)[2]
             estimator, X, _ = field_inside(estimator, X, None, labelled=False)
             y = labels
         self.items = items_of(inner_estimator(estimator), X, y, words, columns)
@@ -485,7 +485,7 @@ def _scheme(asked: str | None, others: list, named: list, given: Sequence[Sequen
     if found is None:
         return find_scheme("bio") if asked == "spans" and not others else None
     known = [[next(iter(e)) if e and len(e) == 1 else None for e in own] for own in given[:_LOOKED_AT]]
-    return find_scheme("iob1") if found.name == "bio" and scheme_of(known) == "iob1" else found
+    return find_scheme("iob1") if found.name == "bio" and detect_scheme(known) == "iob1" else found
 
 
 def _labels(named: list, of_model: list, of_items: set) -> list:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, label_text, read_sequences
-from kernelfields.formats.column_files import ColumnSequence, columns_text
+from kernelfields.formats.column_files import ColumnSequence, format_columns
 from kernelfields.formats.label_marks import BETWEEN
 from kernelfields.page.label_file import LabelFile
 
@@ -91,7 +91,7 @@ class SequenceLabelFile(LabelFile):
             column = self.read.reading["label"] if self.labelled else len(sequence.rows[0])
             rows = [[*row[:column], text, *row[column + 1 :]] for row, text in zip(sequence.rows, own, strict=True)]
             sequences.append(replace(sequence, rows=rows))
-        return columns_text(sequences).encode()
+        return format_columns(sequences).encode()
 
     def _table(self, texts: list[list[str]]) -> bytes:
         reading = self.read.reading

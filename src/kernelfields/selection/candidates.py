@@ -59,25 +59,25 @@ _VARIANCES = ("prior_variance", _EDGES)
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Parameters of an estimator."""
+    """Parameters to set on an estimator."""
 
     params: PlainValues
 
     def __str__(self) -> str:
-        return ", ".join(f"{_in_words(name)} {value}" for name, value in self.params.items())
+        return ", ".join(f"{_spell_out(name)} {value}" for name, value in self.params.items())
 
     @property
     def path(self) -> tuple[int, ...]:
-        """Equal for candidates that differ in prior variances only, of the same kernel object."""
+        """A key of the candidates that differ in prior variances alone; they have the same kernel object."""
         return id(self.params["kernel"]), self.params["rank"]
 
     @property
     def level(self) -> tuple[float, float]:
-        """Prior variances of transitions and of nodes: along a path they rise, the first one more slowly."""
+        """Prior variances of transitions and of nodes; they rise along a path, the second one faster."""
         return self.params.get(_EDGES, 1.0), self.params["prior_variance"]
 
 
-def _in_words(name: str) -> str:
+def _spell_out(name: str) -> str:
     return name.replace("edges__", "edge_").replace("_", " ")
 
 
@@ -90,20 +90,22 @@ def list_candidates(
     ranks: object,
     edge_prior_variances: object,
 ) -> list[Candidate]:
-    """Return all candidates, checked; ``training`` are all data as the estimator reads them."""
+    """Return all checked candidates for ``training``, the data of all items."""
     if getattr(estimator, "cliques", None) is not None:
         raise ValueError(
             "estimator spells its field out in cliques, so its kernel, rank and prior variances are not used: "
             "leave out cliques, or search with scikit-learn's GridSearchCV over lists of cliques"
         )
-    listed = _entries(kernels, "kernels", lambda kernel, _: kernel) if isinstance(kernels, list | tuple) else [kernels]
-    listed_ranks = [estimator.rank] if ranks is None else _entries(ranks, "ranks", _rank)
-    variances = _entries(prior_variances, "prior_variances", _variance)
+    listed = (
+        _read_entries(kernels, "kernels", lambda kernel, _: kernel) if isinstance(kernels, list | tuple) else [kernels]
+    )
+    listed_ranks = [estimator.rank] if ranks is None else _read_entries(ranks, "ranks", _rank)
+    variances = _read_entries(prior_variances, "prior_variances", _variance)
     edges: list[dict[str, object]] = [{}]
     if edge_prior_variances is not None:
         if not hasattr(estimator, "edges"):
             raise ValueError(f"{type(estimator).__name__} has no edges: leave out edge_prior_variances")
-        entries = _entries(edge_prior_variances, "edge_prior_variances", _variance)
+        entries = _read_entries(edge_prior_variances, "edge_prior_variances", _variance)
         edges = [{_EDGES: variance} for variance in entries]
 
     def inputs() -> tuple[Matrix, np.ndarray]:
@@ -124,7 +126,7 @@ def list_candidates(
         )
 
     candidates: list[Candidate] = []
-    for kernel in _distinct([kernel for name in listed for kernel in expand(name)]):
+    for kernel in _drop_repeated([kernel for name in listed for kernel in expand(name)]):
         own_ranks = listed_ranks if _has_rank(kernel, *_edge_kernels(estimator)) else listed_ranks[:1]
         for rank, edge, variance in product(own_ranks, edges, variances):
             candidates.append(Candidate({"kernel": kernel, "rank": rank, **edge, "prior_variance": variance}))
@@ -133,7 +135,7 @@ def list_candidates(
 
 
 def expand_kernel(kernel: Kernels, inputs: Callable[[], tuple[Matrix, np.ndarray]]) -> list[Kernel | dict[str, Kernel]]:
-    """Return the kernels that a name stands for; objects and dicts stand for themselves.
+    """Return the kernels to try for a name; objects and dicts are single candidates.
 
     ``inputs()`` are those that the kernel sees, (N, d), and their weights, (N,).
     """
@@ -153,21 +155,21 @@ def expand_kernel(kernel: Kernels, inputs: Callable[[], tuple[Matrix, np.ndarray
 
 
 def _edge_kernels(estimator: Searched) -> list[KernelLike | None]:
-    """Return the kernels of the edges of an estimator, where it names them."""
+    """Return the given kernels of the edges of an estimator."""
     edges = getattr(estimator, "edges", None)
     sets = edges.values() if isinstance(edges, Mapping) else [edges]
     return [clique.kernel for clique in sets if clique is not None]
 
 
 def _has_rank(*kernels: Kernels | None) -> bool:
-    """Whether some kernel has no explicit features, so that its basis is limited by the rank."""
+    """Whether some kernel has no explicit features, so that the rank limits its basis."""
     listed = [own for kernel in kernels for own in (kernel.values() if isinstance(kernel, Mapping) else [kernel])]
     # "auto" adds a linear function of the features of edges.
     return not all(resolve_kernel(own).has_feature_map for own in listed if own is not None and own != "auto")
 
 
 def _check(described: Searched, training: FitState) -> None:
-    """Raise what fitting a candidate would raise, as far as that needs no fit."""
+    """Raise the errors of a candidate that can be found without a fit."""
     described.check_parameters()
     # As for short fits: without a search for pairs of labels, which label_graph="learn" would begin.
     for name, clique in (
@@ -177,16 +179,16 @@ def _check(described: Searched, training: FitState) -> None:
             check_pivots_allowed(name, clique)
 
 
-def _entries(values: object, name: str, read: Callable[[Any, str], Value]) -> list[Value]:
-    """Return the entries of a grid, each as ``read`` returns it, without repetitions."""
+def _read_entries(values: object, name: str, read: Callable[[Any, str], Value]) -> list[Value]:
+    """Return the distinct entries of a grid, each read by ``read``."""
     if not isinstance(values, list | tuple | np.ndarray):
         raise TypeError(f"{name} must be a list of values to choose from, got {values!r}")
     if not len(values):
         raise ValueError(f"{name} is empty: a search needs at least one value to choose from")
-    return _distinct([read(value, f"{name}[{index}]") for index, value in enumerate(values)])
+    return _drop_repeated([read(value, f"{name}[{index}]") for index, value in enumerate(values)])
 
 
-def _distinct(values: Sequence[Value]) -> list[Value]:
+def _drop_repeated(values: Sequence[Value]) -> list[Value]:
     return [value for index, value in enumerate(values) if value not in values[:index]]
 
 
@@ -200,8 +202,8 @@ def _rank(value: int | None, name: str) -> int | None:
     return None if value is None else int(value)
 
 
-def grid_ends(best: Candidate, grid: Sequence[Candidate]) -> list[str]:
-    """Say which values of a candidate are the smallest or the largest of their grid: better ones may lie beyond.
+def find_grid_ends(best: Candidate, grid: Sequence[Candidate]) -> list[str]:
+    """Return a sentence for each best value at an end of its grid.
 
     Grids are those of prior variances, and of the scale of kernels of one kind that differ in it alone; they have two
     values or more.
@@ -212,14 +214,18 @@ def grid_ends(best: Candidate, grid: Sequence[Candidate]) -> list[str]:
             value, values = best.params.get(name), [candidate.params.get(name) for candidate in grid]
         else:
             value, kernels = getattr(kernel, name), [candidate.params["kernel"] for candidate in grid]
-            values = [getattr(other, name) for other in kernels if _without(name, other) == _without(name, kernel)]
+            values = [
+                getattr(other, name)
+                for other in kernels
+                if _parameters_except(name, other) == _parameters_except(name, kernel)
+            ]
         known = sorted({listed for listed in values if is_real(listed) and listed < math.inf})
         if len(known) > 1 and value in (known[0], known[-1]):
             side = "largest" if value == known[-1] else "smallest"
-            found.append(f"the best {_in_words(name)}, {value:g}, is the {side} of its grid")
+            found.append(f"the best {_spell_out(name)}, {value:g}, is the {side} of its grid")
     return found
 
 
-def _without(name: str, kernel: Kernel | dict[str, Kernel]) -> object:
-    """Return kind and parameters of a kernel, one parameter left out."""
+def _parameters_except(name: str, kernel: Kernel | dict[str, Kernel]) -> object:
+    """Return kind and parameters of a kernel without one parameter."""
     return type(kernel), {**kernel.get_params(deep=False), name: None} if isinstance(kernel, Kernel) else None

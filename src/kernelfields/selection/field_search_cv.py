@@ -72,7 +72,7 @@ from kernelfields.numerics.parameters import (
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.numerics.wording import counted
 from kernelfields.reports.tables import PlainValues, Table
-from kernelfields.selection.candidates import Candidate, Kernels, Searched, grid_ends, list_candidates
+from kernelfields.selection.candidates import Candidate, Kernels, Searched, find_grid_ends, list_candidates
 from kernelfields.selection.folds import Fold, Items, Split, split_items
 from kernelfields.selection.results import Evaluation, SearchProgress, as_arrays, best_first, tabulate
 from kernelfields.selection.scores import Scoring, resolve_scoring
@@ -240,11 +240,11 @@ class FieldSearchCV(WrappedField):
             If a parameter is out of range, or y is missing.
         """
         random = random_generator(self.random_state)
-        original = self._original()
+        original = self._check_estimator()
         if isinstance(original.engine, Engine):
             # Processes that search together deal the same items out to their folds.
             random = original.engine.same_random(random)
-        estimator = self._described(original, random)
+        estimator = self._prepare_estimator(original, random)
         noun, advice = estimator.answer_format.headings[0], "collect them in a list first, X.compute()"
         refuse_collections(X, y, error=TypeError(f"a search deals {noun}s out to folds in this process: {advice}"))
         if y is None:
@@ -256,7 +256,7 @@ class FieldSearchCV(WrappedField):
         tuning = Tuning(FROM_NOTHING, ())
         training = estimator.fit_state(X, y, sample_weight, NoProgress(), steps=[tuning], every_item=True)
         y = estimator.structure.training_labels(y)
-        kernels = self._settle(estimator, training, tuning)
+        kernels = self._resolve_settings(estimator, training, tuning)
         items = Items(estimator, training, X, y, sample_weight)
         self._score_name, scorer = resolve_scoring(self.scoring, estimator, training, items)
         candidates = list_candidates(
@@ -269,7 +269,7 @@ class FieldSearchCV(WrappedField):
         )
         del training  # one packed copy at a time
         splits = split_items(self.cv, items.labels, groups, random, items.noun, items.X, items.y)
-        folds, rungs = self._rungs(items, splits, len(candidates), random)
+        folds, rungs = self._plan_rungs(items, splits, len(candidates), random)
         progress = SearchProgress(bool(self.verbose))
         search = Search(estimator, items, folds, scorer, progress)
         search.run(candidates, rungs)
@@ -280,13 +280,13 @@ class FieldSearchCV(WrappedField):
             begin = time.perf_counter()
             # Copies, so that changes to the field later do not reach the results.
             params = {name: clone(value, safe=False) for name, value in self.best_params_.items()}
-            best = clone(estimator).set_params(**_shown(original), **params)
+            best = clone(estimator).set_params(**_displayed_parameters(original), **params)
             self.best_estimator_ = best.fit(X, y, sample_weight)
             self.refit_time_ = time.perf_counter() - begin
         return self
 
-    def _original(self) -> Searched:
-        """Return the estimator to start from, checked."""
+    def _check_estimator(self) -> Searched:
+        """Return the estimator of the search, checked."""
         kind, original = self._searches, self.estimator
         if original is None and kind is not None:
             original = kind()
@@ -300,10 +300,10 @@ class FieldSearchCV(WrappedField):
         original.check_parameters()
         return original
 
-    def _described(self, original: Searched, random: np.random.Generator) -> Searched:
+    def _prepare_estimator(self, original: Searched, random: np.random.Generator) -> Searched:
         """Return a copy of the estimator with the settings of the search, silent and without callbacks."""
         # Callbacks may hold what cannot be copied, such as an open file.
-        silent = {name: None if name == "callbacks" else 0 for name in _shown(original)}
+        silent = {name: None if name == "callbacks" else 0 for name in _displayed_parameters(original)}
         described = clone(type(original)(**{**original.get_params(deep=False), **silent}))
         if self.n_jobs is not None:
             described.set_params(n_jobs=self.n_jobs)
@@ -312,21 +312,21 @@ class FieldSearchCV(WrappedField):
             described.set_params(random_state=int(random.integers(2**31)))
         return described
 
-    def _settle(self, estimator: Searched, training: FitState, tuning: Tuning) -> Kernels | Sequence[Kernels]:
-        """Settle what the estimator leaves to the data, once for all candidates; return the kernels to try."""
+    def _resolve_settings(self, estimator: Searched, training: FitState, tuning: Tuning) -> Kernels | Sequence[Kernels]:
+        """Choose the "auto" values that all candidates share; return the kernels to try."""
         given = estimator.kernel if self.kernels is None else self.kernels
         listed = given if isinstance(given, list | tuple) else [given]
         if not all(map(has_default_scale, listed)):
             tuning.scaling = ColumnSteps()
             settle(estimator, {"scale": False})
         if isinstance(estimator, FieldEstimator):
-            self._settle_columns(estimator, training, next(iter(listed), estimator.kernel), tuning)
+            self._resolve_columns(estimator, training, next(iter(listed), estimator.kernel), tuning)
         else:
             fit = tuning.open_fit(estimator, training)
             fit.take_scale(usual_scale(fit))
         # All folds, and the best field, have the columns that were chosen here.
         settle(estimator, columns_of_reader(training.reader))
-        suitable: list[Any] = [*suitable_kernels(training.reader, training.reader.steps.holds(Scale))]
+        suitable: list[Any] = [*suitable_kernels(training.reader, training.reader.steps.has_step(Scale))]
         if training.reader.steps.settings.get("window"):
             own = kernel_of_windows(training.reader)[1]
             variance = training.estimator.choices_.chosen.get("categories")
@@ -337,8 +337,8 @@ class FieldSearchCV(WrappedField):
             estimator.max_duration = training.spec.max_duration
         return kernels
 
-    def _settle_columns(self, estimator: FieldEstimator, training: FitState, kernel: Kernels, tuning: Tuning) -> None:
-        """Settle which columns there are and their scale, as a fit of the estimator does."""
+    def _resolve_columns(self, estimator: FieldEstimator, training: FitState, kernel: Kernels, tuning: Tuning) -> None:
+        """Choose columns and scale, as a fit of the estimator does."""
         pilot: Any = copy.copy(estimator)
         pilot.kernel = estimator.kernel if is_auto(estimator.kernel) else kernel
         pilot.rank, pilot.prior_variance = USUAL_RANK, "auto"
@@ -347,7 +347,7 @@ class FieldSearchCV(WrappedField):
             training.estimator = with_usual_choices(pilot)
             tuning.before(pilot, training)
 
-    def _rungs(
+    def _plan_rungs(
         self, items: Items, splits: list[Split], n_candidates: int, random: np.random.Generator
     ) -> tuple[list[Fold], list[Rung]]:
         """Return folds and rungs."""
@@ -367,7 +367,7 @@ class FieldSearchCV(WrappedField):
     def _set_results(self, search: Search, candidates: list[Candidate], splits: list[Split], items: Items) -> None:
         self._evaluations: list[Evaluation] = search.evaluations
         self._nouns = items.noun, items.part
-        self._notes = grid_ends(best_first(search.evaluations)[0].candidate, candidates)
+        self._notes = find_grid_ends(best_first(search.evaluations)[0].candidate, candidates)
         self.cv_results_ = as_arrays(search.evaluations)
         self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
@@ -378,7 +378,7 @@ class FieldSearchCV(WrappedField):
         self.__dict__.pop("best_estimator_", None)
 
     def _warn(self, n_fits: int, tol: float) -> None:
-        """Warn of what went wrong in the search, once for all fits."""
+        """Warn of the problems of the search, once for all fits."""
         failed = [evaluation for evaluation in self._evaluations if evaluation.error is not None]
         if failed:
             text = f"{counted(len(failed), 'candidate')} could not be fitted and stayed out, the first "
@@ -394,7 +394,7 @@ class FieldSearchCV(WrappedField):
             warn_user(text, ConvergenceWarning)
 
     def table(self, top: int | None = None) -> Table:
-        """Return a table of the candidates, the best first, each as far as it came.
+        """Return a table of the candidates at their last rung, the best first.
 
         Parameters
         ----------
@@ -430,7 +430,7 @@ class FieldSearchCV(WrappedField):
     # ---- answers of the best estimator
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the best estimator to a file, for its own ``load``; the search itself is not kept.
+        """Write the best estimator to a file for its own ``load``, without the search.
 
         Parameters
         ----------
@@ -441,7 +441,7 @@ class FieldSearchCV(WrappedField):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, callables: Functions | None = None) -> Self:
-        """Read a best estimator that :meth:`save` wrote; candidates and scores are not kept.
+        """Read a best estimator that :meth:`save` wrote, without candidates and scores.
 
         Parameters
         ----------
@@ -473,7 +473,7 @@ class FieldSearchCV(WrappedField):
         return search
 
     def to_be_fitted(self) -> Any:
-        """Return the estimator that is searched.
+        """Return the estimator of the search.
 
         Returns
         -------
@@ -507,8 +507,8 @@ class FieldSearchCV(WrappedField):
         return super().__sklearn_tags__() if estimator is None else get_tags(estimator)
 
 
-def _shown(estimator: Searched) -> dict[str, object]:
-    """Return the parameters by which a fit shows itself, those that the estimator has."""
+def _displayed_parameters(estimator: Searched) -> dict[str, object]:
+    """Return the parameters for the display of a fit that the estimator has."""
     return {name: value for name, value in estimator.get_params(deep=False).items() if name in ("callbacks", "verbose")}
 
 

@@ -1,4 +1,4 @@
-"""Items of a search, the folds that hold some of them out, and the smaller parts that rungs of successive halving take.
+"""Items of a search, its folds, and the smaller parts for rungs of successive halving.
 
 Items are sequences, graphs, instances or samples; ``X`` and ``y`` are cut between them, in the form in which they were
 given. A label that the training part of a fold never shows cannot be learnt there. So items are dealt out to the folds
@@ -42,7 +42,7 @@ Learnt = tuple[InputReader, np.ndarray]
 
 
 class Fold(NamedTuple):
-    """Training and held-out items, and the random orders in which smaller parts take them."""
+    """Training and held-out items, and the random orders from which smaller parts are taken."""
 
     train: np.ndarray
     test: np.ndarray
@@ -52,7 +52,7 @@ class Fold(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """Items of one fold by their numbers: to train on, to score, and how many cannot be scored."""
+    """Numbers of items of one fold: to train on, to score, and how many cannot be scored."""
 
     train: np.ndarray
     scored: np.ndarray
@@ -60,7 +60,7 @@ class Share:
 
 
 class Part(NamedTuple):
-    """Inputs, labels and weights of some items, and how many positions they have."""
+    """Inputs, labels and weights of some items, and their number of positions."""
 
     X: object
     y: object
@@ -69,7 +69,7 @@ class Part(NamedTuple):
 
 
 class Items:
-    """Labelled items of a search by their numbers; ``training`` is how the estimator has read all of them.
+    """Labelled items of a search; ``training`` has all of them as the estimator reads them.
 
     ``labels`` of each item are whole numbers, those that are known where some are not, as ``given`` says; ``lengths``
     are its positions. Messages call an item ``noun``, its positions ``part``.
@@ -91,13 +91,13 @@ class Items:
         self._estimator = estimator
 
     def take(self, numbers: np.ndarray) -> Part:
-        """Return some items, in the form in which they were given."""
+        """Return the items with some numbers, in their original form."""
         y = self.y.subset(numbers) if isinstance(self.y, SoftTargets) else _safe_indexing(self.y, numbers)
         weights = None if self._weights is None else self._weights[numbers]
         return Part(_safe_indexing(self.X, numbers), y, weights, int(self.lengths[numbers].sum()))
 
     def share(self, fold: Fold, n_positions: int | None = None) -> Share:
-        """Return items of ``n_positions`` to train on, a few more for their labels, and held-out ones of no more.
+        """Return training items of ``n_positions``, items for missing labels, and held-out items of at most as many.
 
         None takes all items.
         """
@@ -114,7 +114,7 @@ class Items:
                     seen.update(self.labels[item].tolist())
                     chosen.append(item)
             train, test = np.sort(chosen), np.sort(fold.test_order[:n_test])
-        if several_labels(self._estimator):  # of each label, both of its values can be learnt
+        if has_several_labels(self._estimator):  # of each label, both of its values can be learnt
             return Share(train, test, 0)
         learnt = np.zeros(len(self.learnt[1]), dtype=bool)
         learnt[np.concatenate([self.labels[item] for item in train])] = True
@@ -122,8 +122,8 @@ class Items:
         return Share(train, scored, len(test) - len(scored))
 
 
-def several_labels(estimator: Searched) -> bool:
-    """Whether each instance has several yes-or-no labels."""
+def has_several_labels(estimator: Searched) -> bool:
+    """Whether instances have several binary labels."""
     tags = get_tags(estimator).classifier_tags
     return tags is not None and tags.multi_label
 
@@ -131,7 +131,7 @@ def several_labels(estimator: Searched) -> bool:
 def split_items(
     cv: object, labels: list[np.ndarray], groups: Any, random: np.random.Generator, noun: str, X: Any, y: Any
 ) -> list[Split]:
-    """Return the training and held-out items that ``cv`` describes: a number, a splitter or a list of index pairs.
+    """Return training and held-out items for ``cv``: a number, a splitter or a list of pairs of indices.
 
     ``labels`` of each item are small numbers; X and y go to the splitter.
     """
@@ -150,7 +150,7 @@ def split_items(
     splitter = GroupKFold(int(cv)) if is_whole(cv) else check_cv(cv)
     splits = []
     for number, (train, test) in enumerate(splitter.split(X, None if isinstance(y, SoftTargets) else y, groups)):
-        train, test = (_indices(part, f"fold {number} of cv", count, noun) for part in (train, test))
+        train, test = (_to_indices(part, f"fold {number} of cv", count, noun) for part in (train, test))
         if np.intersect1d(train, test).size:
             raise ValueError(f"fold {number} of cv holds out {noun}s that it trains on; remove them from one side")
         splits.append((train, test))
@@ -159,8 +159,8 @@ def split_items(
     return splits
 
 
-def _indices(part: object, where: str, n_items: int, noun: str) -> np.ndarray:
-    """Return the indices of one side of a fold as an array; ValueError if they cannot be used."""
+def _to_indices(part: object, where: str, n_items: int, noun: str) -> np.ndarray:
+    """Return the indices of one side of a fold as an array; ValueError if they are invalid."""
     indices = np.asarray(part)
     if indices.dtype == bool and indices.shape == (n_items,):
         indices = np.flatnonzero(indices)

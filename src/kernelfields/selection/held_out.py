@@ -1,4 +1,4 @@
-"""Fields of models around them, and answers of fields for items that were held out of their fit.
+"""Fields inside models, and answers of fields for items that their fits held out.
 
 A model may be an estimator of labels, a Pipeline that ends in one, a search, a FrameCRF on tables, or the CRF of
 kernelfields.compat. Folds hold out whole sequences, graphs, instances or samples; those with rare labels are spread.
@@ -38,7 +38,7 @@ _SUSPICIOUS, _TOO_MANY = 0.1, 0.5
 
 
 class HeldOut(NamedTuple):
-    """Items of one batch by their numbers, the field that has not seen them, and its answers about them."""
+    """A batch of items, a field fitted without them, and its answers for them."""
 
     items: np.ndarray
     field: LabelField
@@ -48,7 +48,7 @@ class HeldOut(NamedTuple):
 def field_of(
     model: object, X: object, y: object = None, *, labelled: bool | None = None
 ) -> tuple[LabelField, Any, Any]:
-    """Return the fitted field inside a model, and X and y as it takes them; ``labelled``: y may be a column of X."""
+    """Return the fitted field inside a model, with X and y in its form; if ``labelled``, y may be a column of X."""
     field, inputs, labels = field_inside(model, X, y, labelled=y is not None if labelled is None else labelled)
     if not isinstance(field, FieldEstimator | SequenceClassifier):
         raise TypeError(
@@ -59,7 +59,7 @@ def field_of(
 
 
 def refuse_items_of_fit(model: object, X: object, advice: str) -> None:
-    """Raise ValueError, or warn, if a model was fitted to the items that are to judge it, as far as can be known."""
+    """Raise ValueError, or warn, if a model was fitted to the items that are to evaluate it."""
     field, inputs, _ = field_of(model, X)
     share = share_of_fit(field, inputs)
     found = f"{share:.0%} of these items were in the fit of the estimator: {advice}"
@@ -69,8 +69,8 @@ def refuse_items_of_fit(model: object, X: object, advice: str) -> None:
         warn_user(found, UserWarning)
 
 
-def unframed(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Return an estimator of sequences and the sequences of a table, for a FrameCRF; others as they are."""
+def unwrap_frame(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Return an estimator of sequences and the sequences of a table for a FrameCRF; others unchanged."""
     if not isinstance(estimator, FrameCRF):
         return estimator, X, y
     reader = FrameReader(estimator.sequence, estimator.label, estimator.features, estimator.sort)
@@ -78,20 +78,20 @@ def unframed(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Any, Any]:
     return (ChainCRF() if estimator.estimator is None else estimator.estimator), sequences.X, sequences.y
 
 
-def parameter_named(model: BaseEstimator, name: str) -> str:
-    """Return the parameter of a model, or of the estimator inside it, that has a name; empty if there is none."""
+def get_parameter(model: BaseEstimator, name: str) -> str:
+    """Return a parameter of a model, or of the estimator inside, by name, as a dict; empty without one."""
     return min((own for own in model.get_params() if own.split("__")[-1] == name), key=len, default="")
 
 
-def taken(values: Any, items: np.ndarray) -> Any:
-    """Return some items of X or y, in the form in which they were given."""
+def take_items(values: Any, items: np.ndarray) -> Any:
+    """Return some items of X or y, in their original form."""
     if isinstance(values, SoftTargets):
         return values.subset(items)
     return [values[item] for item in items] if isinstance(values, list) else _safe_indexing(values, items)
 
 
-def answered(field: LabelField, X: Any, y: Any, numbers: np.ndarray) -> Iterator[HeldOut]:
-    """Yield what a field answers about items, which have these numbers."""
+def iterate_answers(field: LabelField, X: Any, y: Any, numbers: np.ndarray) -> Iterator[HeldOut]:
+    """Yield answers of a field for items with these numbers, in batches."""
     begin = 0
     for answers in field.answers(X, y):
         end = begin + len(answers.asked.lengths)
@@ -100,7 +100,7 @@ def answered(field: LabelField, X: Any, y: Any, numbers: np.ndarray) -> Iterator
 
 
 class LabelledItems:
-    """Items with labels: X and y as a user has them, and the labels of each item."""
+    """Items with labels: X and y in the user's form, and the labels of each item."""
 
     def __init__(self, X: Any, y: Any):
         self.n_items = n_rows_of(X)
@@ -134,28 +134,28 @@ class LabelledItems:
             self.labels = [own[certain] for own, certain in pairs]
 
     def folds(self, cv: Any, groups: Any, random: np.random.Generator) -> list[Split]:
-        """Return the items that each fold learns from and those it holds out; splits may leave some out of both."""
+        """Return the training and held-out items of each fold; a split may leave some out of both."""
         splits = split_items(cv, self.labels, groups, random, "item", np.zeros(self.n_items), None)
         if np.bincount(np.concatenate([test for _, test in splits])).max() > 1:
             raise ValueError("cv must hold out each item once at most: repeated splits do not")
         return splits
 
     def held_out(self, estimator: BaseEstimator, folds: Sequence[Split]) -> Iterator[HeldOut]:
-        """Yield answers about the items that each fold holds out, by an estimator fitted to those it learns from."""
+        """Yield answers for the held-out items of each fold, by an estimator fitted to the others."""
         for number, (train, test) in enumerate(folds):
             model = self._with_all_classes(clone(estimator), train, number)
-            model.fit(taken(self.X, train), taken(self.y, train))
-            field, inputs, _ = field_of(model, taken(self.X, test))
-            yield from answered(field, inputs, taken(self.y, test), test)
+            model.fit(take_items(self.X, train), take_items(self.y, train))
+            field, inputs, _ = field_of(model, take_items(self.X, test))
+            yield from iterate_answers(field, inputs, take_items(self.y, test), test)
 
     def _with_all_classes(self, estimator: BaseEstimator, train: np.ndarray, fold: int) -> Any:
-        """Let an estimator have the labels that its training items lack, where it can."""
+        """Add labels that the training items lack to an estimator, if it can have them."""
         learnt = np.zeros(len(self.classes), dtype=bool)
         learnt[np.concatenate([self.labels[item] for item in train])] = True
         if learnt.all():
             return estimator
         lacking = f"fold {fold} holds out every item with the label {listed(self.classes[~learnt])}"
-        if not (name := parameter_named(estimator, "partial_labels")):
+        if not (name := get_parameter(estimator, "partial_labels")):
             raise ValueError(f"{lacking}, which its field cannot learn: correct or leave out these items")
         partial = clone(estimator.get_params()[name] or PartialLabels())
         return estimator.set_params(**{name: partial.set_params(classes=self.classes.tolist())})

@@ -1,4 +1,4 @@
-"""Results of a search: one evaluation per candidate and rung, as arrays, as a table, and while it goes on.
+"""Results of a search: one evaluation per candidate and rung, as arrays, as a table, and as progress.
 
 cv_results_ is a dict of arrays with a row per evaluation, as scikit-learn's GridSearchCV and HalvingGridSearchCV
 have it. Ranks put a later rung before an earlier one, and higher scores first within a rung; scores of different
@@ -45,33 +45,33 @@ class Evaluation:
         self.fit_seconds, self.score_seconds = np.zeros((2, len(self.scorable)))
 
     def add(self, fold: int, score: float, fit: FoldFit, seconds: float) -> None:
-        """Note the score of a fit on one fold, which took so many seconds to compute."""
+        """Add the score of a fit on one fold, with its seconds."""
         self.scores[fold], self.fit_seconds[fold], self.score_seconds[fold] = score, fit.seconds, seconds
         self.n_unconverged += not fit.converged
 
     @property
     def mean(self) -> float:
-        """The mean over the folds that can be scored; NaN if a score is missing there."""
+        """The mean over the folds that can be scored; NaN if a score is missing."""
         return float(self.scores[self.scorable].mean())
 
     @property
     def spread(self) -> float:
-        """The standard deviation over those folds; NaN where scores are missing or infinite."""
+        """The standard deviation over these folds; NaN if scores are missing or infinite."""
         return float(self.scores[self.scorable].std()) if np.isfinite(self.mean) else np.nan
 
     @property
     def key(self) -> tuple[int, float]:
-        """Larger for better ones: rung first, then mean score; one that failed is last in its rung."""
+        """A sort key, larger for better evaluations: the rung, then the mean score; a failure is last in its rung."""
         return self.rung, -np.inf if np.isnan(self.mean) else self.mean
 
 
 def best_first(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return evaluations from the best to the worst; those with equal scores in the order they came."""
+    """Return evaluations from the best to the worst; equal ones keep their order."""
     return sorted(evaluations, key=lambda evaluation: evaluation.key, reverse=True)
 
 
 def as_arrays(evaluations: Sequence[Evaluation]) -> PlainValues:
-    """Return the arrays of cv_results_; values of parameters are masked arrays, as those of GridSearchCV."""
+    """Return the arrays of cv_results_; values of parameters are masked arrays, as in GridSearchCV."""
 
     def column(name: str) -> np.ndarray:
         return np.array([getattr(evaluation, name) for evaluation in evaluations])
@@ -108,7 +108,7 @@ def tabulate(
     notes: Sequence[str] = (),
     top: int | None = None,
 ) -> Table:
-    """Return the furthest evaluation of each candidate as a table; ``top`` limits the number of rows.
+    """Return the last evaluation of each candidate as a table of at most ``top`` rows.
 
     Items are called ``noun``, their positions ``part``; ``notes`` are further sentences of the caption.
     """
@@ -137,7 +137,7 @@ def tabulate(
 
 
 class SearchProgress:
-    """Progress of a search on standard error: a line for each path; the time left is that of the work so far."""
+    """Progress of a search on standard error: a line for each path, with an estimate of the remaining time."""
 
     def __init__(self, enabled: bool):
         self.n_fits, self._work = 0, 0.0
@@ -145,17 +145,17 @@ class SearchProgress:
         self._begin, self._enabled = time.monotonic(), enabled
 
     def add(self, n_fits: int, work: float) -> None:
-        """Add fits to those that the search consists of; all of them are so much ``work``, in any unit."""
+        """Add a number of fits to the total, each with an amount of ``work`` in any unit."""
         self.n_fits += n_fits
         self._work += work
 
-    def fitted(self, work: float) -> None:
+    def count_fit(self, work: float) -> None:
         """Count a fit of one candidate on one fold."""
         self._done += 1
         self._work_done += work
 
-    def evaluated(self, evaluations: list[Evaluation], where: str) -> None:
-        """Report that all folds of the candidates of one path are done."""
+    def report_path(self, evaluations: list[Evaluation], where: str) -> None:
+        """Report the evaluations of the candidates of one path."""
         seconds, leading = time.monotonic() - self._begin, best_first(evaluations)[0]
         left = seconds * (self._work - self._work_done) / self._work_done if self._work_done else 0.0
         rest = f", about {in_words(left)} left" if 0 < self._done < self.n_fits else ""

@@ -35,7 +35,7 @@ from kernelfields.estimators.fit_state import FitState
 from kernelfields.evaluation.entities import entity_f1_score
 from kernelfields.numerics.parameters import settled
 from kernelfields.selection.candidates import Searched
-from kernelfields.selection.folds import Items, several_labels
+from kernelfields.selection.folds import Items, has_several_labels
 from kernelfields.selection.variance_path import FoldFit
 
 Scorer = Callable[[FoldFit], float]
@@ -44,10 +44,10 @@ Scoring = str | Callable[..., float]
 
 
 def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, items: Items) -> tuple[str, Scorer]:
-    """Return the name of the score, "auto" resolved, and the function of a fold's fit that computes it."""
+    """Return the name of the score, with "auto" resolved, and its function of a fold's fit."""
     if callable(scoring):
-        return getattr(scoring, "__name__", "score"), _scorer(scoring)
-    several = several_labels(estimator)
+        return getattr(scoring, "__name__", "score"), _make_score(scoring)
+    several = has_several_labels(estimator)
     known: dict[str, Scorer] = {
         "log_likelihood": lambda fit: fit.log_likelihood(),
         "accuracy": lambda fit: fit.estimator.score(*fit.test[:3]),
@@ -55,8 +55,8 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, i
     if isinstance(estimator, ChainCRF):
         known["entity_f1"] = lambda fit: entity_f1_score(fit.test.y, fit.estimator.predict(fit.test.X), scheme=scheme)
     if several:
-        known["micro_f1"] = lambda fit: float(f1_score(*_indicators(fit), average="micro", zero_division=0.0))
-        known["hamming"] = lambda fit: float(np.mean(np.equal(*_indicators(fit))))
+        known["micro_f1"] = lambda fit: float(f1_score(*_to_indicators(fit), average="micro", zero_division=0.0))
+        known["hamming"] = lambda fit: float(np.mean(np.equal(*_to_indicators(fit))))
     approximate = estimator.structure.approximate_method(training) if isinstance(estimator, FieldEstimator) else None
     instead = "hamming" if several else "accuracy"
     name: str = settled(scoring, "log_likelihood" if approximate is None else instead)
@@ -70,10 +70,10 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, i
         names = " or ".join(map(repr, counted))
         items.given.check_complete(f"scoring={name!r} needs every label, and labels are partly known here: use {names}")
     if name in known:
-        scheme = _entity_scheme(estimator, training.classes) if name == "entity_f1" else ""
+        scheme = _guess_scheme(estimator, training.classes) if name == "entity_f1" else ""
         return name, known[name]
     if is_classifier(estimator) and name in get_scorer_names():
-        return name, _scorer(get_scorer(name))
+        return name, _make_score(get_scorer(name))
     names, others = ", ".join(map(repr, known)), ", a scorer of scikit-learn" * is_classifier(estimator)
     advice = ""
     if name in get_scorer_names() and not several:
@@ -84,10 +84,11 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, i
     raise ValueError(f"scoring must be one of {names}{others} or a function, got {name!r}{advice}")
 
 
-def _scorer(function: Callable[..., object]) -> Scorer:
-    """Return the scorer of a function of a fitted estimator, held-out inputs and their labels."""
+def _make_score(function: Callable[..., object]) -> Scorer:
+    """Return a score from a function of a fitted estimator, held-out inputs and their labels."""
 
     def score(fit: FoldFit) -> float:
+        """Return the score of a fold's fit."""
         value = function(fit.estimator, fit.test.X, fit.test.y)
         if not isinstance(value, Real | np.number) or isinstance(value, bool):
             raise TypeError(f"scoring {function!r} must return a number, got {value!r}")
@@ -96,8 +97,8 @@ def _scorer(function: Callable[..., object]) -> Scorer:
     return score
 
 
-def _indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
-    """Return the true and the predicted labels of held-out instances, (n, K)."""
+def _to_indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
+    """Return the true and the predicted binary labels of held-out instances, (n, K)."""
     predicted = np.asarray(fit.estimator.predict(fit.test.X))
     labels, partial, _ = read_indicator(fit.test.y, len(predicted))
     given_labels(labels, partial).check_complete(
@@ -106,8 +107,8 @@ def _indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
     return labels, predicted
 
 
-def _entity_scheme(estimator: Searched, classes: np.ndarray) -> str:
-    """Return the name of the scheme that the labels follow; guessed from all of them, not fold by fold."""
+def _guess_scheme(estimator: Searched, classes: np.ndarray) -> str:
+    """Return the name of the scheme of all labels together, not fold by fold."""
     named = Constraints.of(getattr(estimator, "constraints", None)).scheme
     if named is not None:
         return named

@@ -33,14 +33,14 @@ from kernelfields.selection.variance_path import FitFailure, follow_path
 
 @dataclass(frozen=True)
 class Rung:
-    """How many candidates are compared, on how many training positions of each fold; None for all of them."""
+    """The number of candidates to compare, and of training positions of each fold; None means all of them."""
 
     n_candidates: int
     n_positions: int | None
 
 
 def count_candidates(n_candidates: int, factor: int) -> list[int]:
-    """Return how many candidates each rung has until at most ``factor`` are left."""
+    """Return the number of candidates of each rung, until at most ``factor`` are left."""
     counts = [n_candidates]
     while counts[-1] > factor:
         counts.append(-(-counts[-1] // factor))
@@ -48,7 +48,7 @@ def count_candidates(n_candidates: int, factor: int) -> list[int]:
 
 
 def plan_rungs(n_candidates: int, n_items: int, n_positions: int, *, factor: int, smallest: int) -> list[Rung]:
-    """Return the rungs for folds whose training part has ``n_items`` items of ``n_positions`` together."""
+    """Return the rungs for folds with ``n_items`` training items of ``n_positions`` in total."""
     counts = count_candidates(n_candidates, factor)
     last = max((n for n in range(len(counts)) if n_items // factor**n >= smallest), default=0)
     sizes = [n_positions // factor ** (last - index) for index in range(last)]
@@ -56,7 +56,7 @@ def plan_rungs(n_candidates: int, n_items: int, n_positions: int, *, factor: int
 
 
 class Search:
-    """A search over candidates; ``evaluations`` grows while :meth:`run` works."""
+    """A search over candidates; :meth:`run` adds to ``evaluations``."""
 
     def __init__(
         self, estimator: Searched, items: Items, folds: Sequence[Fold], scorer: Scorer, progress: SearchProgress
@@ -67,7 +67,7 @@ class Search:
         self._scorer, self._progress = scorer, progress
 
     def run(self, candidates: Sequence[Candidate], rungs: Sequence[Rung]) -> None:
-        """Evaluate candidates rung by rung; KeyboardInterrupt goes on only if nothing has a score yet."""
+        """Evaluate candidates rung by rung; KeyboardInterrupt ends the search, or is raised without any score."""
         left = list(candidates)
         for rung in rungs:
             self._announce(left, rung)
@@ -76,7 +76,7 @@ class Search:
                 self._evaluate(left[: rung.n_candidates], number, rung, f"rung {number + 1} of {len(rungs)}")
                 ranked = best_first([evaluation for evaluation in self.evaluations if evaluation.rung == number])
                 if np.isnan(ranked[0].mean):
-                    raise _nothing_to_choose(ranked)
+                    raise _no_score_error(ranked)
                 left = [evaluation.candidate for evaluation in ranked]
         except KeyboardInterrupt:
             if all(np.isnan(evaluation.mean) for evaluation in self.evaluations):
@@ -84,13 +84,13 @@ class Search:
             self.interrupted = True
 
     def _announce(self, candidates: Sequence[Candidate], rung: Rung) -> None:
-        """Count the fits of a rung, and about how many features they work on, if ranks go on alike."""
+        """Add the fits of a rung to the progress, with an estimate of their work."""
         sizes = [rung.n_positions or int(self._items.lengths[fold.train].sum()) for fold in self._folds]
-        work = sum(_work(candidate, size) for candidate in candidates for size in sizes)
+        work = sum(_estimate_work(candidate, size) for candidate in candidates for size in sizes)
         self._progress.add(rung.n_candidates * len(sizes), work * rung.n_candidates / len(candidates))
 
     def _evaluate(self, candidates: Sequence[Candidate], number: int, rung: Rung, where: str) -> None:
-        """Fit and score candidates on all folds, path by path; after a failure the rest of a path counts as failed."""
+        """Fit and score candidates on all folds, path by path; a failure fails the rest of its path."""
         shares = [self._items.share(fold, rung.n_positions) for fold in self._folds]
         scorable = np.array([len(share.scored) > 0 for share in shares])
         if not scorable.any():
@@ -112,19 +112,19 @@ class Search:
                         begin = time.perf_counter()
                         score = self._scorer(fit)
                         left.pop(fit.candidate).add(fold, score, fit, time.perf_counter() - begin)
-                        self._progress.fitted(_work(fit.candidate, sizes[fold]))
+                        self._progress.count_fit(_estimate_work(fit.candidate, sizes[fold]))
                 except FitFailure as failure:
                     for evaluation in left.values():
                         evaluation.error = failure
             self.evaluations += path
-            self._progress.evaluated(path, where)
+            self._progress.report_path(path, where)
 
 
-def _work(candidate: Candidate, n_positions: int) -> int:
+def _estimate_work(candidate: Candidate, n_positions: int) -> int:
     return n_positions * min(candidate.params["rank"] or n_positions, n_positions)
 
 
-def _nothing_to_choose(evaluations: Sequence[Evaluation]) -> ValueError:
+def _no_score_error(evaluations: Sequence[Evaluation]) -> ValueError:
     failures = [evaluation.error for evaluation in evaluations if evaluation.error is not None]
     if not failures:
         return ValueError("scoring gave NaN for every candidate: there is nothing to choose from")

@@ -56,12 +56,12 @@ Trail = list[tuple[Candidate, list[np.ndarray]]]
 
 
 class FitFailure(RuntimeError):
-    """A candidate that cannot be fitted; the error of the fit is its cause."""
+    """A failed fit of a candidate; the original error is its cause."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoldFit:
-    """A fitted candidate, the seconds that took, and the held-out part of its fold.
+    """A fitted candidate, the seconds of the fit, and the held-out part of its fold.
 
     Seconds include an equal share of those of the features. ``log_likelihood()`` is that of the held-out part, per
     position whose label is known; ValueError if inference is approximate.
@@ -75,49 +75,49 @@ class FoldFit:
 
     @property
     def converged(self) -> bool:
-        """Whether the fit has reached the estimator's tolerance."""
+        """Whether the fit has reached the tolerance of the estimator."""
         solution = self.estimator.solution_
         return solution.converged or solution.relative_gap <= resolve_tolerance(self.estimator.tol)
 
 
 def follow_path(estimator: Searched, items: Items, share: Share, candidates: Sequence[Candidate]) -> Iterator[FoldFit]:
-    """Yield the fits of candidates of one path to one fold, from the smallest prior variance to the largest."""
+    """Yield the fits of the candidates of one path to one fold, from the smallest prior variance to the largest."""
     assert len(share.scored), "a share without items to score needs no fits"
     train, test = items.take(share.train), items.take(share.scored)
     if test.weights is not None and not test.weights.any():
         test = test._replace(weights=None)
     ordered = sorted(candidates, key=lambda candidate: candidate.level)
     if isinstance(estimator, FieldEstimator):
-        return _fits_along(estimator, train, test, items.learnt, ordered)
-    return _single_fits(estimator, train, test, ordered)
+        return _fit_path(estimator, train, test, items.learnt, ordered)
+    return _fit_singly(estimator, train, test, ordered)
 
 
-def _single_fits(
+def _fit_singly(
     described: SequenceClassifier, train: Part, test: Part, candidates: Sequence[Candidate]
 ) -> Iterator[FoldFit]:
-    """Yield candidates that are fitted one by one."""
+    """Yield candidates, fitted one by one."""
     for candidate in candidates:
         begin = time.perf_counter()
         estimator = clone(described).set_params(**candidate.params)
-        with _failing(), warnings.catch_warnings():
+        with _convert_failures(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the search counts them
             estimator.fit(train.X, train.y, train.weights)
         _check_interrupt(estimator)
-        yield FoldFit(candidate, estimator, time.perf_counter() - begin, test, partial(_class_score, estimator, test))
+        yield FoldFit(candidate, estimator, time.perf_counter() - begin, test, partial(_score_classes, estimator, test))
 
 
-def _class_score(estimator: SequenceClassifier, test: Part) -> float:
+def _score_classes(estimator: SequenceClassifier, test: Part) -> float:
     chances = estimator.predict_proba(test.X)
     return -log_loss(test.y, chances, labels=estimator.classes_, sample_weight=test.weights)
 
 
-def _fits_along(
+def _fit_path(
     described: FieldEstimator, train: Part, test: Part, learnt: Learnt, candidates: Sequence[Candidate]
 ) -> Iterator[FoldFit]:
-    """Yield candidates that are fitted to the same features, each from the coefficients of those before it."""
+    """Yield candidates, fitted to the same features, each from the coefficients of the previous ones."""
     begin = time.perf_counter()
     described = clone(described).set_params(**candidates[0].params)
-    failing = partial(_failing, blas_limit(described, train.n_positions))
+    failing = partial(_convert_failures, blas_limit(described, train.n_positions))
     with failing():
         training = described.fit_state(train.X, train.y, train.weights, NoProgress(), PartOf(*learnt))
         training.run.settings = replace(training.run.settings, workers=Workers(described.n_jobs))
@@ -133,29 +133,29 @@ def _fits_along(
             if anew:
                 sample, designs = _designs(estimator, training, test.n_positions)
             designs = with_variances(designs, estimator.structure.term_variances(training))
-            start = None if anew else extrapolated(trail, candidate)
+            start = None if anew else extrapolate_start(trail, candidate)
             fitted = fit_field(designs, sample, training.run.options, start=start, steps=training.run.steps)
             estimator.set_fitted(training, fitted)
         _check_interrupt(estimator)
         if anew or not trail:
-            held_out = cache(partial(_held_out, estimator, training, test, failing))
-        trail = [*_same_row(trail, candidate), (candidate, fitted.coefficients)]
+            held_out = cache(partial(_make_likelihood, estimator, training, test, failing))
+        trail = [*_fits_of_row(trail, candidate), (candidate, fitted.coefficients)]
         seconds = shared + time.perf_counter() - begin
         yield FoldFit(candidate, estimator, seconds, test, partial(_log_likelihood, fitted, held_out))
 
 
 def _designs(estimator: FieldEstimator, training: FitState, beside: int) -> tuple[Sample, list[Design]]:
-    """Return the terms of a candidate on the training part, drawn from the seed of its estimator."""
+    """Return the terms of a candidate on the training part, with the seed of its estimator."""
     training.run.options.random = random_generator(clone(estimator).random_state)
     cliques = estimator.structure.clique_sets(training)
     sample = training.place(training.data, cliques, beside)
     return sample, estimator.structure.designs(training, sample, cliques)
 
 
-def _held_out(
+def _make_likelihood(
     estimator: FieldEstimator, training: FitState, test: Part, failing: Callable[[], AbstractContextManager]
 ) -> tuple[Datafit, float]:
-    """Return the likelihood of held-out items in the terms of a fit, and the weight of all positions that are known."""
+    """Return the likelihood of held-out items in the terms of a fit, and the weight of all labelled positions."""
     with failing():
         data = estimator.structure.read(test.X, test.y, test.weights)
         weights = np.ones(len(data.weights)) if test.weights is None else test.weights
@@ -175,7 +175,7 @@ def _log_likelihood(fitted: FittedField, held_out: Callable[[], tuple[Datafit, f
 
 
 @contextmanager
-def _failing(limit: int | None = None) -> Iterator[None]:
+def _convert_failures(limit: int | None = None) -> Iterator[None]:
     """Limit the threads of BLAS, and turn errors of a candidate into FitFailure."""
     try:
         with blas_threads(limit):
@@ -189,9 +189,9 @@ def _check_interrupt(estimator: Searched) -> None:
         raise KeyboardInterrupt
 
 
-def extrapolated(trail: Trail, candidate: Candidate) -> list[np.ndarray] | None:
-    """Return where to start the fit of a candidate: continued from the last two of its row, or what is there."""
-    row = _same_row(trail, candidate)
+def extrapolate_start(trail: Trail, candidate: Candidate) -> list[np.ndarray] | None:
+    """Return initial coefficients: extrapolated from the last two fits of the row, else those of the last fit."""
+    row = _fits_of_row(trail, candidate)
     if not row:
         return trail[0][1] if trail else None
     last, coefficients = row[-1]
@@ -203,6 +203,6 @@ def extrapolated(trail: Trail, candidate: Candidate) -> list[np.ndarray] | None:
     return [V + step * (V - W) for V, W in zip(coefficients, earlier, strict=True)]
 
 
-def _same_row(trail: Trail, candidate: Candidate) -> Trail:
-    """Return the fits before a candidate that share its prior variance of transitions."""
+def _fits_of_row(trail: Trail, candidate: Candidate) -> Trail:
+    """Return the previous fits with the same prior variance of transitions."""
     return [(before, fit) for before, fit in trail if before.level[0] == candidate.level[0]]

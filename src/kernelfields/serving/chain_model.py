@@ -118,7 +118,7 @@ class ChainModel:
         self.classes_ = np.asarray(document["classes"])
         if self.classes_.ndim != 1 or self.classes_.dtype.kind not in "biufU" or not len(self.classes_):
             raise ServingError("its classes are not a list of labels")
-        trained = [] if COMMAND_NOTES not in document else _trained_template(document)
+        trained = [] if COMMAND_NOTES not in document else _rebuild_template(document)
         transformers = transformers or [_transformer(step["transformer"]) for step in document.get("features", ())]
         self.of_rows = of_rows
         n_labels, structure = len(self.classes_), document["structure"]
@@ -126,15 +126,15 @@ class ChainModel:
             document["inputs"], n_labels, transformers or trained, features_too=bool(trained), of_rows=of_rows
         )
         self.n_features_in_ = self.inputs.n_features
-        self.masks = {name: _mask(structure.get("masks", {}), name, n_labels) for name in _MASKS}
+        self.masks = {name: _read_mask(structure.get("masks", {}), name, n_labels) for name in _MASKS}
         self.decode = str(document["parameters"].get("decode", "auto"))
         if self.decode == "f1":
             raise ServingError("decode='f1' cannot be served: set decode='posterior' or 'viterbi' and save it again")
         self._jointly_by_default = bool(structure.get("jointly"))
         self.decodes_jointly()
         subspaces = document["subspaces"]
-        self.terms = [_term(entry, subspaces, n_labels, self.inputs.n_columns) for entry in document["terms"]]
-        self._scorers = [_scorer(term) for term in self.terms]
+        self.terms = [_rebuild_term(entry, subspaces, n_labels, self.inputs.n_columns) for entry in document["terms"]]
+        self._scorers = [_make_scorer(term) for term in self.terms]
         #: Whether one table of transition scores serves all positions.
         self.tied = all(term.kernel is None for term in self.terms if term.kind == "edge")
         #: Transition scores that no inputs change, constraints included, (L, L).
@@ -173,14 +173,14 @@ class ChainModel:
         >>> load_chain("tagger.kfm").predict([[{"word": "Eve"}, {"word": "sings"}]])
         [['NAME', 'VERB']]
         """
-        jointly, sequences = self.decodes_jointly(decode), self._listed(X)
+        jointly, sequences = self.decodes_jointly(decode), self._to_sequences(X)
         answers: list[np.ndarray] = []
-        for packed, chains in self._chains(sequences):
-            best = _asked(plain.best_labels, chains)[0] if jointly else first_largest(_inferred(chains).marginals)
+        for packed, chains in self._iterate_batches(sequences):
+            best = _ask(plain.best_labels, chains)[0] if jointly else first_largest(_infer(chains).marginals)
             answers += self._split(packed, self.classes_[best])
         if self.of_rows:
             return np.concatenate([self.classes_[:0], *answers])
-        answers = _in_place(answers, sequences, self.classes_[:0])
+        answers = _restore_order(answers, sequences, self.classes_[:0])
         return [labels.tolist() for labels in answers] if self.classes_.dtype.kind == "U" else answers
 
     def predict_marginals(
@@ -223,16 +223,18 @@ class ChainModel:
             raise ValueError("cliques must be None: the labels of rows do not meet")
         nodes: list[np.ndarray] = []
         edges: list[np.ndarray] = []
-        sequences, n_labels = self._listed(X), len(self.classes_)
-        for packed, chains in self._chains(sequences):
-            beliefs = _inferred(chains)
+        sequences, n_labels = self._to_sequences(X), len(self.classes_)
+        for packed, chains in self._iterate_batches(sequences):
+            beliefs = _infer(chains)
             nodes += self._split(packed, beliefs.marginals)
             if cliques is not None:
                 edges += [rows[1:] for rows in packed.split(plain.pair_marginals(chains, beliefs))]
         if self.of_rows:
             return np.concatenate([np.zeros((0, n_labels)), *nodes])
-        nodes = _in_place(nodes, sequences, np.zeros((0, n_labels)))
-        return nodes if cliques is None else (nodes, _in_place(edges, sequences, np.zeros((0, n_labels, n_labels))))
+        nodes = _restore_order(nodes, sequences, np.zeros((0, n_labels)))
+        return (
+            nodes if cliques is None else (nodes, _restore_order(edges, sequences, np.zeros((0, n_labels, n_labels))))
+        )
 
     def log_partition(self, X: Iterable) -> np.ndarray:
         """Compute the logarithm of the partition function.
@@ -256,13 +258,13 @@ class ChainModel:
         >>> load_chain("tagger.kfm").log_partition([[{"word": "Ann"}, {"word": "sings"}]]).round(2)
         array([1.75])
         """
-        sequences = self._listed(X)
-        parts = [_inferred(chains).log_partition for _, chains in self._chains(sequences)]
+        sequences = self._to_sequences(X)
+        parts = [_infer(chains).log_partition for _, chains in self._iterate_batches(sequences)]
         found = np.concatenate([np.empty(0), *parts])
-        return found if self.of_rows else np.array(_in_place(found, sequences, 0.0))
+        return found if self.of_rows else np.array(_restore_order(found, sequences, 0.0))
 
     def decodes_jointly(self, decode: str | None = None) -> bool:
-        """Tell whether predictions are the most probable labelling as a whole.
+        """Whether predictions are the most probable labelling as a whole.
 
         Parameters
         ----------
@@ -279,16 +281,16 @@ class ChainModel:
             raise ValueError(f"decode must be one of {', '.join(map(repr, _DECODINGS))}, got {decode!r}")
         return self._jointly_by_default if chosen == "auto" else chosen == "viterbi"
 
-    def _listed(self, X: Iterable) -> list:
-        """Return the sequences of X; a table of rows is the one that there is."""
+    def _to_sequences(self, X: Iterable) -> list:
+        """Return the sequences of X; a table of rows is one sequence."""
         return [X] if self.of_rows else list(X)
 
     def _split(self, packed: Packed, array: np.ndarray) -> list[np.ndarray]:
-        """Cut an array with a row for each position into one for each sequence; that of rows stays whole."""
+        """Split an array with a row for each position by sequence; that of a table stays whole."""
         return [array] if self.of_rows else packed.split(array)
 
-    def _chains(self, X: list) -> Iterator[tuple[Packed, plain.Chains]]:
-        """Yield batches of sequences that have positions with their potentials."""
+    def _iterate_batches(self, X: list) -> Iterator[tuple[Packed, plain.Chains]]:
+        """Yield batches of nonempty sequences with their potentials."""
         sequences, first = [x for x in X if n_rows_of(x)], 0
         if not sequences:
             return
@@ -299,16 +301,17 @@ class ChainModel:
             last = int(np.searchsorted(offsets, offsets[first] + limit, side="right")) - 1
             last = min(max(last, first + 1), end)
             batch = packed if (first, last) == (0, end) else packed.part(first, last)
-            yield batch, self._potentials(batch, first)
+            yield batch, self._compute_potentials(batch, first)
             first = last
 
-    def _potentials(self, packed: Packed, first: int) -> plain.Chains:
+    def _compute_potentials(self, packed: Packed, first: int) -> plain.Chains:
+        """Return the potentials of a batch of sequences."""
         n_labels, offsets = len(self.classes_), packed.offsets
         node = np.zeros((int(offsets[-1]), n_labels))
         edge = np.broadcast_to(self.tied_edge, (1 if self.tied else len(node), n_labels, n_labels)).copy()
         views: dict[tuple[int, int], Rows] = {}
         for term, scores in zip(self.terms, self._scorers, strict=True):
-            positions = _positions(term.kind, offsets)
+            positions = _clique_positions(term.kind, offsets)
             if scores is None:
                 if term.kind != "edge":
                     node[positions] += term.table
@@ -331,28 +334,28 @@ class ChainModel:
         return plain.Chains(node, edge, offsets, first)
 
 
-def _asked(ask: Callable[[plain.Chains], Answer], chains: plain.Chains) -> Answer:
+def _ask(ask: Callable[[plain.Chains], Answer], chains: plain.Chains) -> Answer:
     try:
         return ask(chains)
     except InfeasibleSequence as error:
         raise ValueError(f"sequence {error.sequence}: the constraints leave no labelling") from None
 
 
-def _inferred(chains: plain.Chains) -> plain.Beliefs:
-    beliefs = _asked(plain.infer, chains)
+def _infer(chains: plain.Chains) -> plain.Beliefs:
+    beliefs = _ask(plain.infer, chains)
     if not np.isfinite(beliefs.log_partition).all():
         raise ValueError(_NOT_FINITE)
     return beliefs
 
 
-def _in_place(answers: Iterable[Any], sequences: list, nothing: Any) -> list:
-    """Return the answers of sequences that have positions in their places, ``nothing`` for others."""
+def _restore_order(answers: Iterable[Any], sequences: list, nothing: Any) -> list:
+    """Return the answers in the order of all sequences; empty sequences get ``nothing``."""
     found = iter(answers)
     return [next(found) if n_rows_of(x) else nothing for x in sequences]
 
 
 def load_chain(path: str | os.PathLike[str]) -> ChainModel:
-    """Read a fitted chain from a model file, for prediction with NumPy alone.
+    """Read a fitted chain from a model file for prediction with NumPy alone.
 
     Parameters
     ----------
@@ -390,14 +393,14 @@ def load_chain(path: str | os.PathLike[str]) -> ChainModel:
     except ModelFileError as error:
         raise ServingError(str(error)) from error
     try:
-        return chain_of(kind, document)
+        return rebuild_chain(kind, document)
     except ServingError as error:
         raise ServingError(f"{path}: {error}") from error
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise ServingError(f"{path} is not a sound {kind} model: {error!r:.200}") from error
 
 
-def chain_of(kind: str, document: Document) -> ChainModel:
+def rebuild_chain(kind: str, document: Document) -> ChainModel:
     """Return the chain of a document; ServingError for a model of another kind."""
     if kind == "compat.CRF" and "chain" in document["field"]:
         return ChainModel(document["field"]["chain"])
@@ -419,7 +422,7 @@ def chain_of(kind: str, document: Document) -> ChainModel:
 # What makes features of words is imported where there are words: models of numbers start sooner.
 
 
-def _trained_template(document: Document) -> list[StoredTransformer]:
+def _rebuild_template(document: Document) -> list[StoredTransformer]:
     from kernelfields.features.templates import template_of_model
 
     template = template_of_model(document)
@@ -436,8 +439,8 @@ def _transformer(described: Document) -> StoredTransformer:
     return rebuild_transformer(described)
 
 
-def _positions(kind: str, offsets: np.ndarray) -> np.ndarray | slice:
-    """Return the positions that carry the cliques of a set; all but the first of each sequence for edges."""
+def _clique_positions(kind: str, offsets: np.ndarray) -> np.ndarray | slice:
+    """Return the positions of the cliques of a set; for edges, all but the first of each sequence."""
     if kind == "node":
         return slice(None)
     if kind == "edge":
@@ -447,8 +450,8 @@ def _positions(kind: str, offsets: np.ndarray) -> np.ndarray | slice:
     return offsets[:-1] if kind == "start" else offsets[1:] - 1
 
 
-def served_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kernel:
-    """Return the kernel of a description; ServingError, naming it, if a model file and NumPy are not enough for it.
+def rebuild_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kernel:
+    """Return the kernel of a description; ServingError with its name if NumPy alone cannot compute it.
 
     ``explicit`` kernels need a feature map.
     """
@@ -468,8 +471,8 @@ def served_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kern
     return kernel
 
 
-def _mask(masks: Document, name: str, n_labels: int) -> np.ndarray:
-    """Return a table of constraints: 0, or minus infinity for what is forbidden."""
+def _read_mask(masks: Document, name: str, n_labels: int) -> np.ndarray:
+    """Return a table of constraints: 0, or minus infinity for forbidden labels."""
     shape = (n_labels,) * (2 if name == "edge" else 1)
     mask = np.asarray(masks.get(name, np.zeros(shape)))
     if mask.shape != shape or mask.dtype.kind != "f" or not ((mask == 0) | (mask == -np.inf)).all():
@@ -477,7 +480,7 @@ def _mask(masks: Document, name: str, n_labels: int) -> np.ndarray:
     return mask
 
 
-def _term(entry: Document, subspaces: list[Document], n_labels: int, n_features: int) -> Term:
+def _rebuild_term(entry: Document, subspaces: list[Document], n_labels: int, n_features: int) -> Term:
     clique, name = entry["cliques"], str(entry["name"])
     kind, parameters = clique["as"].removesuffix(" cliques"), clique["parameters"]
     kind = "node" if kind == "graph nodes" else kind
@@ -490,7 +493,7 @@ def _term(entry: Document, subspaces: list[Document], n_labels: int, n_features:
     coefficients: np.ndarray | SparseRows = known
     if "pairs" in entry:
         begin, outcomes = entry["pairs"]["begin"], entry["pairs"]["outcomes"]
-        coefficients = _sparse(known.ravel(), outcomes, begin, n_outcomes, what)
+        coefficients = _read_sparse(known.ravel(), outcomes, begin, n_outcomes, what)
         if number is None:
             coefficients = coefficients.toarray()
     window = parameters.get("window") or 1
@@ -501,11 +504,11 @@ def _term(entry: Document, subspaces: list[Document], n_labels: int, n_features:
     if number is not None:
         subspace = subspaces[whole_number(number, f"the basis of set {name!r}")]
         explicit = "n_coordinates" in subspace
-        kernel = served_kernel(subspace["kernel"], explicit=explicit)
+        kernel = rebuild_kernel(subspace["kernel"], explicit=explicit)
         if explicit:
             n_rows = cast(Rows, kernel.feature_map(_no_entries(width))).shape[1]
         else:
-            pivots = _pivots(subspace, width)
+            pivots = _read_pivots(subspace, width)
             n_rows = pivots.shape[0]
             factor_of_pivots = finite_array(subspace["factor"], "the factor of the pivots", (n_rows, n_rows))
             if not isinstance(coefficients, np.ndarray) or not (np.diagonal(factor_of_pivots) > 0).all():
@@ -523,20 +526,20 @@ def _term(entry: Document, subspaces: list[Document], n_labels: int, n_features:
     return Term(name, kind, window, kernel, pivots, coefficients)
 
 
-def _pivots(subspace: Document, width: int) -> Rows:
+def _read_pivots(subspace: Document, width: int) -> Rows:
     what = "the pivots of a basis"
     if "pivots" in subspace:
         return finite_array(subspace["pivots"], what, (None, width))
     parts = subspace["sparse_pivots"]
     n_rows, n_columns = (whole_number(length, f"the shape of {what}") for length in parts["shape"])
-    pivots = _sparse(parts["data"], parts["indices"], parts["indptr"], n_columns, what)
+    pivots = _read_sparse(parts["data"], parts["indices"], parts["indptr"], n_columns, what)
     if pivots.shape != (n_rows, width):
         raise ServingError(f"{what} are {pivots.shape}, expected {(n_rows, width)} as their inputs")
     return pivots
 
 
-def _sparse(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, width: int, what: str) -> SparseRows:
-    """Return sparse rows that were stored, with columns in order."""
+def _read_sparse(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, width: int, what: str) -> SparseRows:
+    """Return stored sparse rows, with sorted columns."""
     data = finite_array(data, what, (None,))
     indices = whole_array(indices, f"the columns of {what}", (len(data),), below=width)
     indptr = whole_array(indptr, f"the rows of {what}", (None,))
@@ -563,16 +566,17 @@ def back_substitution(factor: np.ndarray, values: np.ndarray, block: int = 64) -
     return solved
 
 
-def _scorer(term: Term) -> Callable[[Rows], np.ndarray] | None:
-    """Return the function from what cliques see to their scores (n, L^k); None where nothing is seen."""
+def _make_scorer(term: Term) -> Callable[[Rows], np.ndarray] | None:
+    """Return a function from rows to scores (n, L^k); None for cliques without inputs."""
     kernel, pivots, coefficients = term.kernel, term.pivots, term.coefficients
     if kernel is None:
         return None
-    # Kernels without pivots have a feature map: served_kernel checks it.
+    # Kernels without pivots have a feature map: rebuild_kernel checks it.
     features = cast(Callable[[Rows], Rows], kernel.feature_map if pivots is None else kernel.towards(pivots))
     step = max(1, _AT_ONCE // max(1, pivots.shape[0])) if pivots is not None else None
 
     def scores(seen: Rows) -> np.ndarray:
+        """Return the scores of cliques, (n, L^k)."""
         if step is None or seen.shape[0] <= step:
             return _times(features(seen), coefficients)
         runs = range(0, seen.shape[0], step)

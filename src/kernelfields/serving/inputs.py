@@ -1,4 +1,4 @@
-"""Inputs of sequences as a model was fitted on them: arrays, sparse rows, feature dicts or feature strings.
+"""Inputs of sequences in the forms of a fit: arrays, sparse rows, feature dicts or feature strings.
 
     {"word": "cat", "upper": True, "len": 3.0}  ->  ("word:cat", 1), ("upper", 1), ("len", 3)
     ["bias", "word=cat"]                        ->  ("bias", 1), ("word=cat", 1)
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ServingError(ValueError):
-    """A model that cannot be read or served; the message names the reason.
+    """A model that cannot be read or served; the message has the reason.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class ServingError(ValueError):
 
 
 class Packed(NamedTuple):
-    """Sequences laid end to end: rows (N, d), dense or sparse, offsets (S + 1,), and which labels are allowed."""
+    """Concatenated sequences: rows (N, d), dense or sparse, offsets (S + 1,), and the penalties of labels."""
 
     rows: Rows
     offsets: np.ndarray
@@ -55,7 +55,7 @@ class Packed(NamedTuple):
     penalties: np.ndarray | None = None
 
     def split(self, array: np.ndarray) -> list[np.ndarray]:
-        """Cut an array with N rows into one for each sequence."""
+        """Split an array with N rows by sequence."""
         return [array[first:last] for first, last in pairwise(self.offsets.tolist())]
 
     def part(self, first: int, last: int) -> Packed:
@@ -66,7 +66,7 @@ class Packed(NamedTuple):
 
 
 class Inputs:
-    """How inputs become rows: ``described`` is the entry "inputs" of a model's document.
+    """A reader of inputs; ``described`` is the entry "inputs" of a model's document.
 
     ``transformers`` make features of words, always or, with ``features_too``, where there are words and not features.
     ``of_rows`` reads one table, each row of which is a sequence of one position.
@@ -107,8 +107,8 @@ class Inputs:
         offsets = np.arange(rows.shape[0] + 1) if self.of_rows else offsets_of(np.array(lengths))
         return Packed(self.steps(rows, Layout(offsets)), offsets, penalties)
 
-    def encoded(self, x: Sequence) -> dict[str, np.ndarray]:
-        """Return one sequence as the graph of ONNX takes it: inputs, or indptr, indices and values."""
+    def encode(self, x: Sequence) -> dict[str, np.ndarray]:
+        """Return one sequence as inputs of the ONNX graph: an array, or indptr, indices and values."""
         rows, _ = self._rows(self._features_of_words([x]))
         if not is_sparse(rows):
             return {"inputs": rows.astype(np.float64, copy=False)}
@@ -178,12 +178,12 @@ class Inputs:
         return table
 
     def _name(self, index: int) -> str:
-        """Return how messages call a sequence, or the table of rows."""
+        """Return the name of a sequence, or of the table of rows, in messages."""
         return "X" if self.of_rows else f"sequence {index}"
 
 
 class Dictionary:
-    """Labels that positions may have, by the value of one feature, as data/label_dictionary.py learnt them."""
+    """Allowed labels of positions by the value of one feature, as data/label_dictionary.py has learnt them."""
 
     def __init__(self, described: Document, n_labels: int):
         if described["kind"] != "dictionary":
@@ -198,7 +198,7 @@ class Dictionary:
         self._penalties[np.repeat(np.arange(len(sizes)), sizes), labels] = 0.0
 
     def penalties(self, sequences: Sequence, rows: Rows) -> np.ndarray:
-        """Return 0 for labels that are allowed and minus infinity for others, (N, L)."""
+        """Return 0 for allowed labels and minus infinity for others, (N, L)."""
         return self._penalties[[self._numbers.get(word, 0) for word in self._words(sequences, rows)]]
 
     def _words(self, sequences: Sequence, rows: Rows) -> Iterable[str | None]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from kernelfields.data.text_files import open_output
-from kernelfields.serving.chain_model import SERVED, ChainModel, Term, chain_of, load_chain
+from kernelfields.serving.chain_model import SERVED, ChainModel, Term, load_chain, rebuild_chain
 from kernelfields.serving.inputs import ServingError
 from kernelfields.serving.onnx_graph import (
     OPSET,
@@ -55,7 +55,7 @@ def to_onnx(
     decode: str | None = None,
     outputs: Sequence[str] = OUTPUTS,
 ) -> None:
-    """Write a fitted chain as a graph of ONNX.
+    """Write a fitted chain as an ONNX graph.
 
     It needs the package ``onnx``: ``pip install "kernelfields[onnx]"``. The graph takes one sequence: ``inputs`` (T,
     d), or ``indptr``, ``indices`` and ``values`` of a CSR matrix for sparse features. Kernels, scores and passes are
@@ -97,15 +97,15 @@ def to_onnx(
     unknown = [name for name in outputs if name not in OUTPUTS]
     if unknown or not outputs:
         raise ValueError(f"outputs must be some of {', '.join(OUTPUTS)}, got {list(outputs)}")
-    chain = _chain(model)
+    chain = _check_chain(model)
     if chain.inputs.dictionary is not None:
         raise ServingError("the labels of a LabelDictionary have no form in ONNX: use load_chain for this model")
-    content = _Export(chain).finished(outputs, chain.decodes_jointly(decode))
+    content = _Export(chain).build(outputs, chain.decodes_jointly(decode))
     with open_output(path) as file:
         file.write(content)
 
 
-def _chain(model: BaseEstimator | ChainModel | str | os.PathLike[str]) -> ChainModel:
+def _check_chain(model: BaseEstimator | ChainModel | str | os.PathLike[str]) -> ChainModel:
     if isinstance(model, ChainModel):
         return model
     if isinstance(model, str | os.PathLike):
@@ -125,7 +125,7 @@ def _chain(model: BaseEstimator | ChainModel | str | os.PathLike[str]) -> ChainM
         raise ServingError(f"a {kind} cannot be exported to ONNX: {', '.join(SERVED)} can")
     check_is_fitted(model, msg="this %(name)s is not fitted yet: call fit before it is exported")
     # Neither has it what makes features of words: load_chain(path).inputs.encoded(words) does.
-    return chain_of(kind, {**model.to_document(), "features": ()})
+    return rebuild_chain(kind, {**model.to_document(), "features": ()})
 
 
 class _Export:
@@ -157,18 +157,18 @@ class _Export:
                 raise ServingError(str(error)) from error
             self.rows = DenseGraphRows(rows, inputs.n_columns)
 
-    def _potentials(self) -> tuple[Value, Value | None]:
-        """Return scores of labels (T, L) and of steps (T, L, L), zero into the first; None if tied."""
+    def _compute_potentials(self) -> tuple[Value, Value | None]:
+        """Return scores of labels (T, L) and of steps (T, L, L), zero for the first; None if steps share them."""
         graph, masks = self.graph, self.chain.masks
         at = {"node": None, "start": self.is_first, "end": self.is_last}
         label, start, end = (graph.constant(masks[name][None]) for name in ("label", "start", "end"))
         node = [label.node("Expand", self._shape(self.n_labels))]
-        node += [_where(self.is_first, start), _where(self.is_last, end)]
+        node += [_select(self.is_first, start), _select(self.is_last, end)]
         edge: list[Value] = []
         for term in self.chain.terms:
             if term.kind != "edge":
                 scores, where = self._scores(term), at[term.kind]
-                node.append(scores if where is None else _where(where, scores))
+                node.append(scores if where is None else _select(where, scores))
             elif term.kernel is not None:
                 edge.append(self._scores(term).node("Expand", self._shape(self.n_labels**2)))
         total = graph.add("Sum", *node)
@@ -194,22 +194,22 @@ class _Export:
                 f"kernels/arrays.py ({error})"
             ) from error
 
-    def finished(self, outputs: Sequence[str], jointly: bool) -> bytes:
+    def build(self, outputs: Sequence[str], jointly: bool) -> bytes:
         """Return the content of the file."""
-        self.node, self.edge = self._potentials()
+        self.node, self.edge = self._compute_potentials()
         found: dict[str, Value] = {}
         if set(outputs) != {"labels"} or not jointly:
-            found["marginals"], found["log_partition"] = self._marginals()
+            found["marginals"], found["log_partition"] = self._add_marginals()
         if "labels" in outputs:
-            found["labels"] = self._best() if jointly else found["marginals"].argmax(1)
+            found["labels"] = self._add_decoding() if jointly else found["marginals"].argmax(1)
         for name in outputs:
             self.graph.name_output(found[name], name)
-        return self._model(outputs, jointly)
+        return self._build_model(outputs, jointly)
 
     # ---- passes
 
-    def _body(self) -> tuple[Graph, Value, list[tuple[Value, Value]], Value]:
-        """Return the body of a loop over positions, the scores of a position, its rows and the steps into it."""
+    def _add_body(self) -> tuple[Graph, Value, list[tuple[Value, Value]], Value]:
+        """Return the loop body over positions, its scores, its rows and the scores of steps."""
         body = Graph(self.graph)
         node, step = body.value("node"), body.value("step")
         if self.edge is not None:
@@ -217,45 +217,45 @@ class _Export:
         # Nothing steps into the first position.
         return body, node, [(self.node, node), (self.is_first, step)], step.node("Where", 0.0, self.chain.tied_edge)
 
-    def _begin(self) -> Value:
-        """Return scores before the first position: of one label, from which nothing is added."""
+    def _initial_scores(self) -> Value:
+        """Return scores before the first position: one label with score zero."""
         return self.graph.constant(np.where(np.arange(self.n_labels) == 0, 0.0, -np.inf))
 
-    def _best(self) -> Value:
+    def _add_decoding(self) -> Value:
         graph = self.graph
-        body, node, rows, steps = self._body()
+        body, node, rows, steps = self._add_body()
         before = body.value("before")
         candidates = before.unsqueeze(1) + steps
         best = candidates.max(0) + node
         after = best - best.max(0, keepdims=True)
-        last, pointers = graph.scan(body, [(self._begin(), before, after)], rows, [candidates.argmax(0)])
+        last, pointers = graph.scan(body, [(self._initial_scores(), before, after)], rows, [candidates.argmax(0)])
         back = Graph(graph)
         label, pointer = back.value("label"), back.value("pointer")
         states = [(last.argmax(0), label, pointer.node("Gather", label))]
         return graph.scan(back, states, [(pointers, pointer)], [label.node("Identity")], backward=True)[1]
 
-    def _marginals(self) -> tuple[Value, Value]:
-        body, node, rows, steps = self._body()
+    def _add_marginals(self) -> tuple[Value, Value]:
+        body, node, rows, steps = self._add_body()
         before = body.value("before")
-        scores = _log_sums(before.unsqueeze(1) + steps, 0) + node
+        scores = _log_sum_exp(before.unsqueeze(1) + steps, 0) + node
         peak = scores.max(0, keepdims=True)
         after = scores - peak
-        states = [(self._begin(), before, after)]
+        states = [(self._initial_scores(), before, after)]
         last, log_alpha, peaks = self.graph.scan(body, states, rows, [after.node("Identity"), peak])
-        marginals = (log_alpha + self._backward()).node("Softmax", axis=1)
+        marginals = (log_alpha + self._add_backward()).node("Softmax", axis=1)
         return marginals, peaks.sum() + np.log(np.exp(last).sum())
 
-    def _backward(self) -> Value:
-        body, node, rows, steps = self._body()
+    def _add_backward(self) -> Value:
+        body, node, rows, steps = self._add_body()
         following = body.value("following")
-        scores = _log_sums(steps + (following + node), 1)
+        scores = _log_sum_exp(steps + (following + node), 1)
         before = scores - scores.max(0, keepdims=True)
         states = [(self.graph.constant(np.zeros(self.n_labels)), following, before)]
         return self.graph.scan(body, states, rows, [following.node("Identity")], backward=True)[1]
 
     # ---- the file
 
-    def _model(self, outputs: Sequence[str], jointly: bool) -> bytes:
+    def _build_model(self, outputs: Sequence[str], jointly: bool) -> bytes:
         from onnx import TensorProto, helper
 
         inputs, info = self.chain.inputs, helper.make_tensor_value_info
@@ -276,10 +276,10 @@ class _Export:
         graph = helper.make_graph(self.graph.nodes, "chain", inputs_of_graph, answers, self.graph.initializers)
         opsets = [helper.make_opsetid("", OPSET)]
         model = helper.make_model(graph, producer_name="kernelfields", opset_imports=opsets, ir_version=_IR_VERSION)
-        helper.set_model_props(model, self._notes(jointly))
+        helper.set_model_props(model, self._list_notes(jointly))
         return model.SerializeToString()
 
-    def _notes(self, jointly: bool) -> dict[str, str]:
+    def _list_notes(self, jointly: bool) -> dict[str, str]:
         inputs = self.chain.inputs
         notes: dict[str, object] = {
             "classes": self.chain.classes_.tolist(),
@@ -290,12 +290,12 @@ class _Export:
         return {name: json.dumps(value) for name, value in notes.items() if value is not None}
 
 
-def _where(flags: Value, scores: Value) -> Value:
-    """Return scores at some positions, zero elsewhere."""
+def _select(flags: Value, scores: Value) -> Value:
+    """Return scores at the positions of a mask, zero elsewhere."""
     return flags.unsqueeze(1).node("Where", scores, 0.0)
 
 
-def _log_sums(joint: Value, axis: int) -> Value:
-    """Return log of the sum of exponentials of a table (L, L) along an axis; minus infinity where all are."""
+def _log_sum_exp(joint: Value, axis: int) -> Value:
+    """Return log-sum-exp of a table (L, L) along an axis; minus infinity if all entries are."""
     peaks = joint.max(axis, keepdims=True).node("Max", _LOWEST)
     return np.log(np.exp(joint - peaks).sum(axis)) + peaks.squeeze(axis)

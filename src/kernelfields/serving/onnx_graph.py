@@ -1,4 +1,4 @@
-"""Arrays of an ONNX graph under construction: values with operators, rows of inputs, and the operations of kernels.
+"""Arrays of an ONNX graph: values with operators, rows of inputs, and the operations of kernels.
 
     Value              an array that the graph computes; operators and functions of NumPy add nodes to the graph
     DenseGraphRows     inputs (T, d) double, or windows of them
@@ -54,7 +54,7 @@ _OPERATIONS = {
 
 
 class Graph:
-    """Nodes and constants, named as they are added; a graph inside another sees the values of that."""
+    """Nodes and constants of a graph; a nested graph can use the values of the outer one."""
 
     def __init__(self, outer: Graph | None = None):
         try:
@@ -74,12 +74,12 @@ class Graph:
         return self if self.outer is None else self.outer._root
 
     def value(self, kind: str, name: str | None = None) -> Value:
-        """Return a value of this graph, with a name that no other has unless one is given."""
+        """Return a value of this graph with the given name, else a new one."""
         self._root._n_names += 1
         return Value(self, name or f"{kind}_{self._root._n_names}")
 
     def constant(self, content: ArrayLike, dtype: DTypeLike = np.float64) -> Value:
-        """Return a constant of the outermost graph; equal small ones are kept once."""
+        """Return a constant of the outermost graph; small equal ones are shared."""
         if self.outer is not None:
             return self._root.constant(content, dtype)
         array = np.ascontiguousarray(content, dtype=dtype).reshape(np.shape(content))
@@ -96,22 +96,22 @@ class Graph:
         return value
 
     def whole(self, *numbers: int) -> Value:
-        """Return a constant list of whole numbers."""
+        """Return a constant list of integers."""
         return self.constant(np.array(numbers, dtype=np.int64), np.int64)
 
     def zeros(self, shape: Value, dtype: DTypeLike = np.float64) -> Value:
-        """Return zeros of a shape that is computed."""
+        """Return zeros of a computed shape."""
         return self.add("ConstantOfShape", shape, value=self._numpy.from_array(np.zeros(1, dtype=dtype)))
 
     def add(self, operation: str, *operands: Operand, **attributes: Attribute | TensorProto) -> Value:
-        """Add a node with one output, and return it."""
+        """Add a node with one output; return the output."""
         value = self.value(operation.lower())
         names = [(operand if isinstance(operand, Value) else self.constant(operand)).name for operand in operands]
         self.nodes.append(self._helper.make_node(operation, names, [value.name], **attributes))
         return value
 
     def name_output(self, value: Value, name: str) -> None:
-        """Give a value the name of an output."""
+        """Name a value as an output."""
         self.nodes.append(self._helper.make_node("Identity", [value.name], [name]))
 
     def scan(
@@ -145,7 +145,7 @@ class Graph:
 
 
 class Value(NDArrayOperatorsMixin):
-    """An array that a graph computes; ``shape`` is known of constants alone."""
+    """An array that a graph computes; only constants have a known ``shape``."""
 
     has_kernel_operations = True
     dtype = np.dtype(np.float64)
@@ -154,7 +154,7 @@ class Value(NDArrayOperatorsMixin):
         self.graph, self.name, self.shape = graph, name, shape
 
     def node(self, operation: str, *others: Operand, **attributes: Attribute) -> Value:
-        """Return a function of this value and others, computed in the innermost of their graphs."""
+        """Return an operator of this value and others, in the innermost of their graphs."""
         inner = [other.graph for other in others if isinstance(other, Value) and other.graph.outer is self.graph]
         return (inner[0] if inner else self.graph).add(operation, self, *others, **attributes)
 
@@ -170,7 +170,7 @@ class Value(NDArrayOperatorsMixin):
         return operands[0].node("Where", *operands[1:]) if function is np.where else NotImplemented
 
     def __getitem__(self, key: tuple[slice, None]) -> Value:
-        """Return a vector as a column, (T, 1), which it is already."""
+        """Return a column vector (T, 1) unchanged."""
         return self
 
     def convert(self, dtype: DTypeLike) -> Value:
@@ -178,7 +178,7 @@ class Value(NDArrayOperatorsMixin):
         return self.node("Cast", to=_DOUBLE)
 
     def transform(self, function: Callable[[Value], Value]) -> Value:
-        """Return a function of the values."""
+        """Return a function of the values, entry by entry."""
         return function(self)
 
     def scale_rows_and_columns(self, rows: Value, columns: np.ndarray) -> Value:
@@ -186,22 +186,22 @@ class Value(NDArrayOperatorsMixin):
         return self * rows * columns
 
     def zero_small(self, bounds: Value) -> Value:
-        """Return the values, zero where they are not above their bounds."""
+        """Return the values, with those up to their bounds set to zero."""
         return (self <= bounds).node("Where", 0.0, self)
 
     def first_negative(self) -> None:
-        """Return None: values are not known before the graph runs."""
+        """Return None: values are unknown before the graph runs."""
 
     def side_by_side(self, other: GraphRows | Value) -> JoinedRows:
-        """Return the columns of two matrices in one."""
+        """Concatenate the columns of two matrices."""
         return JoinedRows([self, other])
 
     def clip(self, max: float) -> Value:  # noqa: A002  # as NumPy has it
-        """Return values, the maximum where they are above it."""
+        """Limit the values by a maximum."""
         return self.node("Min", max)
 
     def argmax(self, axis: int) -> Value:
-        """Return the place of the maximum along an axis, the first of those that are equal but for rounding."""
+        """Return the index of the maximum along an axis; the first of those equal up to rounding."""
         largest = self.node("GreaterOrEqual", self.max(axis, keepdims=True) - TIE)
         return largest.node("Cast", to=_INT64).node("ArgMax", axis=axis, keepdims=0)
 
@@ -223,7 +223,7 @@ class Value(NDArrayOperatorsMixin):
         return self.node("Squeeze", self.graph.whole(axis))
 
     def part(self, begin: Value, end: Value, axis: int = 0) -> Value:
-        """Return the rows, or columns, from ``begin`` up to ``end``, values that are lists of one number."""
+        """Return a slice of rows or columns; ``begin`` and ``end`` are lists of one number."""
         return self.node("Slice", begin, end, self.graph.whole(axis))
 
 
@@ -231,14 +231,14 @@ Operand = Value | ArrayLike
 
 
 class ConstantRow(Value):
-    """A row (1, m), or a number, that does not depend on the inputs; so do functions of it and of numbers alone."""
+    """A row (1, m), or a number, that does not depend on the inputs; functions of constants are constants."""
 
     def __init__(self, graph: Graph, content: np.ndarray):
         self.graph, self.content, self.shape = graph, content, content.shape
 
     @cached_property
     def name(self) -> str:  # type: ignore[override]
-        """The name of the constant, which is added to the graph when it is first used."""
+        """The name of the constant; the first use adds it to the graph."""
         return self.graph.constant(self.content).name
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Operand, out: object = None) -> Value:
@@ -248,12 +248,12 @@ class ConstantRow(Value):
         return super().__array_ufunc__(ufunc, method, *operands)
 
     def convert(self, dtype: DTypeLike) -> ConstantRow:
-        """Return the row, which holds doubles."""
+        """Return the row, which has doubles."""
         return self
 
 
 class Product(Value):
-    """Rows times a matrix (width, m); numbers that it is multiplied by are multiplied into the matrix.
+    """Rows times a matrix (width, m); a factor is multiplied into the matrix.
 
     onnxruntime would join a product and a factor in one node, which has the factor in single precision.
     """
@@ -263,7 +263,7 @@ class Product(Value):
 
     @cached_property
     def name(self) -> str:  # type: ignore[override]
-        """The name of the product, which is added to the graph when it is first used."""
+        """The name of the product; the first use adds it to the graph."""
         return self.rows._product(self.matrix).name
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Operand, out: object = None) -> Value:
@@ -273,7 +273,7 @@ class Product(Value):
 
 
 class GraphRows:
-    """Rows of inputs in a graph, ``width`` columns of them; subclasses write their product with a matrix."""
+    """Rows of inputs with ``width`` columns in a graph; subclasses write the product with a matrix."""
 
     has_kernel_operations = True
     dtype = np.dtype(np.float64)
@@ -285,11 +285,11 @@ class GraphRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """One row, which stands for all, and the number of columns."""
+        """One row and the number of columns: the number of rows is unknown before the graph runs."""
         return 1, self.width
 
     def _product(self, matrix: np.ndarray) -> Value:
-        """Add the product of rows and a matrix (width, m) to the graph."""
+        """Add the product of the rows and a matrix (width, m) to the graph."""
         raise NotImplementedError
 
     def __matmul__(self, matrix: np.ndarray) -> Value:
@@ -307,15 +307,15 @@ class GraphRows:
         return self
 
     def is_dense(self) -> bool:
-        """Whether a row can be taken off all rows."""
+        """Whether the rows are dense, so that a row can be subtracted."""
         return isinstance(self, DenseGraphRows)
 
     def scaled_rows(self, factors: Value) -> ScaledRows:
-        """Return every row times a number of its own."""
+        """Multiply every row by a number of its own."""
         return self * factors
 
     def side_by_side(self, other: GraphRows | Value) -> JoinedRows:
-        """Return the columns of two matrices in one."""
+        """Concatenate the columns of two matrices."""
         return JoinedRows([self, other])
 
     def inner_products(self, Z: Rows) -> Value:
@@ -323,11 +323,11 @@ class GraphRows:
         return self @ dense_matrix(Z).T
 
     def manhattan_distances(self, Z: Rows) -> Value:
-        """Raise ServingError: distances of sparse rows are not a product."""
+        """Raise ServingError: L1 distances of sparse rows are not a matrix product."""
         raise ServingError("the kernel 'laplacian' on sparse inputs has no form in ONNX: use 'rbf', or dense inputs")
 
     def look_up(self, table: np.ndarray, columns: np.ndarray | None, owner: str) -> Value:
-        """Return entries of a table at the row numbers in the rows and at columns; None for its diagonal."""
+        """Return table entries at the row numbers in the rows and at columns; the diagonal for None."""
         numbers = (self @ np.ones((1, 1))).node("Cast", to=_INT64)
         chosen = table.diagonal()[:, None] if columns is None else table[:, columns]
         return self.graph.add("Gather", chosen, numbers.squeeze(1))
@@ -342,7 +342,7 @@ class GraphRows:
 
 
 class DenseGraphRows(GraphRows):
-    """Rows of an array."""
+    """Rows of a dense array."""
 
     def __init__(self, rows: Value, width: int):
         super().__init__(rows.graph, width)
@@ -363,17 +363,17 @@ class DenseGraphRows(GraphRows):
         return DenseGraphRows(self.rows.part(self.graph.whole(begin), self.graph.whole(end), axis=1), end - begin)
 
     def manhattan_distances(self, Z: Rows) -> Value:
-        """Return sum_j |x_j - z_j|, (T, r), a row of inputs at a time."""
+        """Return sum_j |x_j - z_j|, (T, r), by a loop over rows."""
         body = Graph(self.graph)
         row = body.value("row")
         # A loop of ONNX may do without a state.
         return self.graph.scan(body, [], [(self.rows, row)], [abs(row - dense_matrix(Z)).sum(1)])[0]
 
     def windowed(self, window: tuple[int, int], length: Value) -> DenseGraphRows:
-        """Return every row joined with its neighbours; ``length`` is [T]."""
+        """Concatenate every row with its neighbours; ``length`` is [T]."""
         if window == (0, 0):
             return self
-        blocks = _shifted([self.rows] * (sum(window) + 1), window, length)
+        blocks = _shift_rows([self.rows] * (sum(window) + 1), window, length)
         return DenseGraphRows(self.graph.add("Concat", *blocks, axis=1), len(blocks) * self.width)
 
 
@@ -397,7 +397,7 @@ class SparseGraphRows(GraphRows):
 
     @classmethod
     def of_inputs(cls, indptr: Value, indices: Value, values: Value, n_features: int, length: Value) -> SparseGraphRows:
-        """Return the rows of inputs: the row of every entry is the number of rows that began before it."""
+        """Return the rows of inputs, with the row number of each entry."""
         graph, n_entries = indptr.graph, indices.node("Shape")
         ends = indptr.part(graph.whole(1), graph.whole(-1))
         marks = graph.zeros(n_entries + graph.whole(1), np.int64)
@@ -412,11 +412,11 @@ class SparseGraphRows(GraphRows):
         for block in range(sum(self.window) + 1):
             first = block * n_features
             low, high = max(begin, first), min(end, first + n_features)
-            blocks.append(self._gathered(matrix[max(low - begin, 0) : max(high - begin, 0)], low - first))
-        return self.graph.add("Sum", *_shifted(blocks, self.window, self.length)) if blocks[1:] else blocks[0]
+            blocks.append(self._gather_product(matrix[max(low - begin, 0) : max(high - begin, 0)], low - first))
+        return self.graph.add("Sum", *_shift_rows(blocks, self.window, self.length)) if blocks[1:] else blocks[0]
 
-    def _gathered(self, part: np.ndarray, first: int) -> Value:
-        """Return the product with a matrix, whose row 0 is that of column ``first``."""
+    def _gather_product(self, part: np.ndarray, first: int) -> Value:
+        """Return the product with a matrix; its row 0 belongs to column ``first``."""
         matrix = np.zeros((self.n_features, part.shape[1]))
         matrix[first : first + len(part)] = part
         rows, indices, values = self.parts
@@ -438,7 +438,7 @@ class SparseGraphRows(GraphRows):
         return SparseGraphRows(self.parts, self.n_features, self.length, self.window, seen)
 
     def windowed(self, window: tuple[int, int], length: Value) -> SparseGraphRows:
-        """Return every row joined with its neighbours."""
+        """Concatenate every row with its neighbours."""
         return SparseGraphRows(self.parts, self.n_features, length, window)
 
 
@@ -446,7 +446,7 @@ InputRows = DenseGraphRows | SparseGraphRows
 
 
 class ScaledRows(GraphRows):
-    """Rows times a number, or times a number each, (T, 1)."""
+    """Rows times one number, or one number for each row, (T, 1)."""
 
     def __init__(self, rows: GraphRows, factor: Operand):
         super().__init__(rows.graph, rows.width)
@@ -457,7 +457,7 @@ class ScaledRows(GraphRows):
 
 
 class JoinedRows(GraphRows):
-    """The columns of several rows, or of a constant row, side by side."""
+    """The concatenated columns of several rows, or of a constant row."""
 
     def __init__(self, parts: Sequence[GraphRows | Value]):
         super().__init__(parts[0].graph, sum(part.shape[1] for part in parts))
@@ -469,8 +469,8 @@ class JoinedRows(GraphRows):
         return sum(others, first)
 
 
-def _shifted(blocks: Sequence[Value], window: tuple[int, int], length: Value) -> list[Value]:
-    """Return block j, (T, m), with row t - before + j in the place of row t, zeros beyond the ends."""
+def _shift_rows(blocks: Sequence[Value], window: tuple[int, int], length: Value) -> list[Value]:
+    """Return rows (T, m) shifted by j - before, zeros beyond the ends."""
     before, after = window
     graph, moved = length.graph, []
     for number, block in enumerate(blocks):
@@ -480,7 +480,7 @@ def _shifted(blocks: Sequence[Value], window: tuple[int, int], length: Value) ->
 
 
 def dense_matrix(rows: Rows) -> np.ndarray:
-    """Return rows that may be sparse as an array of doubles; ServingError where it cannot be in a file of ONNX."""
+    """Return rows as a dense array of doubles; ServingError if they are too large for a file of ONNX."""
     if 8 * rows.shape[0] * rows.shape[1] > _MOST_BYTES:
         size = " x ".join(map(str, rows.shape))
         raise ServingError(f"a matrix of {size} is too large for a file of ONNX, which has 2 GiB at most")

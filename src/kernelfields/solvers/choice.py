@@ -1,4 +1,4 @@
-"""How an objective is minimised: solvers by name, the rule behind ``solver="auto"``, and when a fit ends."""
+"""Choice of a solver by name, the rule of ``solver="auto"``, and the end of a fit."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def resolve_tolerance(tol: float | str) -> float:
 
 
 def check_solver(solver: object) -> None:
-    """Raise if ``solver`` is a name that no solver has; objects are checked where they are used."""
+    """Raise for an unknown name of a solver; objects are checked on use."""
     if isinstance(solver, str) and solver not in ("auto", *SOLVERS):
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}")
 
 
 def needs_hessian(solver: object) -> bool:
-    """Whether a solver, or its name, is one that needs a convex objective."""
+    """Whether a solver, or its name, needs a convex objective."""
     kind = SOLVERS.get(solver) if isinstance(solver, str) else type(solver)
     return kind is not None and issubclass(kind, HessianRule)
 
 
 @dataclass
 class FitOptions:
-    """How a field is fitted; ``watch`` is called after each iteration, ``random`` is for solvers and bases that draw.
+    """Options of a fit; ``watch`` is called after each iteration, ``random`` is for solvers and bases that draw.
 
     A fit ends at the relative gap ``tol``, or at the gap ``enough`` if that comes first: the value is then so near to
     the least one, in nats. ``announce`` takes lines about the progress of a fit.
@@ -66,7 +66,7 @@ class FitOptions:
     enough: float = 0.0
 
     def tightened(self, factor: float, **others: Any) -> FitOptions:
-        """Return options that end a fit at so many times the gap."""
+        """Return options with the tolerance multiplied by a factor."""
         return replace(self, tol=factor * self.tol, enough=factor * self.enough, **others)
 
     def report(self, line: str) -> None:
@@ -82,7 +82,7 @@ class FitOptions:
         keep: Keeper | None = None,
         bound: MixedBound | None = None,
     ) -> Solution:
-        """Return where the solver ends that these options name."""
+        """Return the solution of the solver of these options."""
         rule = resolve_solver(self.solver, posterior, self.tol, self.random)
         # Products are cut into runs for our own threads: only solvers that factor matrices have use for those of BLAS.
         with blas_threads(None if rule.factors_matrices else 1):
@@ -103,7 +103,7 @@ class FitOptions:
 def resolve_solver(
     solver: object, posterior: LogPosterior, tol: float, random: np.random.Generator | None = None
 ) -> DirectionRule:
-    """Return the rule that a name stands for.
+    """Return the rule of a name.
 
     "auto" chooses by the size of the field and the tolerance.
 
@@ -161,13 +161,13 @@ def resolve_solver(
 
 
 def has_raw_inputs(posterior: LogPosterior) -> bool:
-    """Whether dense inputs enter as they are, whitened by no basis and no metric: expect bad conditioning."""
+    """Whether dense inputs are features without a basis or a metric, with bad conditioning."""
     measured = {dense.index for dense in posterior.metric.dense_sets}
     return any(design.dense_inputs for index, design in enumerate(posterior.datafit.designs) if index not in measured)
 
 
 def sparse_values(posterior: LogPosterior) -> int:
-    """Return how many values features hold that are sparse indeed, one in ten at most."""
+    """Return the number of stored values in features of a density of at most one in ten."""
     return sum(design.stored_values for design in posterior.datafit.designs if design.density <= 0.1)
 
 

@@ -29,7 +29,7 @@ from kernelfields.solvers.loop import SLOPE_REDUCTION, DirectionRule
 
 
 class StepPairs:
-    """The last ``limit`` pairs, in coordinates in which D is the identity.
+    """The last ``limit`` pairs, in coordinates with D the identity.
 
     They have one place for all: vectors that come and go would leave holes in memory that nothing else fits into.
     """
@@ -78,7 +78,7 @@ class StepPairs:
 
 
 def is_curved(step: np.ndarray, change: np.ndarray, product: float) -> bool:
-    """Whether the gradient changes along a step, in any unit; ``product`` is that of both."""
+    """Whether the gradient changes along a step, in any unit; ``product`` is their inner product."""
     return product > 1e-10 * np.sqrt(dot(step, step) * dot(change, change))
 
 
@@ -222,7 +222,7 @@ class LBFGS(DirectionRule):
         return start
 
     def begin(self, point: Point) -> None:
-        """Measure the coordinates by the curvature at the point the fit starts from, unless that is zero.
+        """Set the coordinates by the curvature at the first point, unless that is zero.
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class LBFGS(DirectionRule):
         return self._within_reach(point, self.quasi_newton(-point.gradient))
 
     def _within_reach(self, point: Point, direction: np.ndarray) -> Direction:
-        """Return a direction; the first one of all, from a stochastic start, no longer than the start is near.
+        """Return a direction; the first one after a stochastic start is limited in length.
 
         Its length is a guess, and trials far off are dear: their probabilities underflow.
         """

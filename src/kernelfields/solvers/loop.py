@@ -1,4 +1,4 @@
-"""The loop all solvers run in: direction, line search, lower bound, stop; and the Solution it returns.
+"""The loop of all solvers: direction, line search, lower bound, stop; and its Solution.
 
 A solver is a *rule* that proposes a direction at a point (and may learn from accepted steps). The loop owns
 everything else, so that every solver is stopped by the same certificate, can be interrupted, and reports the
@@ -45,7 +45,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Iteration(Bounded):
-    """One line of a fit's history: what callbacks are given, and ``solution_.history`` holds.
+    """One iteration of a fit: the argument of callbacks, and an entry of ``solution_.history``.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Iteration(Bounded):
 
 @dataclass
 class Solution(Bounded):
-    """Where a fit ended: coefficients, how good they are, and how they were found; ``solution_`` of an estimator.
+    """The result of a solver: coefficients, their gap, and the history; ``solution_`` of an estimator.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class _End:
 def search(
     line: AnyLine, value: float, first_step: float = 1.0, slope_reduction: float = SLOPE_REDUCTION
 ) -> float | None:
-    """Return an acceptable step, or None if rounding leaves none."""
+    """Return an acceptable step, or None if rounding prevents one."""
     if not line.slope < 0:
         return None
     earlier = low = _End(0.0, line.slope)
@@ -257,7 +257,7 @@ def _next_trial(low: _End, high: _End | None, earlier: _End) -> float:
 
 
 class DirectionRule:
-    """What makes one solver differ from another: the direction of a step; the base class of all solvers.
+    """The direction of a step: the base class of all solvers, which differ in it alone.
 
     Derive from it, and write ``direction``. The loop, the line search, the lower bound and the end are shared
     (:func:`minimize`).
@@ -286,7 +286,7 @@ class DirectionRule:
     slope_reduction = SLOPE_REDUCTION
 
     def prepare(self, posterior: LogPosterior) -> None:
-        """Check that the problem fits, before any work.
+        """Check the problem before any work.
 
         Parameters
         ----------
@@ -310,7 +310,7 @@ class DirectionRule:
         return np.zeros(posterior.size)
 
     def begin(self, point: Point) -> None:
-        """Note the point that the fit starts from.
+        """Record the first point of a fit.
 
         Parameters
         ----------
@@ -357,7 +357,7 @@ class DirectionRule:
         return (None, 0.0) if step is None else (line.point(step), step)
 
     def learn(self, before: Point, after: Point) -> None:
-        """Note an accepted step.
+        """Record an accepted step.
 
         Parameters
         ----------
@@ -373,12 +373,12 @@ Watcher = Callable[[Iteration], object]
 
 
 class Monitor(Protocol):
-    """Sees every point; may stop the fit, and says which point was best by a measure of its own."""
+    """An observer of all points; it may stop the fit, and names the best point by a measure of its own."""
 
     best: Point | None
 
     def __call__(self, point: Point) -> bool:
-        """Take note of a point; True to stop."""
+        """Record a point; True to stop."""
 
 
 #: Called after each iteration with a function that returns the Solution as an interrupt there would leave it.
@@ -386,7 +386,7 @@ Keeper = Callable[[Callable[[], Solution]], None]
 
 
 def ends(reached: Bounded, tol: float, enough: float) -> bool:
-    """Whether a fit is near enough to its end: by the relative gap, or by the gap where that is no large share."""
+    """Whether a fit has converged: by the relative gap, or by the absolute gap if that is small enough."""
     return reached.relative_gap <= tol or (reached.gap <= enough and reached.relative_gap <= COARSEST)
 
 
@@ -396,7 +396,7 @@ def ending_gap(value: float, tol: float, enough: float) -> float:
 
 
 def has_settled(before: Iteration, after: Iteration, tol: float, enough: float) -> bool:
-    """Whether several iterations brought too little to go on; never where no gap is enough."""
+    """Whether several iterations brought too little to continue; never if no gap is small enough."""
     value = abs(after.value)
     little = min(max(tol * value, 0.1 * enough), 0.01 * value) if enough else 0.0
     if before.value - after.value >= little:
@@ -482,7 +482,7 @@ def minimize(
     point: Point | None = None
 
     def record(point: Point, step: float) -> bool:
-        """Note a point; True when a callback wants to stop."""
+        """Record a point; True if a callback wants to stop."""
         posterior.datafit.group.reached(point.theta)
         history.append(
             Iteration(
@@ -506,7 +506,7 @@ def minimize(
         return len(history) > after and has_settled(history[-1 - after], history[-1], tol, enough)
 
     def visit(point: Point, step: float) -> tuple[bool, bool]:
-        """Show a point to everybody; say whether a callback wants to stop, and whether the monitor does."""
+        """Show a point to callbacks and monitor; return whether each wants to stop."""
         wishes = record(point, step), monitor is not None and monitor(point)
         if keep is not None:
             keep(lambda: outcome(point, "interrupted"))
@@ -566,7 +566,7 @@ def minimize(
 
 
 def _lower_bound(posterior: LogPosterior, tol: float, enough: float) -> LowerBound | MixedBound | StationaryBound:
-    """Return a bound for the penalty at hand; with few cuts where each is as large as a share of the data, or large."""
+    """Return a bound for the penalty, with few cuts if each is as large as a share of the data, or large."""
     if not posterior.convex:
         return StationaryBound()
     if not posterior.penalty.quadratic:
@@ -576,7 +576,7 @@ def _lower_bound(posterior: LogPosterior, tol: float, enough: float) -> LowerBou
 
 
 def counted_on(last: Iteration | None, iteration: Iteration, proved: float | None = None) -> Iteration:
-    """Return an iteration whose number, passes and seconds count on from the last one of the round before.
+    """Return an iteration with number, passes and seconds continued from the last one of the previous round.
 
     ``proved`` is the bound of the whole objective that earlier rounds have proved, for an iteration of a working set or
     of a basis that grows: its own bound holds there alone, and ends the round but not the fit.
@@ -596,7 +596,7 @@ def counted_on(last: Iteration | None, iteration: Iteration, proved: float | Non
 
 
 def watched_on(last: Iteration | None, watch: Watcher | None, proved: float | None = None) -> Watcher | None:
-    """Return a watcher whose iterations count on from round to round; the first of a later one is where it began."""
+    """Return a watcher that continues the count of iterations from round to round."""
     if watch is None:
         return None
     first_new = 0 if last is None or proved is None else 1

@@ -1,4 +1,4 @@
-"""Newton's method and its relatives: full, by blocks, by conjugate gradients, one term at a time.
+"""Newton's method and its variants: full, by blocks, by conjugate gradients, one term at a time.
 
     newton        p   = -H^-1 g                          eq. 19, 20; the Hessian is spelled out and factored
     block-jacobi  p_c = -H_cc^-1 g_c, where H_cc keeps within-clique covariances only      eq. 30
@@ -36,7 +36,7 @@ _TOLERANCE = 1e-6
 
 
 def check_memory(solver: str, what: str, size: int, advice: str, limit: int) -> None:
-    """Refuse a dense matrix of ``size`` rows that would need more than ``limit`` bytes."""
+    """Raise MemoryError for a dense matrix of ``size`` rows above ``limit`` bytes."""
     needed = 2 * 8 * size**2
     if needed > limit:
         raise MemoryError(
@@ -109,7 +109,7 @@ class Newton(HessianRule):
 
 
 def _solved(hessian: Callable[[], np.ndarray], gradient: np.ndarray) -> np.ndarray:
-    """Return H^-1 g; where rounding has lost a weak prior beside the likelihood, x with H x = g up to that rounding.
+    """Return H^-1 g; if rounding has lost a weak prior, x with H x = g up to that rounding.
 
     Such a matrix has no factor. It is made once more, and conjugate gradients solve as long as it curves upwards.
     """
@@ -137,7 +137,7 @@ def full_hessian(point: Point) -> np.ndarray:
 
 
 class BlockJacobi(HessianRule):
-    """One block per term, covariances across cliques dropped, refreshed at every step; at most ``max_bytes`` each."""
+    """One block per term, without covariances across cliques, updated at every step; at most ``max_bytes`` each."""
 
     name = "block-jacobi"
     factors_matrices = True
@@ -258,7 +258,7 @@ class NewtonCG(HessianRule):
 
 
 class SubspaceDescent(HessianRule):
-    """Newton-CG restricted to the term that promises most."""
+    """Newton-CG on the most promising term."""
 
     name = "subspace"
 

@@ -1,4 +1,4 @@
-"""Steps for objectives with an l1 penalty: L-BFGS within one orthant at a time.
+"""L-BFGS for objectives with an l1 penalty, within one orthant at a time.
 
     Andrew and Gao (2007), Scalable training of L1-regularized log-linear models: orthants (OWL-QN).
     Schmidt (2010), Graphical model structure learning with l1-regularization: two metrics (PSSgb).
@@ -50,7 +50,7 @@ class OrthantLBFGS(LBFGS):
     name = "owl-qn"
 
     def direction(self, point: Point, relative_gap: float) -> Direction:
-        """Return the quasi-Newton direction of coefficients that are not zero, the steepest one of the others.
+        """Return the quasi-Newton direction of nonzero coefficients, and the steepest one of the others.
 
         Parameters
         ----------
@@ -105,13 +105,13 @@ class OrthantLBFGS(LBFGS):
 
 
 def _shorter(step: float, slope: float, rise: float) -> float:
-    """Return the next step to try: where the parabola through the last trial is lowest, a tenth to a half of it."""
+    """Return the next step to try: the minimum of the parabola through the last trial, within a tenth to a half."""
     lowest = -0.5 * slope * step / (rise / step - slope) if np.isfinite(rise) else 0.0
     return min(max(lowest, 0.1 * step), 0.5 * step)
 
 
 def within_orthants(solver: object, tol: float, random: np.random.Generator | None) -> OrthantLBFGS:
-    """Return the rule for a penalty that is not smooth; ValueError for a solver that has none."""
+    """Return the rule for a penalty that is not smooth; ValueError for a solver without one."""
     if isinstance(solver, OrthantLBFGS):
         return solver
     if isinstance(solver, LBFGS):

@@ -25,7 +25,7 @@ from kernelfields.data.cliques import USUAL_RANK
 from kernelfields.data.given_labels import given_labels, stated_labels
 from kernelfields.data.readers import InputReader, read_labels
 from kernelfields.data.reading import ItemNames
-from kernelfields.inputs.steps import ASKING, ColumnSteps, OwnColumns, steps_asked
+from kernelfields.inputs.steps import ASKING, ColumnSteps, OwnColumns, resolve_settings
 from kernelfields.numerics.parameters import settled, with_usual_values
 from kernelfields.structures import library
 
@@ -165,7 +165,7 @@ class Structure(ABC, Generic[Data, Reader]):
         objects = {name: value for name, value in parameters.items() if not isinstance(value, _PLAIN)}
         own = library.own_columns(objects) if objects else OwnColumns()
         asked = {name: value for name, value in parameters.items() if value in ASKING.get(name, ())}
-        steps = steps_asked(asked, own.rows) if asked else ColumnSteps()
+        steps = resolve_settings(asked, own.rows) if asked else ColumnSteps()
         return self.reads(own=own, steps=steps)  # type: ignore[return-value]  # class variables cannot be generic
 
     @abstractmethod

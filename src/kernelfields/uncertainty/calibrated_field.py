@@ -1,4 +1,4 @@
-"""Probabilities that agree with how often labels, entities and whole labellings are right, by held-out items.
+"""Calibrated probabilities of labels, entities and whole labellings, from held-out items.
 
     calibrated = calibrate(crf, X_held, y_held)               # crf is fitted, to other items
     calibrated.predict_marginals(X), calibrated.predict_entities(X), calibrated.reliability(X_test, y_test)
@@ -57,7 +57,7 @@ from kernelfields.numerics.parameters import attribute, check_declared, declares
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.reports.tables import Result, Table
 from kernelfields.selection.held_out import refuse_items_of_fit
-from kernelfields.uncertainty.events import answering, known_positions
+from kernelfields.uncertainty.events import find_answers, find_known_positions
 
 POSITIONS, ENTITIES, LABELLINGS = "positions", "entities", "labellings"
 # Questions about the distribution of whole labellings as the field has it: no map of parts gives another one.
@@ -76,43 +76,43 @@ class Scaling:
     biases: np.ndarray
 
     def rows(self, table: np.ndarray) -> np.ndarray:
-        """Return probabilities (.., L) at this scale; those that are zero stay so."""
+        """Return scaled probabilities (.., L); zero stays zero."""
         with np.errstate(divide="ignore"):
             logs = np.log(table)
         return softmax(self.slopes * logs + self.biases, axis=-1)
 
     def events(self, chances: np.ndarray) -> np.ndarray:
-        """Return probabilities of events (M,) at this scale."""
+        """Return scaled probabilities of events (M,)."""
         return expit(self.slopes * _log_odds(chances) + self.biases)
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """A rising map of probabilities through points (``places``, ``values``), (K,) each."""
+    """A nondecreasing map of probabilities through points (``places``, ``values``), (K,) each."""
 
     places: np.ndarray
     values: np.ndarray
 
     def rows(self, table: np.ndarray) -> np.ndarray:
-        """Return probabilities (.., L), mapped and divided by their sum; those that are zero stay so."""
+        """Return mapped probabilities (.., L), normalized; zero stays zero."""
         mapped = np.where(table > 0.0, np.interp(table, self.places, self.values), 0.0)
         sums = mapped.sum(axis=-1, keepdims=True)
         return np.where(sums > 0.0, mapped / np.maximum(sums, np.finfo(np.float64).tiny), table)
 
     def events(self, chances: np.ndarray) -> np.ndarray:
-        """Return probabilities of events (M,)."""
+        """Return mapped probabilities of events (M,)."""
         return np.interp(chances, self.places, self.values)
 
 
 class Judged:
-    """Probabilities of a field for labelled items, beside what is right.
+    """Probabilities of a field for labelled items, with the true labels.
 
     ``table`` (N, L) and ``true`` (N,) of positions whose label is known; events by what they are of: probabilities, and
     whether they happened, (M,) each.
     """
 
     def __init__(self, model: object, X: Any, y: Any, scheme: str | None):
-        field, batches = answering(model, X, y, labelled=True)
+        field, batches = find_answers(model, X, y, labelled=True)
         spans = field.answer_format.spans
         rules = None if spans is None else spans.rules(field.classes_, scheme)[0]
         tables, trues = [np.empty((0, len(field.answer_format.labels(field))))], [np.empty(0, dtype=np.int64)]
@@ -121,12 +121,12 @@ class Judged:
         for batch in batches:
             if not batch.data.n_positions:
                 continue
-            labels, known = batch.data.labels, known_positions(batch)
+            labels, known = batch.data.labels, find_known_positions(batch)
             tables.append(batch.marginals[known])
             trues.append(labels[known])
             if len(known) < len(labels) or not batch.family.exact:
                 continue
-            events[LABELLINGS].append(_whole_labellings(batch, labels))
+            events[LABELLINGS].append(_judge_labellings(batch, labels))
             if spans is not None and rules is not None:
                 found = spans.predicted(field, batch, rules)
                 true = spans.labelled(batch, labels, rules)
@@ -141,7 +141,7 @@ class Judged:
         }
 
 
-def _whole_labellings(answers: Answers, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _judge_labellings(answers: Answers, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the probability of the best labelling of each item, and whether it is right."""
     best, scores = answers.labellings.best()
     right = np.minimum.reduceat(best == labels, answers.family.offsets[:-1])
@@ -150,7 +150,7 @@ def _whole_labellings(answers: Answers, labels: np.ndarray) -> tuple[np.ndarray,
 
 @dataclass(frozen=True)
 class Reliability(Result):
-    """How far probabilities are from how often they are right, before and after calibration.
+    """Calibration errors of probabilities before and after calibration.
 
     Parameters
     ----------
@@ -301,14 +301,14 @@ class CalibratedField(WrappedField, StoredEstimator):
         >>> calibrate(crf, X[30:], y[30:], method="isotonic").predict_marginals([[[1.0]]])[0].round(1)
         array([[0.1, 0.9]])
         """
-        _refuse_doubt(settings)
-        if (face := self._face(X)) is not None:
+        _check_uncertainty(settings)
+        if (face := self._calibrate_wrapper(X)) is not None:
             return face.predict_marginals(X, **settings)
-        rows, found = self._map_of(POSITIONS).rows, self.ask("predict_marginals", X, **settings)
+        rows, found = self._get_map(POSITIONS).rows, self.ask("predict_marginals", X, **settings)
         if settings.get("cliques") is not None:
             warn_user("marginals of cliques are those of the estimator: positions are calibrated")
-            return _mapped(found[0], rows), *found[1:]
-        return _mapped(found, rows)
+            return _map_marginals(found[0], rows), *found[1:]
+        return _map_marginals(found, rows)
 
     @Question
     def predict_proba(self, X: Any, **settings: Any) -> np.ndarray:
@@ -339,11 +339,11 @@ class CalibratedField(WrappedField, StoredEstimator):
         array([[0.5, 0.5],
                [0.3, 0.7]])
         """
-        _refuse_doubt(settings)
-        if (face := self._face(X)) is not None:
+        _check_uncertainty(settings)
+        if (face := self._calibrate_wrapper(X)) is not None:
             return face.predict_proba(X, **settings)
         if self.answer_format.is_single:
-            return self._map_of(POSITIONS).rows(self.ask("predict_proba", X, **settings))
+            return self._get_map(POSITIONS).rows(self.ask("predict_proba", X, **settings))
         return self.predict_marginals(X, **settings)[..., 1]
 
     @Question
@@ -408,9 +408,9 @@ class CalibratedField(WrappedField, StoredEstimator):
         ('name', 1, 1.0)
         """
         settings = {"scheme": self.scheme} | settings
-        if (face := self._face(X)) is not None:
+        if (face := self._calibrate_wrapper(X)) is not None:
             return face.predict_entities(X, **settings)
-        ways, found = self._map_of(ENTITIES), self.ask("predict_entities", X, **settings)
+        ways, found = self._get_map(ENTITIES), self.ask("predict_entities", X, **settings)
 
         def mapped(entity: Any) -> Any:
             chance = float(ways.events(np.array([entity.probability]))[0])
@@ -447,9 +447,9 @@ class CalibratedField(WrappedField, StoredEstimator):
         >>> [(segment.label, segment.begin, segment.end) for segment in segments]
         [(0, 0, 3), (1, 3, 6)]
         """
-        if (face := self._face(X)) is not None:
+        if (face := self._calibrate_wrapper(X)) is not None:
             return face.predict_segments(X, **settings)
-        ways, found = self._map_of(ENTITIES), self.ask("predict_segments", X, **settings)
+        ways, found = self._get_map(ENTITIES), self.ask("predict_segments", X, **settings)
         chances = [ways.events(np.array([segment.probability for segment in own])).tolist() for own in found]
         return [
             [segment._replace(probability=chance) for segment, chance in zip(*pair, strict=True)]
@@ -487,14 +487,14 @@ class CalibratedField(WrappedField, StoredEstimator):
         >>> [(labels.tolist(), round(float(np.exp(log)), 1)) for labels, log in best]
         [([0, 1], 0.7), ([1, 1], 0.3)]
         """
-        if (face := self._face(X)) is not None:
+        if (face := self._calibrate_wrapper(X)) is not None:
             return face.predict_nbest(X, k, **settings)
         found = self.ask("predict_nbest", X, k, **settings)
         if self.answer_format.is_single:
             rows, ranked = self.predict_log_proba(X, **settings), [[label for label, _ in own] for own in found]
             logs = [row[np.searchsorted(self.classes_, own)] for row, own in zip(rows, ranked, strict=True)]
         else:
-            ways = self._map_of(LABELLINGS)
+            ways = self._get_map(LABELLINGS)
             with np.errstate(divide="ignore"):
                 logs = [np.log(ways.events(np.exp([log for _, log in own]))) for own in found]
         return [
@@ -532,10 +532,10 @@ class CalibratedField(WrappedField, StoredEstimator):
         (array([[0, 0],
                [1, 1]]), array([0.7, 0.9]))
         """
-        if (face := self._face(X)) is not None:
+        if (face := self._calibrate_wrapper(X)) is not None:
             return face.predict_joint(X, **settings)
         labels, chances = self.ask("predict_joint", X, **settings)
-        return labels, self._map_of(LABELLINGS).events(chances)
+        return labels, self._get_map(LABELLINGS).events(chances)
 
     @Question
     def show(self, x: Any, *arguments: Any, **settings: Any) -> Any:
@@ -568,18 +568,18 @@ class CalibratedField(WrappedField, StoredEstimator):
         >>> shown.marginals.shape
         (5, 2)
         """
-        if (face := self._face(x)) is not None:
+        if (face := self._calibrate_wrapper(x)) is not None:
             return face.show(x, *arguments, **settings)
         shown = self.ask("show", x, *arguments, **settings)
         segments = shown.segments
         if segments is not None:
-            chances = self._map_of(ENTITIES).events(np.array([own[3] for own in segments]))
+            chances = self._get_map(ENTITIES).events(np.array([own[3] for own in segments]))
             segments = [(*own[:3], chance) for own, chance in zip(segments, chances.tolist(), strict=True)]
-        marginals = self._map_of(POSITIONS).rows(np.asarray(shown.marginals))
+        marginals = self._get_map(POSITIONS).rows(np.asarray(shown.marginals))
         return replace(shown, marginals=marginals, segments=segments)
 
-    def _face(self, X: Any) -> Any:
-        """Return the wrapper inside, with its own field calibrated; None around a field, and if that is not fitted.
+    def _calibrate_wrapper(self, X: Any) -> Any:
+        """Return the inner wrapper with its own field calibrated; None for a field, or before the fit.
 
         Tables and dicts are then read and written by the class that has them.
         """
@@ -590,7 +590,7 @@ class CalibratedField(WrappedField, StoredEstimator):
         return inside.around(self.around(inside.fitted_inside())) if isinstance(inside, WrappedField) else None
 
     def asked(self, X: Any, y: Any, labelled: bool) -> tuple[Self, Any, Any]:
-        """Return the calibrated field, with X and y as it takes them: what evaluations ask.
+        """Return the calibrated field, with X and y in its form, for evaluations.
 
         Parameters
         ----------
@@ -610,7 +610,7 @@ class CalibratedField(WrappedField, StoredEstimator):
         return self if field is self.estimator_ else self.around(field), X, y
 
     def reliability(self, X: Any, y: Any = None) -> Reliability:
-        """Measure how far probabilities are from how often they are right, before and after calibration.
+        """Measure calibration errors before and after calibration.
 
         Parameters
         ----------
@@ -652,7 +652,7 @@ class CalibratedField(WrappedField, StoredEstimator):
                 rows.append((name, len(chances), before, after))
         return Reliability(rows)
 
-    def _map_of(self, what: str) -> Scaling | Steps:
+    def _get_map(self, what: str) -> Scaling | Steps:
         if what not in self.maps_:
             raise ValueError(
                 f"the items of the calibration had no {what} with a probability: give it items with all labels"
@@ -750,12 +750,12 @@ def calibrate(
     return CalibratedField(estimator, method=method, scheme=scheme).fit(X, y)
 
 
-def _mapped(marginals: Any, rows: Any) -> Any:
-    """Return marginals of each item, or of all single labels or instances in one array, mapped by rows."""
+def _map_marginals(marginals: Any, rows: Any) -> Any:
+    """Return marginals of each item, or of all in one array, with mapped rows."""
     return rows(marginals) if isinstance(marginals, np.ndarray) else Ragged(rows(own) for own in marginals)
 
 
-def _refuse_doubt(settings: Mapping[str, Any]) -> None:
+def _check_uncertainty(settings: Mapping[str, Any]) -> None:
     if settings.get("uncertainty"):
         raise ValueError(
             "uncertainty=True is another correction than calibration, fitted to marginals without it: ask estimator_"
@@ -768,7 +768,7 @@ def _log_odds(chances: np.ndarray) -> np.ndarray:
 
 
 def _fit_rows(table: np.ndarray, true: np.ndarray, method: str) -> Scaling | Steps:
-    """Return the map of marginals (N, L) of which columns ``true`` (N,) are right."""
+    """Return the map of marginals (N, L) with true columns ``true`` (N,)."""
     hits = np.zeros(table.shape, dtype=bool)
     hits[np.arange(len(true)), true] = True
     possible = (table > 0.0) | hits
@@ -778,7 +778,7 @@ def _fit_rows(table: np.ndarray, true: np.ndarray, method: str) -> Scaling | Ste
 
 
 def _fit_events(chances: np.ndarray, happened: np.ndarray, method: str) -> Scaling | Steps:
-    """Return the map of probabilities of events (M,) that happened or not."""
+    """Return the map of probabilities (M,) of events and their outcomes."""
     if method == "isotonic":
         return _fit_steps(chances, happened.astype(np.float64))
     odds, signs, start = _log_odds(chances), np.where(happened, 1.0, -1.0), np.array([1.0, 0.0])
@@ -795,14 +795,14 @@ def _fit_events(chances: np.ndarray, happened: np.ndarray, method: str) -> Scali
 
 
 def _fit_steps(chances: np.ndarray, happened: np.ndarray) -> Steps:
-    """Return the rising map of least squares; kept off 0 and 1, which no number of items can show."""
+    """Return the nondecreasing map of least squares, bounded away from 0 and 1."""
     least = 0.5 / (len(happened) + 1.0)
     found = IsotonicRegression(y_min=least, y_max=1.0 - least, out_of_bounds="clip").fit(chances, happened)
     return Steps(np.asarray(found.X_thresholds_), np.asarray(found.y_thresholds_))
 
 
 def event_calibration_error(probabilities: np.ndarray, happened: np.ndarray, n_bins: int = 10) -> float:
-    """Return the mean distance between probabilities of events and how often they happen, over bins of equal width."""
+    """Return the mean distance between probabilities and frequencies of events, over bins of equal width."""
     cells = np.minimum((np.asarray(probabilities) * n_bins).astype(np.int64), n_bins - 1)
     excess = np.bincount(cells, np.asarray(probabilities) - np.asarray(happened, dtype=np.float64), minlength=n_bins)
     return float(np.abs(excess).sum() / max(len(cells), 1))

@@ -1,4 +1,4 @@
-"""Thresholds with a guarantee, from scores of calibration items that are exchangeable with the items to come.
+"""Thresholds with a guarantee, from scores of calibration items that are exchangeable with new items.
 
 The unit is an item, a sequence, graph, instance or input, never a position. For n items and a risk alpha:
 
@@ -26,24 +26,24 @@ _ROUNDING = 1e-9
 _DECIMALS = 9
 
 
-def comparable(scores: np.ndarray | float) -> np.ndarray:
-    """Return scores, or thresholds, as they are compared."""
+def round_scores(scores: np.ndarray | float) -> np.ndarray:
+    """Return scores, or thresholds, rounded for comparison."""
     return np.round(scores, _DECIMALS)
 
 
 def least_items(risk: float) -> int:
-    """Return the least number of calibration items that a threshold for a risk needs."""
+    """Return the least number of calibration items for a threshold with a risk."""
     return max(1, math.ceil(1.0 / risk - 1.0 - _ROUNDING))
 
 
 def score_quantile(scores: np.ndarray, risk: float) -> float:
-    """Return the threshold that a new score exceeds with probability at most ``risk``; infinite for too few scores."""
+    """Return the threshold that a new score exceeds with probability at most ``risk``; infinite for few scores."""
     rank = math.ceil((len(scores) + 1) * (1.0 - risk) - _ROUNDING)
     return math.inf if rank > len(scores) else float(np.sort(scores)[max(rank, 1) - 1])
 
 
 def event_threshold(scores: np.ndarray, increments: np.ndarray, n_items: int, risk: float) -> float:
-    """Return the largest lambda whose risk is controlled, where an item loses its increments with score < lambda.
+    """Return the largest lambda with controlled risk, if an item loses its increments with score < lambda.
 
     Minus infinity for too few items.
     """

@@ -63,22 +63,22 @@ from kernelfields.numerics.parameters import (
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.reports.page import Shown
 from kernelfields.reports.tables import Table
-from kernelfields.selection.held_out import LabelledItems, refuse_items_of_fit, unframed
-from kernelfields.uncertainty.conformal import comparable, event_threshold, least_items, score_quantile
+from kernelfields.selection.held_out import LabelledItems, refuse_items_of_fit, unwrap_frame
+from kernelfields.uncertainty.conformal import event_threshold, least_items, round_scores, score_quantile
 from kernelfields.uncertainty.events import (
     ENTITIES,
     LABELLINGS,
     LEAST_SPAN,
     POSITIONS,
     Events,
-    answering,
-    asked_spans,
-    events_of,
+    compute_events,
+    concatenate_events,
+    find_answers,
     find_events,
-    joined,
-    kind_names,
-    labelled,
-    true_parts,
+    find_labelled_answers,
+    find_true_parts,
+    get_span_reading,
+    list_kinds,
 )
 
 # So much less than a threshold is looked for, before scores are compared.
@@ -158,7 +158,7 @@ class SpanSet(NamedTuple):
 
 @dataclass(frozen=True)
 class Coverage(Shown):
-    """How much of what is true sets hold, and how large they are.
+    """The coverage of prediction sets, and their sizes.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class Coverage(Shown):
     by_length: dict[str, float]
 
     def parts(self) -> list[str | Table]:
-        """Return the figures of all items, and a table of those of labels and lengths.
+        """Return the figures of all items, and a table by label and length.
 
         Returns
         -------
@@ -208,7 +208,7 @@ class Coverage(Shown):
 @passes_on(*OF_LABELS, *OF_PROBABILITIES, *OF_THE_FIT, *besides(FITTED, "thresholds_"), like=(ChainCRF,))
 @declares_parameters
 class ConformalField(WrappedField, StoredEstimator):
-    """Predict sets that hold what is true with a stated probability, around an estimator of labels.
+    """Predict sets that contain the truth with a stated probability, around an estimator of labels.
 
     Other questions, such as ``predict``, are answered by the fitted estimator. After :meth:`partial_fit` sets hold
     everything until they are calibrated again.
@@ -287,7 +287,7 @@ class ConformalField(WrappedField, StoredEstimator):
     # ---- fit and calibration
 
     def fit(self, X: Any, y: Any, *, groups: Sequence | None = None, **settings: Any) -> Self:
-        """Fit the estimator; with ``cv`` also calibrate.
+        """Fit the estimator and, with ``cv``, calibrate.
 
         Parameters
         ----------
@@ -318,21 +318,21 @@ class ConformalField(WrappedField, StoredEstimator):
             self.__dict__.pop(name, None)
         if self.cv is None:
             return self
-        estimator, X, y = unframed(self.estimator, X, y)
+        estimator, X, y = unwrap_frame(self.estimator, X, y)
         items = LabelledItems(X, y)
         n_folds = 5 if isinstance(self.cv, str) else self.cv
         folds = items.folds(n_folds, groups, random_generator(self.random_state))
         names, parts = list[Any](), []
         for _, field, answers in items.held_out(estimator, folds):
-            events = events_of(field, answers, self.target, self.scheme)
+            events = compute_events(field, answers, self.target, self.scheme)
             if events is not None:
                 parts.append(events)
                 # Fields of all folds have all labels.
-                names = kind_names(field, self.target, self.scheme)
-        return self._calibrate(joined(parts), names)
+                names = list_kinds(field, self.target, self.scheme)
+        return self._calibrate(concatenate_events(parts), names)
 
     def partial_fit(self, X: Any, y: Any = None, **settings: Any) -> Self:
-        """Fit the estimator to one more batch of items; the thresholds so far are given up.
+        """Fit the estimator to a further batch of items; calibration is discarded.
 
         ``estimator`` stays as it is. Sets hold everything, with a warning, until :meth:`conformalize` is called again.
 
@@ -359,7 +359,7 @@ class ConformalField(WrappedField, StoredEstimator):
         return self
 
     def conformalize(self, X: Any, y: Any = None) -> Self:
-        """Choose the thresholds by labelled items that the estimator was not fitted to.
+        """Choose the thresholds from labelled items outside the fit.
 
         Parameters
         ----------
@@ -405,7 +405,7 @@ class ConformalField(WrappedField, StoredEstimator):
         return self._calibrate(*find_events(self.estimator_, X, y, self.target, self.scheme))
 
     def _fitted_estimator(self) -> Any:
-        """Return the fitted estimator, which is the one that was passed if that is; None where there is none."""
+        """Return the fitted estimator, possibly the one passed in, or None without one."""
         if self.__sklearn_is_fitted__():
             return self.estimator_
         try:
@@ -422,7 +422,7 @@ class ConformalField(WrappedField, StoredEstimator):
             raise ValueError("groups='label' is for positions and entities: a labelling has many labels")
 
     def _calibrate(self, events: Events, names: list) -> Self:
-        events = events._replace(scores=comparable(events.scores))
+        events = events._replace(scores=round_scores(events.scores))
         risk, n_items = 1.0 - self.confidence_level, len(events.lengths)
         if n_items < 2:
             raise ValueError(
@@ -450,11 +450,11 @@ class ConformalField(WrappedField, StoredEstimator):
             )
         elif self.target == POSITIONS and not by_kind and not self.allow_empty:
             levels = np.array([self.thresholds_[cell] for cell in cells.tolist()])
-            self._warn_of_accuracy(events, levels[events.items], names)
+            self._warn_if_uneven(events, levels[events.items], names)
         return self
 
-    def _warn_of_accuracy(self, events: Events, levels: np.ndarray, names: list) -> None:
-        """Warn if the likeliest labels alone reach the level, and the sets miss more of some labels than it allows."""
+    def _warn_if_uneven(self, events: Events, levels: np.ndarray, names: list) -> None:
+        """Warn if single labels already reach the level while the sets miss it for some labels."""
         assert events.likeliest is not None
         accuracy = np.bincount(events.items, events.likeliest * events.increments()).mean()
         if accuracy < self.confidence_level:
@@ -479,7 +479,7 @@ class ConformalField(WrappedField, StoredEstimator):
         return np.full(len(lengths), _ALL, dtype=object)
 
     def _levels(self, lengths: np.ndarray) -> np.ndarray:
-        """Return the threshold of each item, (n,); infinite, the safe side, for groups without calibration items."""
+        """Return the threshold of each item, (n,); infinite for groups without calibration items."""
         cells = self._item_groups(lengths).tolist()
         new = sorted({str(cell) for cell in cells if cell not in self.thresholds_})
         if new and self.thresholds_:
@@ -487,16 +487,16 @@ class ConformalField(WrappedField, StoredEstimator):
                 f"no calibration item belongs to {', '.join(new)}: the answer there is the safe one, everything",
                 UserWarning,
             )
-        return comparable(np.array([self.thresholds_.get(cell, self._safe_level) for cell in cells]))
+        return round_scores(np.array([self.thresholds_.get(cell, self._safe_level) for cell in cells]))
 
     @property
     def _safe_level(self) -> float:
-        """The threshold by which sets hold everything."""
+        """The threshold of sets that contain everything."""
         return math.inf if self.target == LABELLINGS else -math.inf
 
     def _kind_levels(self, names: list) -> np.ndarray:
-        """Return the threshold of each label, or type of entities, as they are compared."""
-        return comparable(np.array([self.thresholds_.get(name, self._safe_level) for name in names]))
+        """Return the threshold of each label, or type of entities, rounded for comparison."""
+        return round_scores(np.array([self.thresholds_.get(name, self._safe_level) for name in names]))
 
     # ---- answers
 
@@ -533,7 +533,7 @@ class ConformalField(WrappedField, StoredEstimator):
         [[0, 1], [1, 1], [0, 0]]
         """
         self._check_calibrated()
-        field, batches = answering(self.estimator_, X)
+        field, batches = find_answers(self.estimator_, X)
         find = {POSITIONS: self._label_sets, LABELLINGS: self._labelling_sets}.get(self.target, self._span_sets)
         found: list = []
         for batch in batches:
@@ -561,7 +561,7 @@ class ConformalField(WrappedField, StoredEstimator):
             )
 
     def _label_sets(self, field: LabelField, answers: Answers) -> list:
-        marginals, lengths = comparable(answers.marginals), np.diff(answers.family.offsets)
+        marginals, lengths = round_scores(answers.marginals), np.diff(answers.family.offsets)
         names = [plain_label(label) for label in field.answer_format.labels(field)]
         if self.groups == "label":
             mask = marginals >= self._kind_levels(names)
@@ -586,7 +586,7 @@ class ConformalField(WrappedField, StoredEstimator):
         while more:
             ranked, scores = answers.n_best(count)
             logs = [own - total for own, total in zip(scores, answers.log_partition, strict=True)]
-            shown = [comparable(-own) for own in logs]
+            shown = [round_scores(-own) for own in logs]
             full = [len(own) == count and own[-1] <= level for own, level in zip(shown, levels, strict=True)]
             more = count < self.limit and any(full)
             count = min(4 * count, self.limit)
@@ -606,7 +606,7 @@ class ConformalField(WrappedField, StoredEstimator):
     def _span_sets(self, field: LabelField, answers: Answers) -> list[SpanSet]:
         if not answers.data.n_positions:
             return [SpanSet([], False) for _ in answers.asked.lengths]
-        rules, types = asked_spans(field).rules(field.classes_, self.scheme)
+        rules, types = get_span_reading(field).rules(field.classes_, self.scheme)
         offsets = answers.family.offsets
         if self.groups == "label":
             limits = np.tile(self._kind_levels(types), (len(offsets) - 1, 1))
@@ -614,7 +614,7 @@ class ConformalField(WrappedField, StoredEstimator):
             limits = np.tile(self._levels(np.diff(offsets))[:, None], (1, len(types)))
         found = likely_spans(answers, rules, max(LEAST_SPAN, float(limits.min(initial=1.0)) - _LESS))
         items = np.searchsorted(offsets, found.starts, side="right") - 1
-        kept = comparable(found.probabilities) >= limits[items, found.types]
+        kept = round_scores(found.probabilities) >= limits[items, found.types]
         # Spans below LEAST_SPAN are too many to be listed: a set that holds them is taken for all.
         every = np.any(limits < LEAST_SPAN, axis=1)
         sets: list[list] = [[] for _ in every]
@@ -625,7 +625,7 @@ class ConformalField(WrappedField, StoredEstimator):
         return answers.by_item(map(SpanSet, sets, every.tolist()), SpanSet([], False))
 
     def coverage(self, X: Any, y: Any = None) -> Coverage:
-        """Measure how much of what is true the sets of labelled items hold, and how large the sets are.
+        """Measure coverage and size of the prediction sets of labelled items.
 
         Parameters
         ----------
@@ -658,11 +658,11 @@ class ConformalField(WrappedField, StoredEstimator):
         (0.95, 1.6)
         """
         sets = self.predict_set(X)
-        field, batches, _ = labelled(self.estimator_, X, y)
-        members = [_members(own, self.target) for own in sets]
+        field, batches, _ = find_labelled_answers(self.estimator_, X, y)
+        members = [_list_members(own, self.target) for own in sets]
         shares, lengths, held, first = list[float](), list[int](), list[tuple[Any, bool]](), 0
         for batch, unseen in batches:
-            for number, length, truths in true_parts(field, batch, self.target, self.scheme, unseen):
+            for number, length, truths in find_true_parts(field, batch, self.target, self.scheme, unseen):
                 listed, everything = members[first + number]
                 right = [(kind, (everything and seen) or own in listed) for kind, own, seen in truths]
                 held += right
@@ -742,8 +742,8 @@ class ConformalField(WrappedField, StoredEstimator):
         return model
 
 
-def _members(own: Any, target: str) -> tuple[set[Hashable], bool]:
-    """Return what the set of an item holds, as :func:`true_parts` writes it, and whether it is to be taken for all."""
+def _list_members(own: Any, target: str) -> tuple[set[Hashable], bool]:
+    """Return the members of an item's set, as :func:`find_true_parts` does, and whether it contains everything."""
     if target == POSITIONS:
         by_position = [own] if isinstance(own, tuple) else own
         return {(place, label) for place, labels in enumerate(by_position) for label in labels}, False

@@ -1,4 +1,4 @@
-"""At which thresholds the prediction set of an item loses what is true.
+"""Scores at which the prediction set of an item loses a true label, entity or labelling.
 
     positions    the marginal of each true label, at positions whose label is known
     labellings   -log p(y | x) of the true labelling
@@ -49,14 +49,14 @@ class Events(NamedTuple):
     likeliest: np.ndarray | None = None
 
     def increments(self, by_kind: bool = False) -> np.ndarray:
-        """Return by how much the loss of an item, or of a kind of it, rises at each event: an equal share each."""
+        """Return the increase of an item's loss, or of its kind's, at each event: equal shares."""
         cells = self.items * (int(self.kinds.max(initial=0)) + 1) + self.kinds if by_kind else self.items
         _, place, counts = np.unique(cells, return_inverse=True, return_counts=True)
         return 1.0 / counts[place]
 
 
-def joined(parts: Sequence[Events]) -> Events:
-    """Return the events of batches as those of all items."""
+def concatenate_events(parts: Sequence[Events]) -> Events:
+    """Concatenate the events of all batches."""
     first = offsets_of(np.array([len(part.lengths) for part in parts]))
     moved = [part._replace(items=part.items + begin) for part, begin in zip(parts, first, strict=False)]
     scores, items, kinds, lengths = map(np.concatenate, zip(*(part[:4] for part in moved), strict=True))
@@ -64,10 +64,12 @@ def joined(parts: Sequence[Events]) -> Events:
     return Events(scores, items, kinds, lengths, np.concatenate(likeliest) if likeliest else None)
 
 
-def answering(model: object, X: Any, y: Any = None, *, labelled: bool = False) -> tuple[LabelField, Iterator[Answers]]:
-    """Return the field of a model, and its answers for batches of data; TypeError for what labels nothing.
+def find_answers(
+    model: object, X: Any, y: Any = None, *, labelled: bool = False
+) -> tuple[LabelField, Iterator[Answers]]:
+    """Return the field of a model and its answers for batches of data; TypeError for other models.
 
-    ``labelled``: with labels, which are y or a column of X; ValueError if there are none.
+    ``find_labelled_answers``: with labels, which are y or a column of X; ValueError if there are none.
     """
     field, X, y = field_of(model, X, y, labelled=labelled)
     if labelled and y is None:
@@ -75,8 +77,10 @@ def answering(model: object, X: Any, y: Any = None, *, labelled: bool = False) -
     return field, field.answers(X, y)
 
 
-def labelled(model: object, X: Any, y: Any) -> tuple[LabelField, Iterator[tuple[Answers, Unseen]], Counter]:
-    """Return the field of a model, its answers for batches of labelled data, and the labels that it never saw.
+def find_labelled_answers(
+    model: object, X: Any, y: Any
+) -> tuple[LabelField, Iterator[tuple[Answers, Unseen]], Counter]:
+    """Return the field of a model, its answers for labelled batches, and the labels unknown to it.
 
     A class of the field stands in their place, and each batch has the packed positions and labels where it does so.
     """
@@ -86,7 +90,7 @@ def labelled(model: object, X: Any, y: Any) -> tuple[LabelField, Iterator[tuple[
     y, unseen = replace_unseen(y, field.classes_, plain_label(np.ravel(field.classes_)[0]))
     labels = Counter(label for _, _, label in unseen)
 
-    def batches() -> Iterator[tuple[Answers, Unseen]]:
+    def iterate_batches() -> Iterator[tuple[Answers, Unseen]]:
         first, left = 0, unseen
         for answers in field.answers(X, y):
             offsets, end = offsets_of(answers.asked.lengths), first + len(answers.asked.lengths)
@@ -94,18 +98,18 @@ def labelled(model: object, X: Any, y: Any) -> tuple[LabelField, Iterator[tuple[
             yield answers, own
             first, left = end, [place for place in left if place[0] >= end]
 
-    return field, batches(), labels
+    return field, iterate_batches(), labels
 
 
-def kind_names(field: LabelField, target: str, scheme: str | None) -> list:
+def list_kinds(field: LabelField, target: str, scheme: str | None) -> list:
     """Return the names of the labels of a field, or of the types of its entities."""
     if target == ENTITIES:
-        return asked_spans(field).rules(field.classes_, scheme)[1]
+        return get_span_reading(field).rules(field.classes_, scheme)[1]
     return [plain_label(label) for label in field.answer_format.labels(field)]
 
 
-def asked_spans(field: LabelField) -> SpanReading:
-    """Return how the labels of a field write spans; TypeError unless they are labels of sequences."""
+def get_span_reading(field: LabelField) -> SpanReading:
+    """Return the reading of spans from the labels of a field; TypeError unless it labels sequences."""
     if field.answer_format.spans is None:
         raise TypeError(f"target={ENTITIES!r} is for sequences, and {type(field).__name__} labels none")
     return field.answer_format.spans
@@ -113,40 +117,40 @@ def asked_spans(field: LabelField) -> SpanReading:
 
 def find_events(model: object, X: Any, y: Any, target: str, scheme: str | None) -> tuple[Events, list]:
     """Return the events of labelled items, and the names of their kinds."""
-    field, batches, unseen = labelled(model, X, y)
-    found = (events_of(field, batch, target, scheme, own) for batch, own in batches)
+    field, batches, unseen = find_labelled_answers(model, X, y)
+    found = (compute_events(field, batch, target, scheme, own) for batch, own in batches)
     parts = [part for part in found if part is not None]
     if not parts:
         raise ValueError("there are no calibration items with positions")
-    events = joined(parts)
+    events = concatenate_events(parts)
     if unseen:
         strange = f"y holds labels that the fit never saw, {listed(sorted(unseen))} at {unseen.total()} positions"
         if np.isneginf(events.scores).all():
             raise ValueError(f"{strange}, and no others: it saw {listed(field.classes_)}")
         warn_user(f"{strange}: no set can hold them, and they count as missed", UserWarning)
-    return events, kind_names(field, target, scheme)
+    return events, list_kinds(field, target, scheme)
 
 
-def events_of(
+def compute_events(
     field: LabelField, answers: Answers, target: str, scheme: str | None, unseen: Unseen | None = None
 ) -> Events | None:
-    """Return the events of a batch of labelled items; None where they have no positions.
+    """Return the events of a batch of labelled items; None without positions.
 
     No set holds what is ``unseen``: its score is minus infinity, of labellings infinity, its kind beyond all others.
     """
     if not answers.data.n_positions:
         return None
     if target == POSITIONS:
-        return _positions(answers, unseen or {})
+        return _position_events(answers, unseen or {})
     if target == LABELLINGS:
-        return _labellings(answers, unseen or {})
-    return _spans(field, answers, scheme, unseen or {})
+        return _labelling_events(answers, unseen or {})
+    return _span_events(field, answers, scheme, unseen or {})
 
 
-def true_parts(
+def find_true_parts(
     field: LabelField, answers: Answers, target: str, scheme: str | None, unseen: Unseen
 ) -> Iterator[tuple[int, int, list[tuple[Any, Hashable, bool]]]]:
-    """Yield items of a batch of labelled ones, their lengths, and what is true of them.
+    """Yield the numbers of items, their lengths, and the true labels, entities or labellings.
 
     Each truth with its label or type, and whether the fit has seen all its labels.
 
@@ -156,15 +160,15 @@ def true_parts(
     if not answers.data.n_positions:
         return
     offsets, asked = answers.family.offsets, np.flatnonzero(answers.asked.lengths)
-    names, labels = kind_names(field, target, scheme), answers.data.labels
+    names, labels = list_kinds(field, target, scheme), answers.data.labels
     if target == POSITIONS:
-        starts = known_positions(answers)
+        starts = find_known_positions(answers)
         kinds, stops = [unseen.get(row, names[labels[row]]) for row in starts.tolist()], starts + 1
     elif target == LABELLINGS:
-        _all_labels(answers, target)
+        _check_labels(answers, target)
         starts, stops, kinds = offsets[:-1], offsets[1:], [None] * (len(offsets) - 1)
     else:
-        starts, stops, kinds = _true_spans(field, answers, scheme, unseen)
+        starts, stops, kinds = _find_true_spans(field, answers, scheme, unseen)
     rows = list(zip(starts.tolist(), stops.tolist(), kinds, strict=True))
     ends = np.searchsorted(starts, offsets).tolist()
     for item, (begin, end) in enumerate(pairwise(offsets.tolist())):
@@ -181,20 +185,20 @@ def true_parts(
             yield int(asked[item]), end - begin, parts
 
 
-def _all_labels(answers: Answers, target: str) -> np.ndarray:
+def _check_labels(answers: Answers, target: str) -> np.ndarray:
     """Return the labels (N,); ValueError unless all are known."""
     given = answers.data.given
     given.check_complete(f"target={target!r} needs all labels of the calibration items, and some are not known")
     return given.numbers
 
 
-def known_positions(answers: Answers) -> np.ndarray:
-    """Return the positions whose labels are known."""
+def find_known_positions(answers: Answers) -> np.ndarray:
+    """Return the positions with known labels."""
     return np.flatnonzero(answers.data.given.certain())
 
 
-def _positions(answers: Answers, unseen: Unseen) -> Events:
-    offsets, known = answers.family.offsets, known_positions(answers)
+def _position_events(answers: Answers, unseen: Unseen) -> Events:
+    offsets, known = answers.family.offsets, find_known_positions(answers)
     items, kinds = np.searchsorted(offsets, known, side="right") - 1, answers.data.labels[known]
     has = np.bincount(items, minlength=len(offsets) - 1) > 0  # an item of which nothing is known has nothing to lose
     scores, likeliest = answers.marginals[known, kinds], answers.marginals[known].argmax(axis=1) == kinds
@@ -203,31 +207,31 @@ def _positions(answers: Answers, unseen: Unseen) -> Events:
     return Events(scores, (np.cumsum(has) - 1)[items], kinds, np.diff(offsets)[has], likeliest)
 
 
-def _labellings(answers: Answers, unseen: Unseen) -> Events:
+def _labelling_events(answers: Answers, unseen: Unseen) -> Events:
     refuse_approximate(answers.family, "a set of labellings")
-    _all_labels(answers, LABELLINGS)
+    _check_labels(answers, LABELLINGS)
     scores = answers.log_partition - answers.label_scores(answers.data.labelling)
     scores[answers.family.position_items[list(unseen)]] = np.inf
     items = np.arange(answers.family.n_items)
     return Events(scores, items, np.zeros_like(items), np.diff(answers.family.offsets))
 
 
-def _true_spans(
+def _find_true_spans(
     field: LabelField, answers: Answers, scheme: str | None, unseen: Unseen
 ) -> tuple[np.ndarray, np.ndarray, list]:
-    """Return starts, stops and names of types of the spans that are true, those of labels never seen among them."""
-    spans, strange = asked_spans(field), sorted(set(unseen.values()))
+    """Return starts, stops and type names of the true spans, including types unknown to the field."""
+    spans, strange = get_span_reading(field), sorted(set(unseen.values()))
     rules, types = spans.rules(field.classes_, scheme, strange)
-    labels = _all_labels(answers, ENTITIES).copy()
+    labels = _check_labels(answers, ENTITIES).copy()
     for row, label in unseen.items():
         labels[row] = len(field.classes_) + strange.index(label)
     starts, stops, kinds = spans.labelled(answers, labels, rules)
     return starts, stops, [types[kind] for kind in kinds.tolist()]
 
 
-def _spans(field: LabelField, answers: Answers, scheme: str | None, unseen: Unseen) -> Events:
-    offsets, (rules, names) = answers.family.offsets, asked_spans(field).rules(field.classes_, scheme)
-    starts, stops, true_types = _true_spans(field, answers, scheme, unseen)
+def _span_events(field: LabelField, answers: Answers, scheme: str | None, unseen: Unseen) -> Events:
+    offsets, (rules, names) = answers.family.offsets, get_span_reading(field).rules(field.classes_, scheme)
+    starts, stops, true_types = _find_true_spans(field, answers, scheme, unseen)
     strange = np.zeros(answers.data.n_positions + 1, dtype=np.int64)
     strange[[row + 1 for row in unseen]] = 1
     seen = np.diff(np.cumsum(strange)[np.stack([starts, stops])], axis=0)[0] == 0

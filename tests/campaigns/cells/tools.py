@@ -226,5 +226,5 @@ def onnx(s: Subject) -> None:
     item = s.new[2]
     seen = s.one(item) if s.of_words or s.name == "compat.CRF" else item.x
     names = [entry.name for entry in session.get_outputs()]
-    outputs = dict(zip(names, session.run(None, inputs.encoded(seen)), strict=True))
+    outputs = dict(zip(names, session.run(None, inputs.encode(seen)), strict=True))
     close(outputs["marginals"], s.marginals(s.model)[2], 1e-6, "marginals")

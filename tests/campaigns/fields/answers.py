@@ -256,6 +256,6 @@ def check_served(tally: Tally, drawn: Chain, asked: Asked, path: Path, random: n
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         names = [output.name for output in session.get_outputs()]
         for item, whole in zip(drawn.new, asked.wholes, strict=True):
-            answer = dict(zip(names, session.run(None, served.inputs.encoded(item)), strict=True))
+            answer = dict(zip(names, session.run(None, served.inputs.encode(item)), strict=True))
             tally.near("ONNX marginals", answer["marginals"], whole.marginals, 10 * asked.near)
             tally.near("ONNX log partition", np.ravel(answer["log_partition"])[0], whole.log_partition, 10 * asked.near)

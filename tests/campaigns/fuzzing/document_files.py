@@ -21,12 +21,12 @@ from kernelfields.formats import (
     Document,
     LabelledSpan,
     Labelling,
-    labels_of,
+    list_labels,
     read_documents,
     read_sequences,
     write_documents,
 )
-from kernelfields.formats.annotated_texts import tokens_of
+from kernelfields.formats.annotated_texts import get_tokens
 from tests.campaigns.fuzzing.damage import damaged_bytes, damaged_document, damaged_text, odd_number, spelled_out
 from tests.campaigns.fuzzing.verdicts import Case, Unsound
 
@@ -191,8 +191,8 @@ class DocumentFiles:
         """Take words and labels, and write the documents in their own format and in another one."""
         for document in documents:
             if document.duration is None:
-                tokens_of(document)
-                labels_of(document)
+                get_tokens(document)
+                list_labels(document)
             elif not np.isfinite(document.duration).all():
                 raise Unsound(f"a time line of {document.duration} seconds")
         if self.name == "conllu":

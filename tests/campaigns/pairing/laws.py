@@ -108,7 +108,7 @@ class Learnt:
 
     def inputs(self, item: Any) -> np.ndarray:
         """Return the columns (T, d) that the cliques of an item see."""
-        if self.plan.around == "auto" and self.model._reader.steps.holds(WindowStatistics):
+        if self.plan.around == "auto" and self.model._reader.steps.has_step(WindowStatistics):
             raise Unlawful("statistics were chosen")
         centre, spread = self._scale
         return (self.joined(item) - centre) / spread

@@ -1,1 +1,1 @@
-"""The Dask engine: fits that the workers of a cluster run together, and collections."""
+"""The Dask engine: joint fits of the workers of a cluster, and collections."""

@@ -37,7 +37,7 @@ def _is_lazy(value: object) -> bool:
 
 
 def partitions(collection: object, name: str, table: bool = False) -> list[Delayed | Future]:
-    """Return one Delayed, or future, for each partition of a bag or list, or of a ``table``; TypeError otherwise."""
+    """Return one Delayed, or future, for each partition of a bag, list or ``table``; TypeError for other X."""
     from dask.bag import Bag
 
     if isinstance(collection, list | tuple) and all(map(_is_lazy, collection)):
@@ -86,7 +86,7 @@ def map_partitions(answer: Callable[[Any], Any], X: Any, table: bool = False) ->
 
 
 def _answered(answer: Callable[[Any], Any], part: Any, number: int) -> list[object]:
-    """Task on a worker: return the answers for the items of one partition."""
+    """Return the answers for the items of one partition; a task on a worker."""
     items = part if hasattr(part, "shape") else list(part)
     try:
         return list(answer(items)) if n_rows_of(items) else []
@@ -95,12 +95,12 @@ def _answered(answer: Callable[[Any], Any], part: Any, number: int) -> list[obje
 
 
 def _as_block(answers: list[object], nothing: np.ndarray) -> np.ndarray:
-    """Task on a worker: return the answers for the rows of a partition as an array, of their kind where it has none."""
+    """Return the answers for the rows of a partition as an array; a task on a worker."""
     return np.asarray(answers) if answers else nothing
 
 
 def sequences_of_rows(array: Array, lengths: ArrayLike, n_partitions: int | None = None) -> Bag:
-    """Return a bag of the sequences whose rows a Dask array holds one after the other.
+    """Return a bag of sequences from a Dask array of concatenated rows.
 
     ``lengths`` are the rows of each sequence. Arrays of inputs and of labels cut into the same number of
     partitions go together; by default it is the number of chunks of the array.
@@ -142,7 +142,7 @@ def sequences_of_frame(
     if missing := [name for name in columns if name not in frame.columns]:
         raise ValueError(f"the frame has no column {missing[0]!r}: it has {', '.join(map(repr, frame.columns))}")
     parts = frame[columns].to_delayed()
-    begun = dask.delayed(_begun)
+    begun = dask.delayed(_sequence_names)
     seen: dict[object, int] = {}
     for number, names in enumerate(dask.compute(*[begun(part, sequence, place) for place, part in enumerate(parts)])):
         if (again := next((name for name in names if name in seen), None)) is not None:
@@ -158,8 +158,8 @@ def sequences_of_frame(
     return X, dask.bag.from_delayed([cut(part, sequence, label) for part in parts])
 
 
-def _begun(part: PandasFrame, sequence: str, number: int) -> list[object]:
-    """Return the names of the sequences of a partition; ValueError if one comes back after another, or has none."""
+def _sequence_names(part: PandasFrame, sequence: str, number: int) -> list[object]:
+    """Return the names of the sequences of a partition; ValueError if one is interrupted, or has no name."""
     names = part[sequence]
     if (missing := np.flatnonzero(names.isna().to_numpy())).size:
         raise ValueError(
@@ -173,7 +173,7 @@ def _begun(part: PandasFrame, sequence: str, number: int) -> list[object]:
 
 
 def _cuts(part: PandasFrame, sequence: str) -> np.ndarray:
-    """Return the rows where another sequence begins, except the first."""
+    """Return the rows that begin another sequence."""
     names = part[sequence].to_numpy(dtype=object)
     return np.flatnonzero(names[1:] != names[:-1]) + 1
 

@@ -1,4 +1,4 @@
-"""The Dask engine: a fit that all workers of a cluster run together, each on its part of the data.
+"""The Dask engine: a joint fit of all workers of a cluster, each with its part of the data.
 
 A cluster can be used with a client that is open, workers in processes of their own, and the same version of the package
 and of torch, by which they add up, on all of them. Workers that keep their parts on devices need one each.
@@ -73,7 +73,7 @@ class Dask(Engine):
 
     @classmethod
     def local_devices(cls, n_devices: int | None = None, device: str = "cuda") -> Dask:
-        """Start a cluster of the devices of this machine: a worker for each, which sees no other.
+        """Start a cluster of the devices of this machine, with a worker for each.
 
         The cluster ends with this process, with :meth:`close`, or as a context.
 
@@ -162,7 +162,7 @@ class Dask(Engine):
             _check_workers(connected_client(self.client), self.workers)
 
     def check_scoring(self) -> None:
-        """New data are scored in this process, or with the collection they are in: no cluster is needed."""
+        """Accept: this process, or the workers of a collection, score new data without a cluster."""
 
     def same_random(self, random: np.random.Generator) -> np.random.Generator:
         """Return the generator of the first worker.
@@ -180,7 +180,7 @@ class Dask(Engine):
         return (RUNNING.get() or ALONE).same_random(random)
 
     def place(self, data: PackedData | DataInParts, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
-        """Return the part of labelled data that this worker has in a fit that all of them run.
+        """Return this worker's part of the labelled data of a joint fit.
 
         Parameters
         ----------
@@ -267,12 +267,12 @@ class Dask(Engine):
 
 
 def _n_items(partition: Any) -> int:
-    """Return how many items a partition has; one where it does not say."""
+    """Return the number of items of a partition; one if it has no length."""
     return n_rows_of(partition) if hasattr(partition, "__len__") else 1
 
 
 def connected_client(client: Client | None = None) -> Client:
-    """Return ``client``, or the present one for None, if it can be used; raise an error otherwise."""
+    """Return ``client``, or the current one for None, if it is connected; raise an error otherwise."""
     try:
         import distributed
     except ImportError as error:
@@ -299,22 +299,22 @@ def connected_client(client: Client | None = None) -> Client:
 
 
 def worker_threads() -> int:
-    """Return how many threads this worker has."""
+    """Return the number of threads of this worker."""
     from distributed import get_worker
 
     return get_worker().state.nthreads
 
 
 class Worker(NamedTuple):
-    """What a worker says of itself: versions, and the process it is in."""
+    """The versions and the process of a worker."""
 
     package: str
     torch: str
     process: tuple[str, int]
 
 
-def described_worker(engine: Engine | None) -> Worker:
-    """Return what this worker has; an error where torch is missing, or its device."""
+def describe_worker(engine: Engine | None) -> Worker:
+    """Return the description of this worker; an error without torch or its device."""
     Torch("cpu").check()
     if engine is not None:
         engine.check()
@@ -322,8 +322,8 @@ def described_worker(engine: Engine | None) -> Worker:
 
 
 def _check_workers(client: Client, engine: Engine | None) -> None:
-    """Raise unless all workers have one version of package and torch, their device, and a process each."""
-    found = client.run(described_worker, engine, on_error="return")
+    """Raise unless all workers have equal versions of package and torch, their device, and a process each."""
+    found = client.run(describe_worker, engine, on_error="return")
     described: dict[str, Worker] = {}
     for address, worker in found.items():
         if isinstance(worker, OSError):

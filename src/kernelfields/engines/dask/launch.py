@@ -1,4 +1,4 @@
-"""Starts a program on all workers of a Dask cluster at once, watches it, and starts it again when a worker dies.
+"""Programs on all workers of a Dask cluster: started together, watched, and restarted after the loss of a worker.
 
     client    picks workers, has the first open a meeting point, submits one task to each, looks at the first one's
               progress from time to time, and asks it to stop
@@ -57,7 +57,7 @@ _MOST_ATTEMPTS = 8
 
 @dataclass
 class Run:
-    """A program in this process, as the client sees it: what it reports, and what it was asked."""
+    """A program in this process, with its reports and the client's requests."""
 
     reports: list[Any] = field(default_factory=list)
     #: What the client answers to the reports so far, and how many it has seen.
@@ -69,7 +69,7 @@ class Run:
     store: Any = None
 
     def report(self, what: Any, *, wait: bool, limit: float) -> str:
-        """Report something; return what the client wants, once it has seen this if the program is to ``wait``."""
+        """Send a report; return the client's requests, after an acknowledgement if the program is to ``wait``."""
         self.reports.append(what)
         end = time.monotonic() + limit
         while wait and not self.wish and self.answered < len(self.reports):
@@ -84,7 +84,7 @@ _BUSY = threading.Lock()
 
 
 def open_meeting(name: str, host: str) -> int:
-    """Open the point where the processes of a program meet; return its port."""
+    """Open the store at which the processes of a program meet; return its port."""
     from torch import distributed
 
     store = distributed.TCPStore(host, 0, is_master=True, wait_for_workers=False)
@@ -93,7 +93,7 @@ def open_meeting(name: str, host: str) -> int:
 
 
 def talk(name: str, seen: int, wish: str, solver: int) -> tuple[list[Any], dict[int, np.ndarray]]:
-    """Tell a program that some of its reports were seen, and what is wanted of it; return the others.
+    """Acknowledge reports of a program, pass requests to it, and return the new reports.
 
     With them comes where its solvers are, from some number on, if it is time.
     """
@@ -109,7 +109,7 @@ def talk(name: str, seen: int, wish: str, solver: int) -> tuple[list[Any], dict[
 
 
 def leave(name: str) -> None:
-    """Take a process out of a program that has ended elsewhere."""
+    """Remove a process from a program that has ended elsewhere."""
     run = _RUNS.pop(name, None)
     if run is None:
         return
@@ -130,14 +130,14 @@ def take_part(
     program: Callable[..., Any],
     *part: Any,
 ) -> Any:
-    """Run a program in this process, one of several; return Lost where another has gone.
+    """Run a program in this process, one of several; return Lost after the loss of another one.
 
     The first returns what the program returns, and its last reports, from the first that the client may not have.
     """
     from torch import distributed
 
     from kernelfields.engines.together.collective import LONGEST_START, Collective, Parted, joined
-    from kernelfields.engines.together.memory import kept_memory
+    from kernelfields.engines.together.memory import keep_memory
 
     if not _BUSY.acquire(timeout=LONGEST_START):
         raise RuntimeError("this process takes part in another fit: workers need a process each, and a fit at a time")
@@ -146,7 +146,7 @@ def take_part(
         store.set_timeout(timedelta(seconds=LONGEST_START))
         device = engine.resolved_device() if isinstance(engine, Torch) else None
         group = Collective(store, rank, len(hosts), device=device, host=hosts[rank], known=starts)
-        with joined(group), kept_memory():
+        with joined(group), keep_memory():
             # The first process has been in it since it opened the meeting, unless it was told to leave meanwhile.
             run = _RUNS.get(name) if rank == 0 else _RUNS.setdefault(name, Run())
             if run is None:
@@ -165,10 +165,10 @@ def take_part(
 
 
 class Lost(Exception):
-    """Workers of a program have gone."""
+    """The loss of workers of a program."""
 
 
-def host_of(address: str) -> str:
+def get_host(address: str) -> str:
     """Return the host of a worker's address; that of this process for workers in it."""
     host = urlsplit(address).hostname
     return host if host and not address.startswith("inproc") else socket.gethostbyname(socket.gethostname())
@@ -184,7 +184,7 @@ def launch(
     *,
     waits: bool,
 ) -> Any:
-    """Run ``program(run, *part)`` on workers at once; return what the first of them returns.
+    """Run ``program(run, *part)`` on all workers; return the result of the first.
 
     ``parts`` are their arguments; there can be ``n_most`` of them. ``watch(report)`` says what is wanted after a
     report, "" for nothing; with ``waits`` the program waits for that.
@@ -211,7 +211,7 @@ def launch(
 
 
 class _Attempt:
-    """One start of a program on the workers that are there."""
+    """One start of a program on the present workers."""
 
     def __init__(self, client: Client, starts: dict[int, np.ndarray], watch: Callable[[Any], str], *, waits: bool):
         self.client, self.watch = client, watch
@@ -221,7 +221,7 @@ class _Attempt:
         self.addresses: list[str] = []
 
     def begin(self, engine: Engine, program: Callable[..., Any], parts: Parts, n_most: int) -> None:
-        """Submit the program to workers that are there; Lost if one goes meanwhile."""
+        """Submit the program to the workers; Lost if one of them is lost."""
         from distributed.scheduler import KilledWorker
 
         self.addresses = self._present()[: max(1, n_most)]
@@ -230,7 +230,7 @@ class _Attempt:
         except (KilledWorker, CancelledError, TimeoutError, OSError, KeyError) as error:
             raise Lost(str(error)) from error
         self.addresses = self.addresses[: len(own)]
-        hosts = [host_of(address) for address in self.addresses]
+        hosts = [get_host(address) for address in self.addresses]
         port = self._ask(open_meeting, self.name, hosts[0])
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
@@ -245,7 +245,7 @@ class _Attempt:
             ]
 
     def _wait_for(self, values: list[Any]) -> None:
-        """Wait until partitions are there, however long that takes: then all workers begin at the same time."""
+        """Wait for partitions without a limit, so that all workers begin together."""
         from distributed import Future
 
         waiting = [value for value in values if isinstance(value, Future)]
@@ -256,7 +256,7 @@ class _Attempt:
             time.sleep(_SHORTLY)
 
     def _addresses(self) -> list[str]:
-        """Return the addresses of the workers, in order; RuntimeError where the scheduler has gone."""
+        """Return the addresses of the workers, in order; RuntimeError if the scheduler is lost."""
         try:
             if self.client.status == "running":
                 return sorted(self.client.nthreads())
@@ -268,7 +268,7 @@ class _Attempt:
         )
 
     def _present(self) -> list[str]:
-        """Return the same once there are some; RuntimeError where none comes back."""
+        """Return the addresses once there are some; RuntimeError if no worker comes back."""
         end = time.monotonic() + _LONGEST_ABSENCE
         while not (addresses := self._addresses()):
             if time.monotonic() > end:
@@ -280,7 +280,7 @@ class _Attempt:
         return addresses
 
     def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what a function returns on the first worker; Lost if that has gone."""
+        """Return the result of a function on the first worker; Lost if it is lost."""
         address = self.addresses[0]
         try:
             found = self.client.run(function, *arguments, workers=[address], on_error="return")
@@ -295,14 +295,14 @@ class _Attempt:
         return result
 
     def run(self) -> Any:
-        """Wait for the program, showing its reports; return its result, or raise what went wrong in it."""
+        """Wait for the program and show its reports; return its result, or raise its error."""
         pause, ended = _SHORTLY, threading.Event()
         for future in self.futures:
             future.add_done_callback(lambda _: ended.set())
         while not all(future.done() for future in self.futures):
             ended.clear()
             try:
-                self._pass_on()
+                self._exchange()
                 if any(future.status == "error" for future in self.futures):
                     self._raise_error()
                 if lost := set(self.addresses) - set(self._addresses()):
@@ -316,7 +316,7 @@ class _Attempt:
         if any(future.status != "finished" for future in self.futures):
             self._raise_error()
         # Of workers on this machine, without a detour through the scheduler: a field is large.
-        direct = True if host_of(self.addresses[0]) == "127.0.0.1" else None
+        direct = True if get_host(self.addresses[0]) == "127.0.0.1" else None
         try:
             first, *others = self.client.gather(self.futures, direct=direct)
         except (CancelledError, TimeoutError, OSError) as error:
@@ -329,8 +329,8 @@ class _Attempt:
         self.addresses = []  # no worker runs the program any more
         return result
 
-    def _pass_on(self) -> None:
-        """Show new reports, and tell the program what is wanted of it: at once if it waits for that."""
+    def _exchange(self) -> None:
+        """Show new reports and send requests to the program, at once if it waits."""
         reports: list[Any] = [None]
         while reports:
             solver = max(self.starts, default=0)
@@ -346,7 +346,7 @@ class _Attempt:
             self._wish = self.watch(report) or self._wish
 
     def _raise_error(self) -> NoReturn:
-        """Raise the error of the program; Lost where there is none but that of a worker that has gone."""
+        """Raise the error of the program; Lost if there is none but that of a lost worker."""
         from distributed.scheduler import KilledWorker
 
         from kernelfields.engines.torch.rows import is_out_of_memory
@@ -367,7 +367,7 @@ class _Attempt:
         raise Lost("a worker that the others waited for")
 
     def end(self) -> None:
-        """Let go of the program, wherever it still runs."""
+        """Cancel the program on all workers."""
         if not self.addresses or self.client.status != "running":
             return
         with suppress(OSError, TimeoutError, RuntimeError):  # a cluster that has gone has nothing left to let go

@@ -1,4 +1,4 @@
-"""Fits that several processes run together, each on its part of the data."""
+"""Joint fits of several processes, each with its part of the data."""
 
 from kernelfields.numerics.lazy import lazy_names
 

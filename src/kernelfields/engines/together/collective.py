@@ -1,4 +1,4 @@
-"""Processes that fit together: sums over all of them by torch.distributed, and where a fit goes on after a loss.
+"""Processes of a joint fit: sums over all of them by torch.distributed, and the state for a restart.
 
     total, gathered            the sums and lists of numerics/group.py: gloo, NCCL for sums where every process has
                                a device of its own
@@ -42,11 +42,11 @@ _SMALL = 4096
 
 
 class Parted(RuntimeError):
-    """Another process of the group has gone, or does not answer."""
+    """Another process of the group is lost, or does not answer."""
 
 
 class Collective(Group):
-    """``size`` processes that meet at a ``store``, this one of number ``rank`` at the address ``host``.
+    """``size`` processes that meet at a ``store``; this one has the number ``rank`` and the address ``host``.
 
     ``device`` is that of its part, None for threads. ``known`` are coefficients that the solvers of the program, which
     run one after the other, have reached before, by the number of the solver.
@@ -106,7 +106,7 @@ class Collective(Group):
             raise Parted(f"a process that fits together with this one has gone ({said:.200})") from error
 
     def total(self, values: Value) -> Value:
-        """Return the sum over all processes; checksums and numbers ride along with those in double precision."""
+        """Return the sum over all processes; sums in double precision also carry checksums and numbers."""
         if self.size == 1:
             return values
         parts: Any = values if isinstance(values, list) else [values]
@@ -134,7 +134,7 @@ class Collective(Group):
         return sums if isinstance(values, list) else sums[0]
 
     def _compare(self, beside: np.ndarray) -> None:
-        """Take what came along with a sum; RuntimeError unless all processes have the same coefficients."""
+        """Read the checksums in a sum; RuntimeError unless all processes have the same coefficients."""
         checksums, self._passed_on = beside[:, 0], int(beside[0, 1])
         if np.any(checksums != checksums[0]):
             other = int(np.argmax(checksums != checksums[0]))
@@ -144,7 +144,7 @@ class Collective(Group):
             )
 
     def _wait_for(self, work: Any) -> None:
-        """Wait for a sum by NCCL, which does not notice by itself that a process has gone."""
+        """Wait for a sum by NCCL with a check for lost processes."""
         end = time.monotonic() + self._timeout
         while not work.is_completed():
             if self._left:
@@ -155,7 +155,7 @@ class Collective(Group):
         work.wait()
 
     def gathered(self, value: Value) -> list[Value]:
-        """Return the values of all processes, pickled on the way: one exchange, two for large ones."""
+        """Return the values of all processes, pickled: one exchange, two for large values."""
         if self.size == 1:
             return [value]
         data = pickle.dumps(value)
@@ -167,7 +167,7 @@ class Collective(Group):
         return [pickle.loads(row[8:end].tobytes()) for row, end in zip(rows, ends, strict=True)]
 
     def _gathered_rows(self, data: np.ndarray, size: int) -> np.ndarray:
-        """Return the bytes of all processes, with zeros up to ``size``."""
+        """Return the bytes of all processes, padded with zeros to ``size``."""
         own = torch.zeros(size, dtype=torch.uint8)
         own.numpy()[: len(data)] = data
         rows = [torch.empty_like(own) for _ in range(self.size)]
@@ -176,32 +176,32 @@ class Collective(Group):
         return np.stack([each.numpy() for each in rows])
 
     def summed(self, datafit: Any) -> Any:
-        """Return the datafit of all data, given that of the part of this process; one that has all data keeps it."""
+        """Return the datafit of all data from that of this process's part."""
         if self.size == 1:
             datafit.group = self
             return datafit
         return SummedDatafit(datafit, self)
 
     def total_on_device(self, matrix: torch.Tensor) -> torch.Tensor:
-        """Return the sum over all processes of a tensor, in its place: in float32, half the traffic."""
+        """Return the sum over all processes of a tensor, in place, in float32."""
         if self.size > 1:
             matrix.copy_(torch.from_numpy(self.total(matrix.to(torch.float32).cpu().numpy())))
         return matrix
 
     def start(self, theta: np.ndarray | None, size: int) -> np.ndarray | None:
-        """Return where a solver begins: where it was before a process was lost, else ``theta``."""
+        """Return the initial coefficients: those before the loss of a process, else ``theta``."""
         self._solver += 1
         known = self.known.get(self._solver)
         return theta if known is None or len(known) != size else known
 
     def reached(self, theta: np.ndarray) -> None:
-        """Keep the coefficients after an iteration; the next sum compares them with those of other processes."""
+        """Save the coefficients of an iteration; the next sum compares them with those of other processes."""
         self.known[self._solver] = theta
         if self.size > 1:
             self._checksum = zlib.crc32(np.ascontiguousarray(theta).data)
 
     def passed_on(self, number: int) -> int:
-        """Send a number of the first process with the next sum; return the one that came with the last.
+        """Send a number from the first process with the next sum; return the number of the last sum.
 
         Where there was no sum since the last number, there is one now.
         """
@@ -215,7 +215,7 @@ class Collective(Group):
         return found
 
     def close(self) -> None:
-        """Leave the group: who waits for this process gets an error at once."""
+        """Leave the group: a process that waits for this one gets an error at once."""
         self._left = True
         for group in (self._sums, self._group):
             if group is not None:
@@ -224,7 +224,7 @@ class Collective(Group):
 
 
 def _meet(store: distributed.Store, rank: int, size: int) -> None:
-    """Wait until all processes are there, but not for ever, and not where the fit has been left."""
+    """Wait until all processes are present, with a time limit, and unless the fit has ended."""
     store.set(f"here-{rank}", "")
     end = time.monotonic() + LONGEST_START
     while not store.check([f"here-{other}" for other in range(size)]):
@@ -238,7 +238,7 @@ def _meet(store: distributed.Store, rank: int, size: int) -> None:
 
 
 def nccl_group(store: distributed.Store, rank: int, size: int, timeout: float) -> Any:
-    """Return the group of processes that have a device each, by which NCCL adds up."""
+    """Return the NCCL group of processes with a device each."""
     # By default a process whose sum fails is ended by a thread of NCCL's; here the fit ends with an error.
     os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
     options = distributed.ProcessGroupNCCL.Options()
@@ -247,7 +247,7 @@ def nccl_group(store: distributed.Store, rank: int, size: int, timeout: float) -
 
 
 def _identity(device: torch.device | None) -> tuple[str, str]:
-    """Return the name of a device, and what no other device of CUDA has."""
+    """Return the name and the unique identifier of a device."""
     if device is None or device.type != "cuda":
         return "a processor", ""
     properties = torch.cuda.get_device_properties(device)
@@ -256,7 +256,7 @@ def _identity(device: torch.device | None) -> tuple[str, str]:
 
 @contextmanager
 def joined(collective: Collective) -> Iterator[Collective]:
-    """Fit with a group, and leave it at the end."""
+    """Fit with a group, and close it at the end."""
     token = RUNNING.set(collective)
     try:
         yield collective
@@ -266,7 +266,7 @@ def joined(collective: Collective) -> Iterator[Collective]:
 
 
 def from_environment(device: torch.device | None = None) -> Group:
-    """Return the group of processes that ``torchrun`` has started, made once; RuntimeError without one."""
+    """Return the group of the processes of ``torchrun``, made once; RuntimeError without one."""
     present = RUNNING.get()
     if present is None:
         if missing := [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:

@@ -1,4 +1,4 @@
-"""Memory that a fit frees is kept for its next vectors, also on workers of Dask.
+"""Freed memory that a fit reuses for its next vectors, also on workers of Dask.
 
 Dask's nannies start workers with MALLOC_TRIM_THRESHOLD_, so that they give memory back. With it glibc maps every vector
 of more than 128 KB anew, page by page: numpy's work on 100,000 coefficients takes about five times as long. While a fit
@@ -19,8 +19,8 @@ _LARGEST, _USUAL = 32 * 2**20, 128 * 2**10
 
 
 @contextmanager
-def kept_memory() -> Iterator[None]:
-    """Have glibc keep freed memory, where the environment has it give back all."""
+def keep_memory() -> Iterator[None]:
+    """Make glibc keep freed memory, even if the environment has it return all."""
     libc = ctypes.CDLL(None) if _VARIABLE in os.environ and os.name == "posix" else None
     if libc is None or not hasattr(libc, "mallopt") or not hasattr(libc, "malloc_trim"):
         yield

@@ -1,4 +1,4 @@
-"""Labelled data of processes that fit together: each places its part, on its threads or its device.
+"""Labelled data of a joint fit: each process places its part on its threads or its device.
 
 Lists are the same in every process, which takes about an equal share of their positions, cut between items. Where there
 are fewer items than processes, each fits all of them. Collections are in parts already, none of them empty. Where some
@@ -25,7 +25,7 @@ from kernelfields.numerics.group import ALONE, Group
 
 @dataclass(frozen=True, eq=False)
 class DataInParts:
-    """Labelled data of which each process has a part, and no process all."""
+    """Labelled data that are divided among processes."""
 
     own: PackedData
     n_positions: int
@@ -44,35 +44,35 @@ class DataInParts:
         return replace(self, own=change(self.own))
 
     def engine(self, asked: object) -> object:
-        """Return the engine that is asked for, which has to be that of the workers; that is also what "auto" means."""
+        """Return the requested engine, which must be that of the workers, as "auto" is."""
         name = getattr(asked, "name", asked)
         if name not in ("auto", "dask"):
             raise ValueError(f"X is a Dask collection: use engine='dask' or 'auto', got engine={asked!r}")
         return "dask" if name == "auto" else asked
 
     def weighty(self) -> DataInParts:
-        """Return the same items: those of weight zero were dropped as they were read."""
+        """Return the same items: those of weight zero were dropped by the reader."""
         return self
 
     def some(self, reader: Any, most: int) -> tuple[PackedData, np.ndarray]:
-        """Return items of about so many positions, the same in every process, which are those that lists would give."""
+        """Return items of about a number of positions, the same in every process."""
         numbers = some_items(self.processes.joined(self.own.lengths), most)
         return self.read(reader, numbers), numbers
 
     def engine_of_some(self, engine: Engine) -> Engine:
-        """Return the engine of this process, which has them all."""
+        """Return the engine of this process, which has all of these items."""
         return engine.alone
 
     def check_groups(self, groups: np.ndarray, noun: str) -> None:
-        """Raise ValueError: items are numbered in the process that has them."""
+        """Raise ValueError: each process numbers its own items."""
         raise ValueError(f"groups are for {noun}s of this process, and X is a Dask collection: leave them out")
 
     def seen(self, everything: Fit, some: Fit) -> Fit:
-        """Return the fit to some data."""
+        """Return the items that a fit sees."""
         return some
 
     def advice_against(self, kernel: object) -> str:
-        """Return why a kernel that learns from all inputs cannot be had."""
+        """Return the reason why a kernel that learns from all inputs is not available."""
         if kernel != "forest":
             return ""
         return (
@@ -84,7 +84,7 @@ class DataInParts:
 def place_part(
     engine: Engine, data: PackedData | DataInParts, spec: FamilySpec, settings: SampleSettings, group: Group
 ) -> LocalSample:
-    """Return the part of labelled data that this process of a group has, placed by its engine."""
+    """Return this process's part of the labelled data, placed by its engine."""
     alone = replace(settings, group=ALONE)
     if isinstance(data, DataInParts):
         return engine.place(data.own, _agreed(spec, data.own, group), replace(settings, group=group))  # type: ignore[return-value]
@@ -93,14 +93,14 @@ def place_part(
     n_items = len(data.offsets) - 1
     if n_items < group.size or group.size == 1:
         return engine.place(data, spec, alone)  # type: ignore[return-value]
-    part = data.subset(share_of(data.offsets, group))
+    part = data.subset(find_share(data.offsets, group))
     sample: Any = engine.place(part, _agreed(spec, part, group), replace(settings, group=group))
     sample.everywhere = LocalSample(data, sample.spec, alone)
     return sample
 
 
-def share_of(offsets: np.ndarray, group: Group) -> slice:
-    """Return which items this process has, at least one, given where the positions of all items begin."""
+def find_share(offsets: np.ndarray, group: Group) -> slice:
+    """Return the numbers of this process's items, at least one, from the first positions of all items."""
     n_items, cuts = len(offsets) - 1, np.arange(group.size + 1)
     ends = np.searchsorted(offsets, cuts / group.size * offsets[-1])
     ends = np.maximum.accumulate(np.maximum(ends, cuts))
@@ -109,7 +109,7 @@ def share_of(offsets: np.ndarray, group: Group) -> slice:
 
 
 def _check_same(data: PackedData, group: Group) -> None:
-    """Raise unless all processes were given the same data."""
+    """Raise unless all processes have the same data."""
     mark = crc32(np.ascontiguousarray(marks_of(data)).tobytes())
     sizes = group.gathered((data.n_positions, len(data.offsets), mark))
     for rank, size in enumerate(sizes):

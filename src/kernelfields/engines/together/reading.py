@@ -1,4 +1,4 @@
-"""Collections of labelled data, of which each process that fits together has some partitions.
+"""Collections of labelled data, with some partitions in each process of a joint fit.
 
     Dask bags                      one sequence or graph for each item
     Dask arrays and data frames    one row for each sample or instance; a block of rows is a partition
@@ -65,7 +65,7 @@ Partition: TypeAlias = tuple[int, Any, Any, Any]
 
 @dataclass
 class Summary:
-    """What a process tells the others of its partitions."""
+    """The summary of a process's partitions for the others."""
 
     #: The first of them that has items.
     number: int
@@ -78,10 +78,10 @@ class Summary:
 
 
 class Part:
-    """Partitions with items, read as one."""
+    """Partitions of one process, read as one data set."""
 
     def __init__(self, structure: PartsReader, partitions: list[Partition]):
-        self.X, self.y = (_stacked([partition[place] for partition in partitions]) for place in (1, 2))
+        self.X, self.y = (_stack([partition[place] for partition in partitions]) for place in (1, 2))
         reader = structure.new_reader(self.X)
         if reader.features is not None and get_tags(reader.features).requires_fit:
             raise ValueError("features that learn from data are for those of this process: apply them before")
@@ -96,8 +96,8 @@ class Part:
             partitions[0][0], reader, self.items.inputs.dtype, classes, totals, float(self.weights.sum())
         )
 
-    def items_by(self, reader: InputReader) -> Any:
-        """Return the items as another reader reads them, which has all features and classes of their own."""
+    def read_items(self, reader: InputReader) -> Any:
+        """Return the items, read again by a reader with all features and classes."""
         own = self.summary.reader
         if isinstance(reader, TableReader):
             return self.X  # checked once more, which costs little
@@ -119,7 +119,7 @@ def _types(reader: GraphReader) -> tuple:
 
 
 def _items(values: Any, table: bool) -> Any:
-    """Return the items of a partition: a table as it is, others as a list."""
+    """Return the items of a partition: a table unchanged, other items as a list."""
     return values if table and hasattr(values, "shape") else list(values)
 
 
@@ -140,20 +140,20 @@ def read_parts(
             )
         if n_items:
             partitions.append((number, x, labels, None if own is None else list(own)))
-    part = _naming_one(lambda some: Part(structure, some), structure, partitions) if partitions else None
+    part = _name_partition(lambda some: Part(structure, some), structure, partitions) if partitions else None
     told = group.gathered(None if part is None else part.summary)
     found = [summary for summary in told if summary is not None]
     if not found:
         n_partitions = group.total(len(X.values))
         raise ValueError(f"all {n_partitions} partitions of X are empty: at least one {nouns.whole} is needed")
-    _check_alike(found)
-    classes, totals = _joined_classes(found)
+    _check_equal_kinds(found)
+    classes, totals = _join_classes(found)
     if not sum(summary.weight for summary in found):
         raise ValueError(f"sample_weight is zero for every {nouns.whole}: nothing is left to fit")
     class_weight = structure.class_weight
     if isinstance(class_weight, str):
         class_weight = dict(zip(classes.tolist(), balanced_weights(totals), strict=True))
-    reader, dtype = _joined_reader([each.reader for each in found]), np.result_type(*(each.dtype for each in found))
+    reader, dtype = _join_readers([each.reader for each in found]), np.result_type(*(each.dtype for each in found))
 
     def packed(X: Any, y: Any, weights: np.ndarray, as_read: InputReader) -> PackedData:
         """Return items as a reader of all reads them."""
@@ -162,12 +162,12 @@ def read_parts(
 
     def read(some: list[Partition]) -> tuple[PackedData, np.ndarray]:
         own = part if part is not None and some is partitions else Part(structure, some)
-        data = packed(own.items_by(reader), own.y, own.weights, reader)
+        data = packed(own.read_items(reader), own.y, own.weights, reader)
         # An item of weight zero is none: it must not lend the basis a pivot either.
         counts = data.weights > 0
         return data.weighty(), counts
 
-    data, counts = _naming_one(read, structure, partitions) if partitions else (None, np.zeros(0, dtype=bool))
+    data, counts = _name_partition(read, structure, partitions) if partitions else (None, np.zeros(0, dtype=bool))
     sizes = group.gathered(0 if data is None else data.n_positions)
     if data is None or 0 in sizes:
         raise ValueError(
@@ -179,18 +179,20 @@ def read_parts(
     shares = group.gathered(int(counts.sum()))
 
     def read_some(as_read: InputReader, numbers: np.ndarray) -> PackedData:
-        """Return items of all processes by their numbers."""
+        """Return items of all processes by number."""
         assert part is not None, "a process without items has ended above"
-        share = group.share_of(shares)
+        share = group.find_share(shares)
         own = np.flatnonzero(counts)[numbers[(numbers >= share.start) & (numbers < share.stop)] - share.start]
-        sent = [_chosen(part.X, own), _chosen(part.y, own), part.weights[own]]
-        X, y, weights = (_stacked(list(each)) for each in zip(*group.gathered(sent), strict=True))
+        sent = [_take_items(part.X, own), _take_items(part.y, own), part.weights[own]]
+        X, y, weights = (_stack(list(each)) for each in zip(*group.gathered(sent), strict=True))
         return packed(X, y, weights, as_read)
 
     return reader, DataInParts(data, sum(sizes), group, read_some), classes
 
 
-def _naming_one(read: Callable[[list[Partition]], Found], structure: PartsReader, partitions: list[Partition]) -> Found:
+def _name_partition(
+    read: Callable[[list[Partition]], Found], structure: PartsReader, partitions: list[Partition]
+) -> Found:
     """Return what is read of partitions as one; an error names the one that is wrong, or those that are not alike."""
     try:
         return read(partitions)
@@ -200,17 +202,17 @@ def _naming_one(read: Callable[[list[Partition]], Found], structure: PartsReader
                 read([partition])
             except (TypeError, ValueError) as error:
                 raise type(error)(f"partition {partition[0]}: {error}") from error
-        _check_alike([Part(structure, [partition]).summary for partition in partitions])
+        _check_equal_kinds([Part(structure, [partition]).summary for partition in partitions])
         raise
 
 
-def _chosen(values: Any, numbers: np.ndarray) -> Any:
+def _take_items(values: Any, numbers: np.ndarray) -> Any:
     """Return some items of a list, or some rows of a table."""
     return [values[number] for number in numbers] if isinstance(values, list) else _safe_indexing(values, numbers)
 
 
-def _stacked(parts: list[Any]) -> Any:
-    """Return the items of lists, or the rows of tables of one kind, one after the other."""
+def _stack(parts: list[Any]) -> Any:
+    """Return the concatenated items of lists, or rows of tables of one kind."""
     if len(parts) == 1:
         return parts[0]
     if any(isinstance(part, list) for part in parts):
@@ -228,7 +230,7 @@ def _stacked(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def _check_alike(found: list[Summary]) -> None:
+def _check_equal_kinds(found: list[Summary]) -> None:
     """Raise unless all partitions hold inputs of one kind and width, and labels of one kind."""
     one = found[0]
     first, expected = one.number, one.reader
@@ -266,8 +268,8 @@ def _check_alike(found: list[Summary]) -> None:
             )
 
 
-def _joined_reader(readers: list[InputReader]) -> InputReader:
-    """Return the reader of all partitions: features and types are those of all, in order of first sight."""
+def _join_readers(readers: list[InputReader]) -> InputReader:
+    """Return the reader of all partitions, with the union of features and types in order of appearance."""
     first = readers[0]
     if first.rows.encoder is not None:
         names = dict.fromkeys(name for reader in readers for name in reader.rows.names or ())
@@ -282,8 +284,8 @@ def _joined_reader(readers: list[InputReader]) -> InputReader:
     return replace(first, factors=factors, node_types=tuple(dict.fromkeys(sum(types, ()))) if types else None)
 
 
-def _joined_classes(found: list[Summary]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted classes of all partitions, and what the positions of each weigh; names of columns as is."""
+def _join_classes(found: list[Summary]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted classes of all partitions, and the weight of the positions of each; column names unchanged."""
     counted = [(summary.classes, summary.totals) for summary in found]
     if any(totals is None for _, totals in counted):
         return counted[0][0], np.empty(0)

@@ -1,4 +1,4 @@
-"""Datafits of data in parts: each process computes with its own, and what is a sum over all data is added up.
+"""Datafits of data in parts: each process computes with its own part, and sums are reduced over all of them.
 
 Values, slopes, gradients, curvature and Gram matrices are those of all data, in every process alike; potentials,
 residuals and distributions are those of its part. One exchange for the value and the slope of a trial, with how far
@@ -24,7 +24,7 @@ from kernelfields.objective.outside import OutsideSpan
 
 
 class SummedDatafit(Datafit):
-    """The datafit of all data, of which each process of a group has the ``inner`` one of its part."""
+    """The datafit of all data; each process has the ``inner`` datafit of its part."""
 
     is_local = False
 
@@ -44,7 +44,7 @@ class SummedDatafit(Datafit):
 
     @property
     def passes(self) -> float:
-        """Passes over the features so far."""
+        """Number of passes over the features."""
         return self.inner.passes
 
     @passes.setter
@@ -54,7 +54,7 @@ class SummedDatafit(Datafit):
     def potentials(
         self, coefficients: Sequence[np.ndarray] | Mapping[int, np.ndarray], only: Sequence[int] | None = None
     ) -> Potentials:
-        """Return the potentials of the given coefficients, those of this process."""
+        """Return the potentials of coefficients for this process."""
         return self.inner.potentials(coefficients, only)
 
     def pull_back(self, residual: Potentials, only: Sequence[int] | None = None) -> list[np.ndarray]:
@@ -62,15 +62,15 @@ class SummedDatafit(Datafit):
         return self.group.total(self.inner.pull_back(residual, only))
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
-        """Return the value, and residual and beliefs of this process."""
+        """Return the value for all data, and residual and beliefs of this process."""
         evaluation = self.inner.evaluate(potentials)
         evaluation.value = self.group.total(evaluation.value)
         return evaluation
 
-    def evaluate_along(
+    def evaluate_with_slope(
         self, potentials: Potentials | None, direction: Potentials, furthest: float = 0.0
     ) -> tuple[Evaluation | None, float, float]:
-        """Return evaluation, slope, and the largest of all ``furthest``; None for all where some process has none."""
+        """Return evaluation, slope, and the largest ``furthest``; None for all processes if one has none."""
         evaluation, value, slope = None, np.inf, np.inf
         finite = potentials is not None and potentials.finite
         if isinstance(self.likelihood, ExpectationLikelihood):
@@ -95,7 +95,7 @@ class SummedDatafit(Datafit):
 
     @property
     def facts(self) -> Facts:
-        """Properties of the likelihood of all data; gathered once for each likelihood."""
+        """Properties of the likelihood of all data, gathered once for each likelihood."""
         if self._facts is None:
             parts = self.group.gathered(self.inner.facts)
             approximations = (part.approximation for part in parts)
@@ -109,12 +109,12 @@ class SummedDatafit(Datafit):
 
     @property
     def curvature(self) -> SummedCurvature:
-        """What rules of second order ask for."""
+        """The curvature for rules of second order."""
         return SummedCurvature(self.likelihood, self.designs, self.group)
 
     @property
     def outside(self) -> SummedOutside:
-        """What certificates ask for."""
+        """The part outside the span of the pivots, for certificates."""
         return SummedOutside(self.likelihood, self.designs, self.group)
 
 
@@ -146,20 +146,20 @@ class SummedCurvature(Curvature):
         return self._group.total(super()._weights(design))
 
     def gram(self, index: int) -> np.ndarray:
-        """Return the lower half of about Z^T Z of a term with dense features, (r, r), from some of the rows."""
+        """Return the lower half of an estimate of Z^T Z for a term with dense features, (r, r), from some rows."""
         n_rows, rank = self.designs[index].table.shape
         return self._group.total(self._gram(index, sampled_rows(n_rows, rank, self._group)))
 
 
 class SummedOutside(OutsideSpan):
-    """What the pivots do not span of all data, as far as processes can tell without kernel values between them."""
+    """The part of all data outside the span of the pivots, without kernel values between processes."""
 
     def __init__(self, likelihood: Objective, designs: Sequence[LocalDesign], group: Group):
         super().__init__(likelihood, designs)
         self._group = group
 
     def residuals(self, residual: Potentials, index: int) -> NoReturn:
-        """Raise: residuals of single positions stay where they are."""
+        """Raise: residuals of single positions are not exchanged."""
         raise ValueError("residuals of single positions stay with their workers: use engine='threads'")
 
     def _norm_bound(self, residual: Potentials, index: int) -> float:
@@ -173,7 +173,7 @@ class SummedOutside(OutsideSpan):
         )
 
     def largest(self, index: int) -> float:
-        """Return the largest k(x, x) - ||z(x)||^2 of a term over all data; zero where no pivots span it."""
+        """Return the largest k(x, x) - ||z(x)||^2 of a term over all data; zero without pivots."""
         return self._group.largest(super().largest(index))
 
     def _rounding(self, design: LocalDesign, coefficients: np.ndarray, residuals: Array) -> float:

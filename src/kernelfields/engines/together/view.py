@@ -1,4 +1,4 @@
-"""What the cliques of a set see of data in several processes: rules that read all data, supports, columns.
+"""The inputs of cliques in several processes: data-dependent rules, supports, columns.
 
 Rules such as gamma="scale" read the variance of the inputs. It is added up over the processes, column by column, and
 the kernel is resolved on two rows that have the same means and variances; where every process has all data, as with
@@ -31,7 +31,7 @@ _MOST_CANDIDATES = 20_000
 
 
 class SharedView(LocalView):
-    """Rows of this process that the cliques of a set see; their number is that of all processes."""
+    """Rows of this process for the cliques of a set; their number is that of all processes."""
 
     def __init__(self, sample: Any, name: str, clique: CliqueSet):
         super().__init__(sample, name, clique)
@@ -42,7 +42,7 @@ class SharedView(LocalView):
         self.first_row = next((row for count, row in firsts if count), self.inputs[:1])
 
     def resolved(self, kernel: Kernel) -> Kernel:
-        """Return the kernel with rules that read the data turned into numbers."""
+        """Return the kernel with numbers for data-dependent rules."""
         everywhere = self._sample.everywhere
         if everywhere is not None:
             return LocalView(everywhere, self._name, self._clique).resolved(kernel)
@@ -82,12 +82,12 @@ class SharedView(LocalView):
         return means, np.sqrt(squares / weight)
 
     def check_kernel(self, kernel: Kernel, random: np.random.Generator) -> None:
-        """Raise if the kernel is not positive semi-definite on a sample; ``random`` moves on as in one process."""
+        """Raise if the kernel is not positive semi-definite on a sample; ``random`` advances as in one process."""
         rows = np.sort(random.permutation(self.n_rows)[:_SAMPLE])
         check_positive_semidefinite(kernel, self._rows_of_all(rows))
 
     def panel(self, kernel: Kernel, capacity: int) -> PanelCholesky:
-        """Return an empty panel of candidates for a basis, the same in all processes: all inputs, if they are few."""
+        """Return an empty panel of candidates for a basis, the same in all processes; all inputs, if they are few."""
         numbers, most = np.arange(self.n_rows), max(_MOST_CANDIDATES, 4 * capacity)
         if self.n_rows > most:
             numbers = np.sort(np.random.default_rng(0).choice(self.n_rows, most, replace=False))
@@ -97,20 +97,20 @@ class SharedView(LocalView):
         return panel
 
     def _rows_of_all(self, numbers: np.ndarray) -> Matrix:
-        """Return inputs by their numbers, which rise, wherever they are."""
+        """Return inputs of all processes by their rising numbers."""
         parts = [part for part in self._group.gathered(self.inputs[self.own_rows(numbers)]) if part.shape[0]]
         if scipy.sparse.issparse(parts[0]):
             return scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr"))
         return np.concatenate(parts)
 
     def own_rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the rows of this process among those of all, given by their numbers."""
-        own = self._group.share_of(self._counts)
+        """Return the rows of this process among rows of all, given by number."""
+        own = self._group.find_share(self._counts)
         return numbers[(numbers >= own.start) & (numbers < own.stop)] - own.start
 
 
 def agreed_subspace(group: Group, subspace: PivotSubspace) -> PivotSubspace:
-    """Return the subspace of the first process where rounding has led others to other pivots."""
+    """Return the subspace of the first process if rounding has led to different pivots."""
     mark = crc32(np.ascontiguousarray(np.diagonal(subspace.factor)).tobytes(), crc32(subspace.indices.tobytes()))
     return subspace if len(set(group.gathered(mark))) == 1 else group.gathered(subspace)[0]
 

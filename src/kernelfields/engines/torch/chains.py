@@ -1,4 +1,4 @@
-"""Exact inference on chains on a torch device: the twin of ``ChainMember`` in inference/chain/family.py, on tensors.
+"""Exact inference on chains on a torch device: ``ChainMember`` of inference/chain/family.py on tensors.
 
     node (N, L), edge (1, L, L) or (N, L, L), float64, rows in the order of the chains
 
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from kernelfields.engines.torch.steps import TORCH, DeviceSteps, linked
+from kernelfields.engines.torch.steps import TORCH, DeviceSteps, link_sums
 from kernelfields.inference.chain import step_passes
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import Member
@@ -41,7 +41,7 @@ class TorchPotentials(Potentials):
 
     @property
     def finite(self) -> bool:
-        """Whether no entry is infinite or NaN, nor so large that their sum is."""
+        """Whether all entries, and their sum, are finite."""
         return bool(torch.isfinite(torch.stack([array.sum() for array in self.arrays])).all())
 
     @property
@@ -90,7 +90,7 @@ class Rescued(NamedTuple):
 
 
 class TorchChainMember(Member):
-    """Marginals of chains on a device and what covariance products need, kept in the order of the passes.
+    """Marginals of chains on a device, and the arrays for covariance products, in the order of the passes.
 
     ``weights`` (S,) are a tensor. ``compiled`` runs the recursions in Triton kernels; None does where there are such.
     """
@@ -136,14 +136,14 @@ class TorchChainMember(Member):
         if any_low:
             there = edge if self._tied else edge[steps.permutation]
             alpha = self._alpha[steps.permutation] if compiled else self._alpha
-            tiny = step_passes.underflown(TORCH, node[steps.permutation], there, alpha, steps.order)
+            tiny = step_passes.find_underflows(TORCH, node[steps.permutation], there, alpha, steps.order)
             troubled |= steps.order.sums(tiny) > 0.0
         found = np.flatnonzero(troubled.cpu().numpy()) if any_low or any_troubled else np.empty(0, dtype=np.int64)
         #: Sequences whose probabilities leave the range of doubles.
         self.rescued = self._rescue(np.sort(steps.order.sequences[found])) if len(found) else None
 
     def _rescue(self, sequences: np.ndarray) -> Rescued:
-        """Infer some sequences on the host and blank their scaled quantities."""
+        """Infer some sequences on the host and clear their scaled quantities."""
         (node, edge), order = self.potentials.arrays, self._steps.order
         weights: Any = self.weights
         positions, offsets = entries_of(order.offsets, sequences)
@@ -164,11 +164,11 @@ class TorchChainMember(Member):
         return rescued
 
     def _ordered(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return rows in the order of the chains in that of the passes."""
+        """Return rows of chains in the order of the passes."""
         return rows if self.compiled else rows[self._steps.permutation]
 
     def _given(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return rows in step-major order in that of the passes."""
+        """Return step-major rows in the order of the passes."""
         return rows[self._steps.inverse] if self.compiled else rows
 
     def _returned(self, rows: torch.Tensor) -> torch.Tensor:
@@ -208,7 +208,7 @@ class TorchChainMember(Member):
         return marginals
 
     def mean(self) -> TorchPotentials:
-        """Return the weighted marginals; those of steps are summed where transitions are tied."""
+        """Return the weighted marginals; those of tied transitions are summed."""
         node = self._row_weighted(self._marginals)
         if not self._tied:
             return self._in_given_order(node, self._row_weighted(self._step_marginals()))
@@ -220,7 +220,7 @@ class TorchChainMember(Member):
     @cached_property
     def _summed_steps(self) -> torch.Tensor:
         """The sum_t weight_t alpha_{t-1} gamma_t^T, (L, L): expected steps before the transfer."""
-        return linked(self._alpha, self._row_weighted(self._gamma()), self._links)
+        return link_sums(self._alpha, self._row_weighted(self._gamma()), self._links)
 
     def covariance_product(self, direction: Potentials) -> TorchPotentials:
         """Return the Hessian of the weighted log partition times the direction, shaped like it."""
@@ -243,8 +243,8 @@ class TorchChainMember(Member):
         past, ahead, d_marginals = found
         if self._tied:
             gamma = self._row_weighted(self._gamma())
-            edge = linked(past.mul_(self._alpha), gamma, self._links)
-            edge += linked(self._alpha, ahead.mul_(gamma), self._links)
+            edge = link_sums(past.mul_(self._alpha), gamma, self._links)
+            edge += link_sums(self._alpha, ahead.mul_(gamma), self._links)
             edge = self._transfer * edge + moved * self._summed_steps
         else:
             edge = self._row_weighted(self._moved_pairs(past, ahead, d_edge))
@@ -268,7 +268,7 @@ class TorchChainMember(Member):
     def _respond(
         self, rescued: Rescued, d_node: torch.Tensor, d_edge: torch.Tensor, node: torch.Tensor, edge: torch.Tensor
     ) -> None:
-        """Put the response of the rescued sequences in the place of what the scaled passes left there."""
+        """Replace the response of rescued sequences."""
         steps = d_edge if self._tied else d_edge[rescued.rows]
         direction = Potentials(d_node[rescued.rows].cpu().numpy(), {EDGE: steps.cpu().numpy()})
         node_part, edge_part = map(rescued.on_device, rescued.member.covariance_product(direction).arrays)
@@ -285,7 +285,7 @@ def _has_triton() -> bool:
 
 
 def check_chain_arrays(node: torch.Tensor, edge: torch.Tensor, steps: DeviceSteps) -> None:
-    """Raise for arrays that do not fit together; their values are not read."""
+    """Raise if the shapes of arrays do not fit together; values are not read."""
     n_positions = steps.order.n_positions
     if node.ndim != 2 or node.shape[0] != n_positions or node.shape[1] == 0:
         raise ValueError(

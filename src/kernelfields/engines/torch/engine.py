@@ -1,4 +1,4 @@
-"""The torch engine: one device of PyTorch, a GPU or the processor. PyTorch loads when a fit is placed there."""
+"""The torch engine: one device of PyTorch, a GPU or the processor. PyTorch loads at the first fit."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Torch(Engine):
             self._processes()
 
     def resolved_device(self) -> torch.device:
-        """Return the device as PyTorch names it.
+        """Return the name of the device in PyTorch.
 
         Returns
         -------
@@ -139,7 +139,7 @@ class Torch(Engine):
         return device
 
     def _own_device(self, device: torch.device) -> torch.device:
-        """Return the device of this process among those of ``torchrun``, where each has one."""
+        """Return the device of this process among those of ``torchrun``, if each has one."""
         number = os.environ.get("LOCAL_RANK")
         if self.group is None or number is None or device.type != "cuda" or device.index is not None:
             return device
@@ -148,13 +148,13 @@ class Torch(Engine):
         return torch.device("cuda", int(number) % max(1, torch.cuda.device_count()))
 
     def _processes(self) -> Group:
-        """Return the processes that fit together with this one."""
+        """Return the processes of the joint fit."""
         from kernelfields.engines.together.collective import from_environment
 
         return from_environment(self.resolved_device())
 
     def same_random(self, random: np.random.Generator) -> np.random.Generator:
-        """Return the generator of the first process that fits.
+        """Return the generator of the first process of a joint fit.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class Torch(Engine):
         return random if self.group is None else self._processes().same_random(random)
 
     def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
-        """Put labelled data on the device, or the part of them that this process has.
+        """Put labelled data, or this process's part of them, on the device.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ class Torch(Engine):
         return kernel_quadratic_form(kernel, inputs, residuals, placed)
 
     def device_inference(self, family: LabelFamily) -> AnsweredChains | None:
-        """Return the family of chains whose neighbours meet, on the device.
+        """Return the family of chains with factors of neighbours on the device.
 
         Parameters
         ----------
@@ -262,14 +262,14 @@ class Torch(Engine):
 
 
 def device_count(device: str) -> int:
-    """Return how many devices of a kind PyTorch, which is installed, sees: one processor."""
+    """Return the number of devices of a kind in PyTorch; one for the processor."""
     import torch
 
     return torch.cuda.device_count() if torch.device(device).type == "cuda" else 1
 
 
 def visible_devices(device: str, n_devices: int) -> list[str]:
-    """Return what ``n_devices`` processes are to see of the devices of a kind, one each.
+    """Return the visible device for each of ``n_devices`` processes.
 
     Parameters
     ----------
@@ -296,8 +296,8 @@ def visible_devices(device: str, n_devices: int) -> list[str]:
     return [named[number] if any(named) else str(number) for number in range(n_devices)]
 
 
-def cuda_is_there() -> bool:
-    """Whether PyTorch, which is installed, sees a CUDA device."""
+def has_cuda() -> bool:
+    """Whether the installed PyTorch has a CUDA device."""
     import torch
 
     return torch.cuda.is_available()

@@ -74,7 +74,7 @@ class TorchArrangement(Arrangement):
         return TorchPotentials(self.tensor(potentials.node), tables)
 
     def host_potentials(self, potentials: Potentials) -> Potentials:
-        """Return potentials of the device on the host, base measure not included."""
+        """Return potentials of the device on the host, without the base measure."""
         tables = {name: on_host(table) for name, table in potentials.tables.items()}
         return Potentials(on_host(potentials.node), tables)
 
@@ -128,7 +128,7 @@ class TorchArrangement(Arrangement):
         )
 
     def _rows(self, group: Group, term: Placed) -> Any:
-        """Return the rows of a group that are the cliques of a set as an index on the device, copied there once."""
+        """Return the rows of a group that are the cliques of a set as an index on the device, copied once."""
         rows = super()._rows(group, term)
         if rows is None:
             return None
@@ -138,7 +138,7 @@ class TorchArrangement(Arrangement):
 
 
 class TorchFamily(LabelFamily):
-    """What families on a device share: potentials, statistics and the base measure as float64 tensors.
+    """The common part of families on a device: potentials, statistics and the base measure as float64 tensors.
 
     It comes before the family of the host that says which labellings there are.
     """
@@ -201,7 +201,7 @@ class HostedLabellings(Labellings):
 
 
 class HostedFamily(TorchFamily):
-    """A family of the host, of class ``host_kind``, put on a device as it is by ``of``."""
+    """A family of the host, of class ``host_kind``, moved to a device by ``of``."""
 
     host_kind: ClassVar[type[LabelFamily]]
     labellings_type: type[Labellings] = HostedLabellings
@@ -276,7 +276,7 @@ class TorchChainFamily(TorchFamily, ChainFamily):
 def best_labels(
     node: torch.Tensor, edge: torch.Tensor, steps: DeviceSteps, table_values: int = _TABLE_VALUES
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the best labelling (N,), and its score for each sequence, (S,), -inf where all is forbidden.
+    """Return the best labelling (N,), and its score for each sequence, (S,), -inf without a possible labelling.
 
     ``table_values`` is how many sums of a label and the one before it are compared at once.
     """
@@ -302,7 +302,7 @@ def best_labels(
 
 
 def _first_largest(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the largest along the second axis, and where: the lowest of those that are equal but for rounding."""
+    """Return the maximum along the second axis, and its place: the lowest of those equal up to rounding."""
     largest = values.amax(dim=1)
     # Of equal numbers a device may find any: one and zero, with the lowest place first.
     places = torch.arange(values.shape[1], 0, -1, device=values.device).view(-1, *(1,) * (values.ndim - 2))
@@ -310,7 +310,7 @@ def _first_largest(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class HostMember(Member):
-    """The distribution of chains on a device, read back to the host."""
+    """The distribution of chains on a device, with answers on the host."""
 
     family: AnsweredChains
 
@@ -340,7 +340,7 @@ class HostMember(Member):
         return self.family.at_on_host(self._on_device, self._workers)
 
     def mean(self) -> Potentials:
-        """Return the marginals; those of steps are summed where transitions are tied."""
+        """Return the marginals; those of tied transitions are summed."""
         return self._on_host.mean()
 
     def covariance_product(self, direction: Potentials) -> Potentials:
@@ -353,7 +353,7 @@ class HostMember(Member):
 
 
 class AnsweredChains(TorchChainFamily, DeviceFamily):
-    """Chains whose potentials are on a device, where marginals and best labellings are computed; answers are arrays.
+    """Chains with potentials, marginals and best labellings on a device, and answers as arrays.
 
     For other questions the potentials are copied to the host.
     """
@@ -379,4 +379,4 @@ class AnsweredChains(TorchChainFamily, DeviceFamily):
 
     def scores(self, expansion: Expansion, inputs: Matrix) -> torch.Tensor:
         """Return k(x, B) alpha for each row of inputs, (n, q), on the device."""
-        return device_expansion(expansion, self.device).scores_there(inputs)
+        return device_expansion(expansion, self.device).device_scores(inputs)

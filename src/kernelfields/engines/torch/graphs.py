@@ -1,4 +1,4 @@
-"""Items that all have one graph, inferred on a device in batches: single labels, trees, tables of all labellings.
+"""Items with one common graph, inferred on a device in batches: single labels, trees, tables of all labellings.
 
     u (S, K, L) potentials of K nodes, w_f (1 or S, L, .., L) of the factors f          float64 tensors
     single   g = log sum_y exp u(y)                                                     K = 1
@@ -43,7 +43,7 @@ _SAFE_SUM = 1e-140
 
 
 def log_sums(scores: torch.Tensor, dim: int) -> torch.Tensor:
-    """Return log sum exp along an axis, with derivatives of zero where all is forbidden."""
+    """Return log-sum-exp along an axis, with derivatives of zero if all entries are forbidden."""
     top = finite_or_zero(scores.detach().amax(dim, keepdim=True))
     total = (scores - top).exp().sum(dim)
     some = total > 0
@@ -51,7 +51,7 @@ def log_sums(scores: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 class OneGraphMember(Member):
-    """The distribution of items with one graph: log partition functions, and their derivatives when asked."""
+    """The distribution of items with one graph: log partition functions, and their derivatives on request."""
 
     family: OneGraphFamily
 
@@ -83,7 +83,7 @@ class OneGraphMember(Member):
 
 
 class OneGraphFamily(HostedFamily):
-    """Labellings of items that all have one graph, inferred on a device."""
+    """Labellings of items with one common graph, inferred on a device."""
 
     infeasible: ClassVar[Any] = InfeasibleGraph
     #: Nodes of the factors of each group; labels that meet no others have none.
@@ -91,11 +91,11 @@ class OneGraphFamily(HostedFamily):
 
     @cached_property
     def graph(self) -> LabelTableRows:
-        """The graph that all items share."""
+        """The common graph of all items."""
         return LabelTableRows(self.offsets, self.members, self.n_labels, 1)
 
     def log_partition_of(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return g of some items, (S,), for potentials as :meth:`batch` gives them."""
+        """Return g of some items, (S,), for potentials from :meth:`batch`."""
         raise NotImplementedError(f"{type(self).__name__} must define log_partition_of(node, tables)")
 
     def derivative(
@@ -130,11 +130,11 @@ class OneGraphFamily(HostedFamily):
         return found
 
     def n_values(self, tied: bool) -> int:
-        """Return how many numbers g of one item needs, where one table serves the factors of all items or not."""
+        """Return the count of numbers for g of one item, with one table of factors for all items or not."""
         return self.graph.n_columns * self.n_labels**2
 
     def blocks(self, potentials: Potentials) -> Iterator[slice]:
-        """Cut the items into blocks whose temporaries suit the device."""
+        """Split the items into blocks with temporaries that suit the device."""
         step = self._at_once(self.n_values(all(len(table) == 1 for table in potentials.tables.values())))
         yield from (slice(begin, min(begin + step, self.n_items)) for begin in range(0, self.n_items, step))
 
@@ -157,7 +157,7 @@ class OneGraphFamily(HostedFamily):
 
 
 class TorchSingleFamily(OneGraphFamily, SingleFamily):
-    """Labels that meet no others, one for each item."""
+    """Independent labels, one for each item."""
 
     host_kind = SingleFamily
     infeasible = staticmethod(infeasible_item)
@@ -169,7 +169,7 @@ class TorchSingleFamily(OneGraphFamily, SingleFamily):
         log_partition: torch.Tensor | None = None,
         direction: Potentials | None = None,
     ) -> TorchPotentials:
-        """Return probabilities p, or p (d - <p, d>) for a direction d: known in closed form."""
+        """Return probabilities p, or p (d - <p, d>) for a direction d, in closed form."""
         node = potentials.node
         probabilities = node.softmax(dim=1)
         if log_partition is not None:
@@ -181,13 +181,13 @@ class TorchSingleFamily(OneGraphFamily, SingleFamily):
 
 
 class TorchTreeFamily(OneGraphFamily, TreeFamily):
-    """Labels whose pairs make one forest."""
+    """Labels with pairs that form one forest."""
 
     host_kind = TreeFamily
 
     @cached_property
     def _links(self) -> list[tuple[int, int, list[tuple[int, int, bool]]]]:
-        """Nodes, leaves first, their parents, -1 for roots, and factors between both: group, place, child first."""
+        """Nodes, leaves first, their parents, -1 for roots, and the factors between: group, place, child first."""
         factors: dict[tuple[int, int], list[tuple[int, int, bool]]] = {}
         for group, local in enumerate(self.graph.local):
             for place, (u, v) in enumerate(local):
@@ -220,7 +220,7 @@ class TorchTreeFamily(OneGraphFamily, TreeFamily):
 
 
 class TorchTableFamily(OneGraphFamily, TableFamily):
-    """Labels in a table of all labellings, one table of scores of factors for all items."""
+    """Labels in a table of all labellings, with one table of factor scores for all items."""
 
     host_kind = TableFamily
 
@@ -230,7 +230,7 @@ class TorchTableFamily(OneGraphFamily, TableFamily):
 
     @cached_property
     def _places(self) -> list[list[torch.Tensor]]:
-        """For each factor of each group the labelling that it has in every labelling of all nodes, (L^K,)."""
+        """For each factor of each group, its labelling in every labelling of all nodes, (L^K,)."""
         labels = self.rows.labellings(np.arange(self.n_labels**self.n_columns))
         shape, tensor = (self.n_labels,), self.arrangement.tensor
         return [
@@ -242,7 +242,7 @@ class TorchTableFamily(OneGraphFamily, TableFamily):
         ]
 
     def log_partition_of(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return g by products of the halves, in logarithms where these leave the range of doubles."""
+        """Return g by products of the halves, in logarithms outside the range of doubles."""
         left, right = (_outer_sums(half) for half in (node[:, : self.rows.half], node[:, self.rows.half :]))
         if any(len(table) > 1 for table in tables):
             own = sum(

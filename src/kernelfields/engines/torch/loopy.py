@@ -1,4 +1,4 @@
-"""Loopy belief propagation on a device: the messages of all pairs of all graphs at once.
+"""Loopy belief propagation on a device: the messages of all pairs of all graphs together.
 
     B_v(x)  = node_v(x) + sum of the messages to v
     to_v(y) = log sum_x exp(w_uv(x, y) + B_u(x) - to_u(x)),      to_u(x) likewise; shifted to a maximum of 0
@@ -56,8 +56,8 @@ class Pairs(NamedTuple):
     table: torch.Tensor
 
 
-def _without(belief: torch.Tensor, message: torch.Tensor) -> torch.Tensor:
-    """Return beliefs less a message; what is impossible stays so."""
+def _divide(belief: torch.Tensor, message: torch.Tensor) -> torch.Tensor:
+    """Return beliefs minus a message; impossible labels stay impossible."""
     return torch.where(torch.isneginf(belief), belief, belief - message)
 
 
@@ -67,7 +67,7 @@ class TorchLoopyMember(Member):
     family: TorchLoopyFamily
 
     def __init__(self, family: TorchLoopyFamily, potentials: Potentials, weights: torch.Tensor | None):
-        self._messages, sweeps, change, converged = family.propagated(potentials)
+        self._messages, sweeps, change, converged = family.propagate(potentials)
         self._beliefs = family.beliefs(potentials.node, self._messages)
         sums = log_sums(self._beliefs, 1)
         terms = torch.where(torch.isneginf(sums), sums, sums * (1.0 - family.degrees))
@@ -83,9 +83,9 @@ class TorchLoopyMember(Member):
         self.warnings = notes if isinstance(notes, list) else ()
 
     def _joint(self, pairs: Pairs) -> torch.Tensor:
-        """Return the scores of the labels of pairs, (n, L, L), their neighbours summed out."""
-        first = _without(self._beliefs[pairs.first], self._messages[pairs.first_rows])
-        second = _without(self._beliefs[pairs.second], self._messages[pairs.second_rows])
+        """Return the scores of the labels of pairs, (n, L, L), with their neighbours summed out."""
+        first = _divide(self._beliefs[pairs.first], self._messages[pairs.first_rows])
+        second = _divide(self._beliefs[pairs.second], self._messages[pairs.second_rows])
         return pairs.table + first[:, :, None] + second[:, None, :]
 
     def marginals(self, group: str | None = None) -> Any:
@@ -123,7 +123,7 @@ class TorchLoopyMember(Member):
 
 
 class TorchLoopyFamily(HostedFamily, PropagationFamily):
-    """Loopy belief propagation on packed graphs, all messages at once; with ``warm_start`` from the last ones."""
+    """Loopy belief propagation on packed graphs, all messages together; ``warm_start`` begins with the last ones."""
 
     #: Messages at the last potentials, from which the next ones start.
     _last_messages: torch.Tensor | None = None
@@ -132,12 +132,12 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
 
     @property
     def on_one_thread(self) -> bool:
-        """The device takes one graph as it takes many."""
+        """False: the device infers one graph as it infers many."""
         return False
 
     @cached_property
     def begins(self) -> list[int]:
-        """Where the messages of every group begin."""
+        """The first message of every group."""
         return [0, *np.cumsum([2 * len(nodes) for nodes in self.members]).tolist()]
 
     @cached_property
@@ -160,7 +160,7 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
 
     @cached_property
     def degrees(self) -> torch.Tensor:
-        """How many pairs meet at every node, (N,)."""
+        """Number of pairs at every node, (N,)."""
         return self.arrangement.tensor(np.bincount(self._receivers, minlength=self.n_positions))
 
     @cached_property
@@ -191,25 +191,25 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
         """Return B, (N, L)."""
         return node + self._received @ messages
 
-    def _sent(self, beliefs: torch.Tensor, messages: torch.Tensor, potentials: Potentials) -> torch.Tensor:
+    def _send(self, beliefs: torch.Tensor, messages: torch.Tensor, potentials: Potentials) -> torch.Tensor:
         """Return the messages of the next round."""
         fresh = torch.empty_like(messages)
         for _, pairs in self.blocks(potentials):
-            first = _without(beliefs[pairs.first], messages[pairs.first_rows])
-            second = _without(beliefs[pairs.second], messages[pairs.second_rows])
+            first = _divide(beliefs[pairs.first], messages[pairs.first_rows])
+            second = _divide(beliefs[pairs.second], messages[pairs.second_rows])
             fresh[pairs.second_rows] = log_sums(pairs.table + first[:, :, None], 1)
             fresh[pairs.first_rows] = log_sums(pairs.table + second[:, None, :], 2)
         return fresh.sub_(finite_or_zero(fresh.amax(dim=1, keepdim=True)))
 
-    def propagated(self, potentials: Potentials) -> tuple[torch.Tensor, float, float, bool]:
-        """Return the messages, the sweeps that their rounds amount to, the last change, and whether it is small."""
+    def propagate(self, potentials: Potentials) -> tuple[torch.Tensor, float, float, bool]:
+        """Return the messages, the number of sweeps, the last change, and whether it is small."""
         options, messages = self.options, self._last_messages
         if messages is None:
             messages = potentials.node.new_zeros(self.begins[-1], self.n_labels)
         kept, milestone, change, rounds = 0.0, np.inf, np.inf, 0
         while change > self.tolerance and rounds < _ROUNDS_OF_A_SWEEP * options.max_iter:
             beliefs = self.beliefs(potentials.node, messages)
-            fresh = self._sent(beliefs, messages, potentials)
+            fresh = self._send(beliefs, messages, potentials)
             if kept > 0.0:
                 mixed = torch.lerp(fresh, messages, kept)
                 fresh = torch.where(torch.isfinite(mixed), mixed, fresh)

@@ -1,4 +1,4 @@
-"""How features are kept that a device has little room for, and panels of a part of the inputs.
+"""Storage of features on a device with little memory, and panels of a part of the inputs.
 
 In the order in which they are tried, for n rows, rank r and b bytes a value (2 in half precision on CUDA, else 4 or 8):
 
@@ -37,7 +37,7 @@ _HOST_SHARE = 0.7
 
 @dataclass(frozen=True)
 class DevicePlan:
-    """How features are kept, and how many inputs the panel of a part has."""
+    """The storage of features, and the number of inputs in the panel of a part."""
 
     keep: str
     part: int
@@ -46,7 +46,7 @@ class DevicePlan:
 def plan_on_device(
     n_rows: int, rank: int, *, panel_bytes: int, stored_bytes: int, other_bytes: int, budget: int | None
 ) -> DevicePlan:
-    """Return how to keep features (n_rows, rank) within ``budget`` bytes of a device; None for no limit.
+    """Return the storage of features (n_rows, rank) within ``budget`` bytes of a device; None for no limit.
 
     ``panel_bytes`` and ``stored_bytes`` are those of a value while the basis grows and afterwards, ``other_bytes`` what
     is needed beside features, factors included.
@@ -66,7 +66,7 @@ def plan_on_device(
 
 
 def device_budget(device: torch.device) -> int | None:
-    """Return the free memory of a CUDA device, what PyTorch holds in reserve included; None for others."""
+    """Return the free memory of a CUDA device, PyTorch's reserve included; None for other devices."""
     if device.type != "cuda":
         return None
     free, _ = torch.cuda.mem_get_info(device)
@@ -74,12 +74,12 @@ def device_budget(device: torch.device) -> int | None:
 
 
 def fit_bytes(n_positions: int, n_labels: int, rank: int, input_bytes: int) -> int:
-    """Return about how many bytes of a device a fit needs beside features."""
+    """Estimate the bytes of a fit on a device without its features."""
     return 8 * (_POTENTIALS * n_positions * n_labels + _FACTORS * rank * rank) + input_bytes
 
 
 class PartPanel(TorchPanel):
-    """A panel of some of the inputs, drawn at random, in which pivots of all of them are chosen."""
+    """A panel of random inputs for the choice of pivots for all of them."""
 
     def __init__(self, kernel: Kernel, inputs: Any, capacity: int, dtype: DTypeLike, device: torch.device, part: int):
         #: The numbers of the inputs that are candidates, in order; always the same for the same sizes.
@@ -88,11 +88,11 @@ class PartPanel(TorchPanel):
         super().__init__(kernel, inputs[self.candidates], capacity, dtype, device)
 
     def subspace(self) -> PivotSubspace:
-        """Return the subspace spanned by the pivots, numbered among all inputs."""
+        """Return the subspace of the pivots, numbered among all inputs."""
         return replace(super().subspace(), indices=self.numbered(self.candidates[self.pivots]))
 
     def release(self) -> None:
-        """Give the columns back: only the pivots are needed."""
+        """Free the columns: only the pivots are needed."""
         self._tensor = self._tensor[:0].clone()
 
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray | torch.Tensor) -> np.ndarray:

@@ -29,7 +29,14 @@ from numpy.typing import DTypeLike
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.subspace import PivotSubspace
-from kernelfields.engines.torch.rows import Device, DeviceRows, block_bytes, by_row_blocks, device_of, is_out_of_memory
+from kernelfields.engines.torch.rows import (
+    Device,
+    DeviceRows,
+    block_bytes,
+    by_row_blocks,
+    is_out_of_memory,
+    resolve_device,
+)
 from kernelfields.kernels.arrays import as_rows, on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks
@@ -41,8 +48,8 @@ _TEMPORARIES = 5
 _WELL_ABOVE = 100.0
 
 
-def _product_of(columns: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
-    """Return the function that takes A B^T from a block: by matrix units for float32 on CUDA, else by the library."""
+def _choose_product(columns: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
+    """Return the function that subtracts A B^T from a block: by matrix units for float32 on CUDA, or by the library."""
     if columns.is_cuda and columns.dtype == torch.float32 and find_spec("triton") is not None:
         from kernelfields.engines.torch.triton_kernels import subtract_product
 
@@ -51,7 +58,7 @@ def _product_of(columns: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor, 
 
 
 def subtract_plain_product(block: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
-    """Take A B^T from a block in place, in the precision of its numbers."""
+    """Subtract A B^T from a block in place, in its precision."""
     block.addmm_(left, right.T, alpha=-1.0)
 
 
@@ -75,7 +82,7 @@ class TorchPanel(PanelCholesky):
         self.kernel: Any = kernel
         self.inputs = inputs
         self.dtype = np.dtype(dtype)
-        self.device = device_of(device, inputs)
+        self.device = resolve_device(device, inputs)
         self._keeps_factor = self.dtype != np.float64
         self._block_bytes = block_bytes
         self._step = inputs.shape[0]
@@ -83,7 +90,7 @@ class TorchPanel(PanelCholesky):
         self._begin(self._kernel_diagonal())
 
     def _allocate(self, capacity: int) -> None:
-        """Put the inputs on the device and allocate all the memory that Z will need; MemoryError with its size."""
+        """Put the inputs on the device and allocate the memory of Z; MemoryError with its size."""
         n_rows = self.inputs.shape[0]
         dtype = torch.float64 if self.dtype == np.float64 else torch.float32
         factor_size = capacity if self._keeps_factor else 0
@@ -122,7 +129,7 @@ class TorchPanel(PanelCholesky):
 
     @property
     def capacity(self) -> int:
-        """Number of columns there is room for."""
+        """Largest number of columns."""
         return self._tensor.shape[1]
 
     @property
@@ -145,12 +152,12 @@ class TorchPanel(PanelCholesky):
         return on_host(self._device_block(rows, self._device_features(rows)))
 
     def _device_block(self, rows: np.ndarray, features: torch.Tensor) -> torch.Tensor:
-        """Return the same on the device, for the features z(x) of the inputs."""
+        """Return the residual block on the device, for the features z(x) of the inputs."""
         inputs = self.rows[rows].to(torch.float64)
         return self.kernel(inputs, inputs).to(torch.float64) - features @ features.T
 
     def extend(self, candidates: np.ndarray) -> int:
-        """Add the candidates that are not in the span yet; return how many."""
+        """Add the candidates outside the span; return their number."""
         candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
         if self._keeps_factor and len(candidates) > 1:
             features = self._device_features(candidates)
@@ -212,7 +219,7 @@ class TorchPanel(PanelCholesky):
             self._tensor[rows, begin:end] = columns
             decrease[rows] = torch.linalg.vector_norm(columns, dim=1, dtype=torch.float64).square_()
 
-        subtract_product = _product_of(self._tensor)
+        subtract_product = _choose_product(self._tensor)
         step = min(self._step, self._rows_at_once(size))
         with float32_products():
             reached = by_row_blocks(n_rows, step, fill, f"the columns of rank {end:,} of {self.capacity:,}")

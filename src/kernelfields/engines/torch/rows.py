@@ -1,4 +1,4 @@
-"""Rows of inputs on a device, and work on blocks of them that shrink when memory runs out.
+"""Rows of inputs on a device, and work on blocks of rows that shrink if memory runs out.
 
 :class:`DeviceExpansion` scores new inputs with a kernel expansion, k(x, B) alpha, on a device: O(n r (d + q)).
 :class:`DeviceRows` holds dense inputs as one tensor; of a CSR matrix it holds indices and values, and makes the
@@ -34,8 +34,8 @@ _SMALLEST_BLOCK = 256
 _TRIANGLE = 512
 
 
-def device_of(device: Device, inputs: object) -> torch.device:
-    """Return the device meant: the one named, else that of the inputs if they are a tensor, else CUDA if there."""
+def resolve_device(device: Device, inputs: object) -> torch.device:
+    """Return the named device, else that of the inputs if they are a tensor, else CUDA if available."""
     if device is not None:
         return torch.device(device)
     if isinstance(inputs, torch.Tensor):
@@ -44,7 +44,7 @@ def device_of(device: Device, inputs: object) -> torch.device:
 
 
 def block_bytes(device: torch.device) -> int:
-    """Return how many bytes the temporaries of one block may take."""
+    """Return the bytes for the temporaries of one block."""
     return _BLOCK_BYTES.get(device.type, _BLOCK_BYTES["cuda"])
 
 
@@ -70,7 +70,7 @@ class DeviceRows:
 
     @property
     def dense_bytes(self) -> int:
-        """Bytes that one row takes in a block beside what is there already."""
+        """Bytes of one row in a block, beyond its stored form."""
         return 0 if self._host is None else self.shape[1] * (self.dtype.itemsize + 1)
 
     def __getitem__(self, rows: slice | np.ndarray) -> torch.Tensor:
@@ -93,7 +93,7 @@ class DeviceRows:
 
 
 class DeviceExpansion:
-    """The kernel expansion k(x, B) alpha on a device: pivots B (r, d) and dual coefficients alpha (r, q) are there.
+    """The kernel expansion k(x, B) alpha on a device: with pivots B (r, d) and dual coefficients alpha (r, q).
 
     Products with alpha are in float64: its entries may be large and cancel. Sparse pivots are kept sparse, and made
     dense for each call.
@@ -102,12 +102,12 @@ class DeviceExpansion:
     def __init__(self, expansion: Expansion, device: torch.device):
         subspace = expansion.subspace
         self._device, self._rank, self._kernel = device, subspace.rank, subspace.kernel
-        self._dual = _dual_there(expansion, device)
+        self._dual = _solve_dual(expansion, device)
         self._pivots = DeviceRows(subspace.pivots, device)
         self._kernel_rows = self._kernel.towards(self._pivots[:]) if self._pivots.dense_bytes == 0 else None
 
     def scores(self, inputs: Matrix, max_bytes: int | None = None) -> np.ndarray:
-        """Return k(x, B) alpha, (n, q) on the host; blocks of rows take ``max_bytes`` or what suits the device."""
+        """Return k(x, B) alpha, (n, q) on the host; blocks of rows take ``max_bytes``, or suit the device."""
         values = np.zeros((inputs.shape[0], self._dual.shape[1]))
 
         def keep(rows: slice, block: torch.Tensor) -> None:
@@ -116,8 +116,8 @@ class DeviceExpansion:
         self._by_blocks(inputs, keep, max_bytes)
         return values
 
-    def scores_there(self, inputs: Matrix, max_bytes: int | None = None) -> torch.Tensor:
-        """Return the same as a tensor on the device."""
+    def device_scores(self, inputs: Matrix, max_bytes: int | None = None) -> torch.Tensor:
+        """Return k(x, B) alpha as a tensor on the device."""
         values = self._dual.new_zeros(inputs.shape[0], self._dual.shape[1])
         self._by_blocks(inputs, values.__setitem__, max_bytes)
         return values
@@ -137,14 +137,14 @@ class DeviceExpansion:
 
 
 def device_expansion(expansion: Expansion, device: torch.device) -> DeviceExpansion:
-    """Return an expansion on a device, put there once."""
+    """Return an expansion on a device, copied there once."""
     if device not in expansion.placed:
         expansion.placed[device] = DeviceExpansion(expansion, device)
     return expansion.placed[device]
 
 
-def _dual_there(expansion: Expansion, device: torch.device) -> torch.Tensor:
-    """Return R^-T V on a device: solved there if it has room for R, else on the host."""
+def _solve_dual(expansion: Expansion, device: torch.device) -> torch.Tensor:
+    """Return R^-T V on a device: solved there if R fits in its memory, else on the host."""
     if device.type != "cpu":
         try:
             factor = tensor_from(np.asarray(expansion.subspace.factor), device, torch.float64)
@@ -158,7 +158,7 @@ def _dual_there(expansion: Expansion, device: torch.device) -> torch.Tensor:
 
 
 class SubspaceRows:
-    """Features R^-1 k(B, x) of inputs in a subspace that is there already, computed when they are read.
+    """Features R^-1 k(B, x) of inputs in an existing subspace, computed on access.
 
     ``rows[a:b]`` is a tensor (b - a, r) on the device; ``largest`` bounds its magnitudes.
     """
@@ -183,17 +183,17 @@ class SubspaceRows:
 
     @property
     def squared_norms(self) -> np.ndarray:
-        """||z(x)||^2 of the rows that were read, (n,), on the host."""
+        """||z(x)||^2 of the rows read so far, (n,), on the host."""
         return self._squared.cpu().numpy()
 
     @property
     def left(self) -> np.ndarray:
-        """k(x, x) - ||z(x)||^2, what the span leaves of rows that were read, (n,), on the host."""
+        """k(x, x) - ||z(x)||^2, the residual variance of the rows read so far, (n,), on the host."""
         return (self._diagonal - self._squared).clamp_(min=0.0).cpu().numpy()
 
     @property
     def at_once(self) -> int:
-        """How many rows suit the device."""
+        """Number of rows of a block that suits the device."""
         return max(1, block_bytes(self.device) // (40 * max(1, self.shape[1]) + self.inputs.dense_bytes))
 
     def kernel_rows(self, rows: slice | np.ndarray) -> torch.Tensor:
@@ -212,14 +212,14 @@ class SubspaceRows:
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error of PyTorch means that the device, or the processor, has no more memory."""
+    """Whether an error of PyTorch means that memory has run out."""
     words = ("can't allocate memory", "CUDA error: out of memory")
     return isinstance(error, torch.OutOfMemoryError) or any(each in str(error) for each in words)
 
 
 @contextmanager
 def room_for(purpose: str, device: torch.device) -> Iterator[None]:
-    """Turn the error of a device without room into a MemoryError that names what there was no room for.
+    """Turn an out-of-memory error of a device into a MemoryError that names the purpose.
 
     A device that is lost is a RuntimeError in one line.
     """
@@ -240,7 +240,7 @@ def room_for(purpose: str, device: torch.device) -> Iterator[None]:
 
 
 def by_row_blocks(n_rows: int, step: int, work: Callable[[slice], object], purpose: str) -> int:
-    """Call ``work`` on consecutive blocks of ``step`` rows, of half as many whenever the device has no room.
+    """Call ``work`` on consecutive blocks of ``step`` rows, halved whenever memory runs out.
 
     ``work`` may be called again on rows it has begun. Returns the last size of blocks, for the next time.
     """

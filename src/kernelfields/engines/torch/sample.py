@@ -52,7 +52,7 @@ from kernelfields.engines.torch.tables import (
 from kernelfields.engines.view import LocalView
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.chain.step_passes import StepOrder
-from kernelfields.inference.choice import FamilySpec, family_of, reaches_far
+from kernelfields.inference.choice import FamilySpec, family_of, has_long_reach
 from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.group import Group
@@ -70,7 +70,7 @@ from kernelfields.objective.term import Term
 
 
 class TorchSample(LocalSample):
-    """Labelled data whose features are on a device."""
+    """Labelled data with features on a device."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class TorchSample(LocalSample):
         self._memory = memory
 
     def panel(self, name: str, clique: CliqueSet, kernel: Kernel, inputs: Any, capacity: int) -> TorchPanel:
-        """Return a panel of inputs whose columns grow on the device."""
+        """Return a panel of inputs with columns on the device."""
         inputs, precision = self.precise(inputs, capacity)
         plan = self._plan(inputs, capacity, precision)
         if plan.keep == "panel":
@@ -94,7 +94,7 @@ class TorchSample(LocalSample):
         return PartPanel(kernel, inputs, capacity, precision, self.device, plan.part)
 
     def _plan(self, inputs: Any, rank: int, precision: np.dtype) -> DevicePlan:
-        """Return how the features of inputs are kept."""
+        """Return the storage of the features of inputs."""
         n_rows, n_columns = inputs.shape
         rank = min(rank, n_rows)
         values = n_rows * n_columns if isinstance(inputs, np.ndarray) else 2 * inputs.nnz
@@ -112,14 +112,14 @@ class TorchSample(LocalSample):
         return None if budget is None else budget // self.settings.n_terms
 
     def _storage(self, double: bool) -> str:
-        """Return how features are stored that are computed in float64, or in float32."""
+        """Return the storage of features that are computed in float64, or in float32."""
         if double:
             return "float64"
         # What a user sets is float32, not what fits matrix units.
         return "half" if self.settings.dtype is None and self.device.type == "cuda" else "float32"
 
     def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
-        """Return a term on the data, its table on the device unless it has a support."""
+        """Return a term on the data, with its table on the device unless it has a support."""
         if isinstance(panel, PartPanel) and not self._is_part:
             return self._design_of_part(term, view, panel)
         design = super().design(term, view, panel)
@@ -136,7 +136,7 @@ class TorchSample(LocalSample):
         return design
 
     def _design_of_part(self, term: Term, view: LocalView | None, panel: PartPanel) -> LocalDesign:
-        """Return a term whose pivots were chosen in a panel of some inputs: its features are computed from them."""
+        """Return a term with features computed from pivots that a panel of some inputs has chosen."""
         panel.release()
         design = self.design(term, view)
         assert design.origin is not None
@@ -151,15 +151,15 @@ class TorchSample(LocalSample):
         storage, units = self._storage(precision == np.float64), False if self.settings.dtype is not None else None
         with room_for(f"features of {inputs.shape[0]:,} inputs at rank {term.subspace.rank:,}", self.device):
             rows = SubspaceRows(term.span, inputs, self.device, precision)
-            table = self._table_of(rows, plan.keep, storage, units)
+            table = self._make_table(rows, plan.keep, storage, units)
         if isinstance(table, TorchRecomputedTable):
             table.mean_square()  # a pass, in which all rows are read
         return table, FeatureOrigin(term.subspace.kernel, term.span.pivots, inputs, rows.left)
 
-    def _table_of(
+    def _make_table(
         self, rows: SubspaceRows, keep: str, storage: str, units: bool | None
     ) -> TorchTable | TorchRecomputedTable:
-        """Return the table of features that are computed; nowhere, if the host cannot pin memory for them."""
+        """Return the table of computed features; recomputed ones if the host cannot pin memory for them."""
         if keep in ("panel", "device"):
             return TorchTable(rows, storage, self.device, matrix_units=units)
         if keep == "host":
@@ -169,8 +169,8 @@ class TorchSample(LocalSample):
                 return TorchRecomputedTable(rows)
         return TorchRecomputedTable(rows)
 
-    def _features_of(self, panel: PanelCholesky) -> Any:
-        """Return the table of the features of a panel on the device; see the module for how it is stored."""
+    def _panel_table(self, panel: PanelCholesky) -> Any:
+        """Return the table of the features of a panel on the device; see the module for its storage."""
         features: torch.Tensor = panel.features
         storage = self._storage(features.dtype == torch.float64)
         return TorchTable(features, storage, matrix_units=None if self.settings.dtype is None else False)
@@ -180,29 +180,29 @@ class TorchSample(LocalSample):
         return DeviceSteps(StepOrder(self.data.offsets), self.device)
 
     def datafit(self, designs: Sequence[Design]) -> Datafit:
-        """Return the likelihood of the data in the coefficients of some terms, inferred on the device if it can be."""
+        """Return the likelihood of the data in the coefficients of some terms, inferred on the device if possible."""
         local = [design for design in designs if isinstance(design, LocalDesign)]
         family = self._device_family(local)
         if family is not None:
             check_tables_fit(family)
             likelihood = labelled_objective(family, self.data, Workers(1))
             return self.settings.group.summed(TorchDatafit(likelihood, local, self.device, self.settings.group))
-        hosted = self.inferred_here(local)
+        hosted = self.host_designs(local)
         datafit = super().datafit(hosted)
         if not any(isinstance(each.table, DeviceTable) for each in hosted):
             return datafit
         return self.settings.group.summed(TorchDatafit(datafit.likelihood, hosted, self.device, self.settings.group))
 
     def part(self, designs: Sequence[Design], items: Items, times: int = 1, dtype: object = None) -> None:
-        """There is none: on an H200 a second metric cost more than the passes that it saved."""
+        """Return None: on an H200 a second metric cost more than the passes that it saved."""
 
     def on_host(self) -> LocalSample:
-        """Return the same data with features in the memory of the host."""
+        """Return the same data with features in host memory."""
         return super().on_host() if self._is_part else LocalSample(self.data, self.spec, self.settings)
 
-    def inferred_here(self, designs: Sequence[Design]) -> list[LocalDesign]:
-        """Return designs whose scores come back to this process; those that share a table still do."""
-        local = super().inferred_here(designs)
+    def host_designs(self, designs: Sequence[Design]) -> list[LocalDesign]:
+        """Return designs with scores in host memory; those with a common table still share it."""
+        local = super().host_designs(designs)
         tables: dict[int, Any] = {id(each.table): each.table for each in local}
         kept: dict[int, Any] = {
             key: table.read_back() for key, table in tables.items() if isinstance(table, DeviceTable)
@@ -210,7 +210,7 @@ class TorchSample(LocalSample):
         return [replace(each, table=kept.get(id(each.table), each.table)) for each in local]
 
     def _one_graph_family(self, designs: Sequence[LocalDesign]) -> OneGraphFamily | None:
-        """Return the family of single labels, or of several labels of instances, if it is a tree or a table."""
+        """Return the family of single labels, or of several labels in a tree or a table."""
         family = family_of(self.data, designs, self.spec)
         kind = ONE_GRAPH.get(type(family))
         # Labels that meet no others are separate items where some are not known, and so is what is soft.
@@ -218,20 +218,20 @@ class TorchSample(LocalSample):
         return None if kind is None or apart else kind.of(family, self.device)
 
     def _loopy_family(self, designs: Sequence[LocalDesign]) -> TorchLoopyFamily | None:
-        """Return the family of graphs where it is loopy belief propagation."""
+        """Return the family of graphs if it is loopy belief propagation."""
         family = family_of(self.data, designs, self.spec, planned=self._planned)
         loopy = isinstance(family, PropagationFamily) and not family.reweighted
         return TorchLoopyFamily.of(family, self.device) if loopy else None
 
     def _device_family(self, designs: Sequence[LocalDesign]) -> TorchFamily | None:
-        """Return the family of the data where the device infers it, else None."""
+        """Return the family of the data if the device infers it, else None."""
         if any(design.pair_table for design in designs):
             return None
         if self.spec.kind in ("single", "instances"):
             return self._one_graph_family(designs)
         if self.spec.kind == "graph":
             return self._loopy_family(designs)
-        if self.spec.kind != "chain" or reaches_far(designs):
+        if self.spec.kind != "chain" or has_long_reach(designs):
             return None
         base = self.spec.base_measure(self.data)
         if base.lists is not None:
@@ -241,7 +241,7 @@ class TorchSample(LocalSample):
 
 
 class TorchDatafit(Datafit):
-    """Sums over labelled data whose features are on a device."""
+    """Sums over labelled data with features on a device."""
 
     is_local = False
 
@@ -251,7 +251,7 @@ class TorchDatafit(Datafit):
         self.step_room = partial(room_for_steps, self.designs, device, group)
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
-        """Return value, residual and beliefs at the given potentials; MemoryError if the device has no room."""
+        """Return value, residual and beliefs at the given potentials; MemoryError if memory runs out."""
         with self._room():
             return super().evaluate(potentials)
 

@@ -80,21 +80,21 @@ class TorchCoordinates:
 
 
 def _factor(table: TorchTable, dense: DenseSet, group: Group) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return C and its inverse; None where there is no room for them, or rounding leaves none, in some process."""
+    """Return C and its inverse; None if memory or rounding prevents it in some process."""
     sampled = sampled_rows(*table.shape, group)
-    matrix = _if_there_is_room(lambda: table.gram(sampled))
+    matrix = _try_on_device(lambda: table.gram(sampled))
     if group.largest(matrix is None):
         return None
     assert matrix is not None
     matrix = group.total_on_device(matrix)  # it shapes directions only
     matrix *= dense.curvature
     matrix.diagonal().add_(dense.precision)
-    found = _if_there_is_room(lambda: _inverted(matrix))
+    found = _try_on_device(lambda: _invert_factor(matrix))
     return None if group.largest(found is None) else found
 
 
-def _inverted(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return the Cholesky factor of a matrix, whose room it takes, and the inverse of the factor."""
+def _invert_factor(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Return the Cholesky factor of a matrix, in its memory, and the inverse of the factor."""
     factor, failed = torch.linalg.cholesky_ex(matrix)
     if bool(failed) or not bool(factor[-1, -1].isfinite()):
         return None
@@ -104,8 +104,8 @@ def _inverted(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
     return factor.to(torch.float32), inverse.to(torch.float32)
 
 
-def _if_there_is_room(compute: Callable[[], Found]) -> Found | None:
-    """Return what a function computes; None where the device has no room for it: the diagonal will do."""
+def _try_on_device(compute: Callable[[], Found]) -> Found | None:
+    """Return the result of a function; None if the memory of the device runs out."""
     try:
         return compute()
     except RuntimeError as error:
@@ -115,7 +115,7 @@ def _if_there_is_room(compute: Callable[[], Found]) -> Found | None:
 
 
 class TorchStepPairs:
-    """The last ``limit`` pairs in float64 on a device, in coordinates in which D is the identity."""
+    """The last ``limit`` pairs in float64 on a device, in coordinates with D the identity."""
 
     def __init__(self, limit: int, size: int, coordinates: TorchCoordinates):
         self._coordinates = coordinates
@@ -185,6 +185,6 @@ def room_for_steps(
     metric: np.ndarray,
     dense: Sequence[DenseSet],
 ) -> TorchStepPairs:
-    """Return room on a device for the steps that limited-memory BFGS remembers, in float64."""
+    """Return a device array for the steps of limited-memory BFGS, in float64."""
     tables: list[Any] = [designs[own.index].table for own in dense]
     return TorchStepPairs(limit, len(metric), TorchCoordinates(metric, dense, tables, device, group))

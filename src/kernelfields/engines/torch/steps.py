@@ -21,7 +21,7 @@ _BLOCK_ROWS = 512
 
 
 class DeviceSteps:
-    """A step-major order and the tensors that passes on a device need of it."""
+    """A step-major order and its tensors for passes on a device."""
 
     def __init__(self, order: StepOrder, device: torch.device | str = "cpu"):
         self.order = order
@@ -41,7 +41,7 @@ class DeviceSteps:
         return torch.as_tensor(array, dtype=torch.int64, device=self.device)
 
 
-def linked(before: torch.Tensor, after: torch.Tensor, links: Sequence[tuple[int, int, int]]) -> torch.Tensor:
+def link_sums(before: torch.Tensor, after: torch.Tensor, links: Sequence[tuple[int, int, int]]) -> torch.Tensor:
     """Return the sum of before_{t-1}^T after_t over runs of neighbours, (L, L), for arrays (N, L)."""
     n_labels = before.shape[1]
     total = before.new_zeros(n_labels, n_labels)

@@ -51,8 +51,8 @@ from kernelfields.engines.torch.rows import (
     SubspaceRows,
     block_bytes,
     by_row_blocks,
-    device_of,
     is_out_of_memory,
+    resolve_device,
     room_for,
 )
 from kernelfields.kernels.tensors import float32_products, tensor_from
@@ -70,17 +70,17 @@ ALIGNMENT = 8
 
 
 class Operand:
-    """How a thin operand X is written for a product, and how the product is read: here, X itself in one precision."""
+    """The form of a thin operand X in a product, and the reading of the product: here, X itself in one precision."""
 
     def __init__(self, dtype: torch.dtype = torch.float32):
         self.dtype = dtype
 
     def scale(self, X: torch.Tensor) -> torch.Tensor | None:
-        """Return what ``parts`` and ``combined`` need of all rows of X."""
+        """Return the scale of all rows of X for ``parts`` and ``combined``."""
         return None
 
     def parts(self, X: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
-        """Return some rows of X as they enter the product, (m, p)."""
+        """Return some rows of X in the form of the product, (m, p)."""
         return X.to(self.dtype)
 
     def combined(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
@@ -89,10 +89,10 @@ class Operand:
 
 
 class SplitTF32(Operand):
-    """X = H + L with 11 significant bits each, stored in float32, which has exponents enough."""
+    """X = H + L with 11 significant bits each, stored in float32 for its range of exponents."""
 
     def parts(self, X: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
-        """Return H and L side by side."""
+        """Return H and L as concatenated columns."""
         high = round_to_tf32(X.to(torch.float32))
         low = round_to_tf32((X - high).to(torch.float32))
         return _side_by_side(high, low)
@@ -104,14 +104,14 @@ class SplitTF32(Operand):
 
 
 class SplitHalf(Operand):
-    """X = 2^e (H + 2^-11 L) in float16, with e of each column."""
+    """X = 2^e (H + 2^-11 L) in float16, with an exponent e for each column."""
 
     def scale(self, X: torch.Tensor) -> torch.Tensor:
         """Return 2^e, (q,)."""
         return power_of_two_above(X, dim=0).mul_(2.0**-_LARGEST_EXPONENT)
 
     def parts(self, X: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
-        """Return H and L side by side."""
+        """Return H and L as concatenated columns."""
         assert scale is not None
         scaled = X.to(torch.float64) / scale
         high = scaled.to(torch.float16)
@@ -127,19 +127,19 @@ class SplitHalf(Operand):
 
 def _side_by_side(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
     width = high.shape[1]
-    both = high.new_zeros((high.shape[0], rounded_up(2 * width)))
+    both = high.new_zeros((high.shape[0], round_up(2 * width)))
     both[:, :width] = high
     both[:, width : 2 * width] = low
     return both
 
 
-def rounded_up(width: int) -> int:
+def round_up(width: int) -> int:
     """Return the next multiple of the alignment."""
     return -(-width // ALIGNMENT) * ALIGNMENT
 
 
 def power_of_two_above(X: torch.Tensor, dim: int) -> torch.Tensor:
-    """Return for each slice the power of two that is next above its largest magnitude, in float64; 1 for zeros."""
+    """Return for each slice the next power of two above its largest magnitude, in float64; 1 for zeros."""
     if X.shape[dim] == 0:
         return torch.ones(X.shape[1 - dim], dtype=torch.float64, device=X.device)
     largest = torch.linalg.vector_norm(X, ord=float("inf"), dim=dim).to(torch.float64)
@@ -149,14 +149,14 @@ def power_of_two_above(X: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def round_to_tf32(X: torch.Tensor) -> torch.Tensor:
-    """Return float32 values rounded to 11 significant bits, halves to even: their last 13 bits are zero."""
+    """Return float32 values rounded to 11 significant bits, halves to even; their last 13 bits are zero."""
     bits = X.contiguous().view(torch.int32)
     bits = bits + 0xFFF + ((bits >> 13) & 1)
     return (bits & ~0x1FFF).view(torch.float32)
 
 
 class DeviceTable:
-    """What tables on a device share: where their products are."""
+    """The common part of tables on a device: the place of their products."""
 
     device: torch.device
     #: Whether products are arrays of NumPy rather than tensors.
@@ -195,7 +195,7 @@ class TorchTable(DeviceTable):
         if storage not in STORAGES:
             raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
         self.storage = storage
-        self.device = device_of(device, features)
+        self.device = resolve_device(device, features)
         self.shape: tuple[int, int] = (features.shape[0], features.shape[1])
         self.dtype = np.dtype(np.float64 if storage == "float64" else np.float32)
         self.stored_values = self.shape[0] * self.shape[1]
@@ -219,7 +219,7 @@ class TorchTable(DeviceTable):
             ) from error
 
     def _room(self, width: int) -> torch.Tensor:
-        """Return room for features (n, width) as they are stored."""
+        """Return an array for features (n, width) in their stored form."""
         return torch.empty((self.shape[0], width), dtype=STORAGES[self.storage], device=self.device)
 
     def _store(self, features: np.ndarray | torch.Tensor | SubspaceRows) -> torch.Tensor:
@@ -232,7 +232,7 @@ class TorchTable(DeviceTable):
 
         width = rank
         if self.storage == "half":
-            width = rounded_up(rank)
+            width = round_up(rank)
             if isinstance(features, SubspaceRows):
                 # A bound for all columns: the range of float16 leaves room for those that are smaller.
                 above = torch.full((1, rank), features.largest, dtype=torch.float64, device=self.device)
@@ -254,7 +254,7 @@ class TorchTable(DeviceTable):
         return stored
 
     def _column_scale(self, given: Callable[[slice], torch.Tensor]) -> torch.Tensor:
-        """Return the powers of two that lift the largest magnitude of every column to between 2^14 and 2^15."""
+        """Return the powers of two that bring the largest magnitude of every column between 2^14 and 2^15."""
         above = torch.zeros(self.shape[1], dtype=torch.float64, device=self.device)
 
         def widen(rows: slice) -> None:
@@ -272,23 +272,23 @@ class TorchTable(DeviceTable):
 
     @property
     def stored(self) -> torch.Tensor:
-        """Z as it is stored, columns scaled and perhaps filled up."""
+        """Z in its stored form, with scaled and padded columns."""
         return self._stored
 
     def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
-        """Return some rows of Z as they are stored, (n, r) float64 on the host."""
+        """Return some rows of Z in their stored form, (n, r) float64 on the host."""
         chosen = rows if isinstance(rows, slice) else tensor_from(rows, self._stored.device)
         block = self._stored[chosen, : self.shape[1]].to(self.device, torch.float64)
         return (block if self._scale is None else block / self._scale).cpu().numpy()
 
     @property
     def _converted(self) -> bool:
-        """Whether rows are multiplied in another form than they are stored in."""
+        """Whether products need another form of the rows than the stored one."""
         # Only CUDA has products of float16 that are summed and returned in float32.
         return self.storage == "half" and (self.device.type != "cuda" or not self._units)
 
     def _factor(self, rows: slice) -> torch.Tensor:
-        """Return stored rows in the form in which they are multiplied."""
+        """Return stored rows in the form for products."""
         block = self._stored[rows]
         return block.to(torch.float32) if self._converted else block
 
@@ -391,7 +391,7 @@ class TorchTable(DeviceTable):
 
 
 class TorchHostTable(TorchTable):
-    """A dense Z in the memory of the host, pinned where the device is CUDA; its products are on ``device``."""
+    """A dense Z in host memory, pinned for CUDA; its products are on ``device``."""
 
     def __init__(self, features: SubspaceRows, storage: str = "float32", *, matrix_units: bool | None = None):
         #: The block that is on its way: its rows, itself, and the event of its arrival.
@@ -406,7 +406,7 @@ class TorchHostTable(TorchTable):
     def _copies(self) -> torch.cuda.Stream:
         return torch.cuda.Stream(self.device)
 
-    def _sent(self, rows: slice) -> tuple[slice, torch.Tensor, torch.cuda.Event]:
+    def _copy_rows(self, rows: slice) -> tuple[slice, torch.Tensor, torch.cuda.Event]:
         """Begin to copy some rows to the device."""
         with torch.cuda.stream(self._copies):
             block = self._stored[rows].to(self.device, non_blocking=True)
@@ -415,9 +415,9 @@ class TorchHostTable(TorchTable):
     def _factor(self, rows: slice) -> torch.Tensor:
         if self.device.type != "cuda":
             return super()._factor(rows)
-        there = self._ahead if self._ahead is not None and self._ahead[0] == rows else self._sent(rows)
+        there = self._ahead if self._ahead is not None and self._ahead[0] == rows else self._copy_rows(rows)
         following = slice(rows.stop, min(2 * rows.stop - rows.start, self.shape[0]))
-        self._ahead = self._sent(following) if following.start < following.stop else None
+        self._ahead = self._copy_rows(following) if following.start < following.stop else None
         stream, (_, block, arrived) = torch.cuda.current_stream(self.device), there
         stream.wait_event(arrived)
         block.record_stream(stream)
@@ -425,7 +425,7 @@ class TorchHostTable(TorchTable):
 
 
 class TorchRecomputedTable(DeviceTable):
-    """A Z that is kept nowhere: the rows of its kernel are computed in every product, which is in float64."""
+    """A Z that is not stored: every product computes the rows of its kernel, in float64."""
 
     storage = "recomputed"
 
@@ -500,7 +500,7 @@ class TorchSparseTable(DeviceTable):
     """A CSR Z of SciPy and its transpose as CSR tensors on ``device``, in float64."""
 
     def __init__(self, features: scipy.sparse.csr_array, device: Device = None):
-        self.device = device_of(device, None)
+        self.device = resolve_device(device, None)
         #: Z on the host, which has it as inputs: curvature blocks and sets of weights are made there.
         self.features = features
         self.shape: tuple[int, int] = features.shape
@@ -532,7 +532,7 @@ class TorchSparseTable(DeviceTable):
         return (self._transposed @ tensor_from(rows, self.device, torch.float64)).cpu().numpy()
 
     def weighted_gram(self, weights: np.ndarray) -> np.ndarray:
-        """Return Z^T diag(w) Z, (r, r), for w (n,) of the host, where it is computed."""
+        """Return Z^T diag(w) Z, (r, r), for w (n,) of the host, computed there."""
         return weighted_product(self.features, self.features, weights)
 
 

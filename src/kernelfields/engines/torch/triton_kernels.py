@@ -52,7 +52,7 @@ def _transposed(pointer, labels, n_labels):
 
 @triton.jit
 def _own_sequences(starts, lengths, n_sequences, at_once: tl.constexpr):
-    """Load where the sequences of a program begin and how long they are; the first is the longest."""
+    """Load begins and lengths of the sequences of a program; the first is the longest."""
     first = tl.program_id(0) * at_once
     rank = first + tl.arange(0, at_once)
     there = rank < n_sequences
@@ -217,7 +217,7 @@ def _score_expectations(
 
 
 def _shape(n_labels: int) -> dict[str, int]:
-    """Padded width, how many sequences a program has, and its warps."""
+    """Return the padded width, the number of sequences of a program, and its warps."""
     width = max(_LEAST_SIDE, triton.next_power_of_2(n_labels))
     at_once = max(_LEAST_SIDE, _BLOCK_ENTRIES // width)
     return {"width": width, "at_once": at_once, "num_warps": 4}
@@ -232,7 +232,7 @@ def forward_backward(
     inverse_predicted: torch.Tensor,
     marginals: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fill the arrays; return log partitions by rank, (S,), NaN where doubles do not do, and flags ``low``."""
+    """Fill the arrays; return log partitions by rank, (S,), NaN outside the range of doubles, and flags ``low``."""
     n_sequences, n_labels = steps.order.n_sequences, node.shape[1]
     log_partition = node.new_empty(n_sequences)
     low = torch.zeros(n_sequences, dtype=torch.bool, device=node.device)
@@ -304,7 +304,7 @@ def _cut(source, high, low, n_columns, stride, width: tl.constexpr):
 
 
 def cut(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return float32 values rounded to 11 significant bits, halves to even, and what that leaves of them."""
+    """Return float32 values rounded to 11 significant bits, halves to even, and the remainders."""
     high, low = (torch.empty(values.shape, dtype=torch.float32, device=values.device) for _ in range(2))
     grid = (values.shape[0], triton.cdiv(values.shape[1], _WIDTH))
     _cut[grid](values, high, low, values.shape[1], values.stride(0), _WIDTH)
@@ -312,7 +312,7 @@ def cut(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def subtract_product(block: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
-    """Take A B^T from a block in place."""
+    """Subtract A B^T from a block in place."""
     if len(block) == 0:
         return
     with float32_products("tf32"):

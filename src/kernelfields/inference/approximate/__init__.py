@@ -1,4 +1,4 @@
-"""Approximate inference on graphs with circles: messages, mean field, Gibbs sampling."""
+"""Approximate inference on graphs with cycles: messages, mean field, Gibbs sampling."""
 
 from kernelfields.numerics.lazy import lazy_names
 

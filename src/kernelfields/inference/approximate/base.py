@@ -1,4 +1,4 @@
-"""Approximate inference on packed graphs: the methods, their options, and the layout of factors that they share.
+"""Approximate inference on packed graphs: the methods, their options, and their common layout of factors.
 
     "trw"         TreeReweighted   pairs only; log partition from above, marginals are the gradient of the bound
     "loopy"       LoopyBelief      pairs only; Bethe's value, no bound; exact on forests, as the one above
@@ -30,18 +30,18 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from kernelfields.inference import approximate
-from kernelfields.inference.approximate.gibbs import CHAINS, FIRST_TRIAL, gibbs_draws
-from kernelfields.inference.approximate.perfect import perfect_draws
+from kernelfields.inference.approximate.gibbs import CHAINS, FIRST_TRIAL, sample_gibbs
+from kernelfields.inference.approximate.perfect import sample_perfectly
 from kernelfields.inference.family import Labellings, RankedLabellings, warn_of_inference
 from kernelfields.inference.graphs import Diagnostics, GraphFamily, GraphLabellings, GraphPotentials
-from kernelfields.inference.packing import end_to_end, grouped
+from kernelfields.inference.packing import concatenate, group_places
 from kernelfields.numerics.parameters import check_count, check_penalty, declares_parameters, parameter
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.numerics.threads import Workers
 
 
 class Incidence(NamedTuple):
-    """Where nodes and factors meet, as compiled sweeps read it."""
+    """The incidence of nodes and factors, for compiled sweeps."""
 
     offsets: np.ndarray  # (S + 1,)
     node_start: np.ndarray  # (N + 1,), incidences of node v are node_start[v] .. node_start[v + 1] - 1
@@ -154,8 +154,8 @@ class LoopyBelief(BaseEstimator):
     warm_start: bool = parameter(True, first=True)
 
 
-def resting_change(options: TreeReweighted | LoopyBelief, n_pairs: float, large: float = 100_000) -> float:
-    """Return the change of marginals at which messages rest on graphs of so many pairs each."""
+def convergence_threshold(options: TreeReweighted | LoopyBelief, n_pairs: float, large: float = 100_000) -> float:
+    """Return the change of marginals at which messages count as converged, for graphs with these numbers of pairs."""
     if options.tolerance is not None:
         return options.tolerance
     return 1e-3 if n_pairs >= large else 1e-6
@@ -216,11 +216,11 @@ class ApproximateLabellings(GraphLabellings):
 
     def _perfect(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
         graphs = self.family.offsets, self.family.members
-        return perfect_draws(*graphs, self.checked, n_samples, random, self.workers)[0]
+        return sample_perfectly(*graphs, self.checked, n_samples, random, self.workers)[0]
 
 
 class ApproximateFamily(GraphFamily):
-    """What all approximations share: labellings that are locally best, and samples by Gibbs sampling."""
+    """The common part of all approximations: local search for labellings, and Gibbs sampling."""
 
     exact = False
     bound: str | None = None
@@ -239,32 +239,32 @@ class ApproximateFamily(GraphFamily):
         nodes = np.concatenate([np.zeros(0, np.int64), *(each.ravel() for each in members)])
         orders = np.concatenate([np.zeros(0, np.int64), *(np.full(len(m), m.shape[1]) for m in members)])
         start = np.concatenate([[0], np.cumsum(orders)])
-        node_start, by_node = grouped(nodes, self.n_positions)
+        node_start, by_node = group_places(nodes, self.n_positions)
         factor = np.repeat(np.arange(len(orders)), orders)[by_node]
         self._incidence = Incidence(
             offsets, node_start, factor, by_node - start[factor], start, nodes, np.zeros(len(orders), np.int64)
         )
 
-    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> ApproximateFamily:
+    def _with_other_graphs(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> ApproximateFamily:
         return type(self)(offsets, members, self.n_labels, self.options)
 
     def arrange(self, checked: GraphPotentials) -> tuple[Incidence, np.ndarray, np.ndarray]:
-        """Return the incidence with the places of all tables, node potentials, and the tables end to end."""
+        """Return the incidence with the places of all tables, node potentials, and concatenated tables."""
         places, begin = [np.zeros(0, np.int64)], 0
         for members, table, tied in zip(self.members, checked.tables, checked.tied, strict=True):
             size = self.n_labels ** members.shape[1]
             places.append(begin + size * np.arange(len(members)) * (not tied))
             begin += table.size
         incidence = self._incidence._replace(table_start=np.concatenate(places))
-        return incidence, checked.node, end_to_end(checked.tables)
+        return incidence, checked.node, concatenate(checked.tables)
 
     def sweep_runs(self, workers: Workers, n_sweeps: int = 1) -> list[tuple[int, int]]:
-        """Cut the graphs into runs of about equal work: nodes and incidences."""
+        """Split the graphs into runs of about equal work: nodes and incidences."""
         work = self._incidence.node_start[self.offsets] + self.offsets
         return workers.weighted_pieces(work, 10 * self.n_labels * n_sweeps)
 
     def climb(self, checked: GraphPotentials, labels: np.ndarray, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        """Improve a labelling one node at a time until none helps; return it and its scores (S,).
+        """Improve a labelling one node at a time to a local optimum; return it and its scores (S,).
 
         Where a forbidden combination remains, a search with growing penalties looks for an allowed labelling; the
         score is -inf if it finds none, which does not prove that there is none.
@@ -281,7 +281,7 @@ class ApproximateFamily(GraphFamily):
         return labels, scores
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        """Take the labels of largest marginal, then change them one at a time until none helps."""
+        """Improve the labels of largest marginal one at a time to a local optimum."""
         return self.climb(checked, self._member(checked, workers).node_marginals.argmax(axis=1), workers)
 
     def _ranked(self, checked: GraphPotentials, k: int, workers: Workers) -> RankedLabellings:
@@ -297,14 +297,14 @@ class ApproximateFamily(GraphFamily):
             return np.empty((0, self.n_positions), dtype=np.int64)
         labels, states = self._start_chains(checked, workers, random)
         runs = self.sweep_runs(workers, CHAINS * FIRST_TRIAL + n_samples)
-        drawn, doubts = gibbs_draws(self.arrange(checked), labels, states, n_samples, runs, workers)
+        drawn, doubts = sample_gibbs(self.arrange(checked), labels, states, n_samples, runs, workers)
         warn_of_inference(doubts)
         return drawn
 
     def _start_chains(
         self, checked: GraphPotentials, workers: Workers, random: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return labellings (chains, N) to start from and random states (chains, S).
+        """Return initial labellings (chains, N) and random states (chains, S).
 
         They are far apart, so that chains which never leave what they start in disagree: a good labelling, chance, and
         one label at all nodes, two of them; these are mended where something is forbidden.
@@ -321,7 +321,7 @@ class ApproximateFamily(GraphFamily):
 
 
 def raise_if_lost(scores: np.ndarray, method: str) -> None:
-    """Raise for the first graph whose score (S,) is -inf: a method that starts from a labelling found none."""
+    """Raise for the first graph with a score (S,) of -inf: there is no initial labelling."""
     lost = np.flatnonzero(np.isneginf(scores))
     if lost.size:
         raise ValueError(

@@ -27,8 +27,8 @@ from kernelfields.inference.approximate.base import (
     ApproximateFamily,
     LoopyBelief,
     TreeReweighted,
+    convergence_threshold,
     diagnose,
-    resting_change,
 )
 from kernelfields.inference.graphs import GraphMember, GraphPotentials
 from kernelfields.inference.packing import InfeasibleGraph, raise_if_infeasible
@@ -40,7 +40,7 @@ _DECODING_LIMITS = 1e-5, 30
 
 
 class PropagatedMember(GraphMember):
-    """Marginals of nodes, and the messages from which those of pairs are made when they are asked for."""
+    """Marginals of nodes, and the messages that give those of pairs."""
 
     family: PropagationFamily
     _state: tuple[PairGraph, PairTables, Messages]
@@ -56,7 +56,7 @@ class PropagatedMember(GraphMember):
         ]
 
     def _pair_marginals(self, group: int, tied: bool) -> np.ndarray:
-        """Return the marginals (M, L, L) of a group, or their weighted sum (1, L, L), without making them, if tied."""
+        """Return the marginals (M, L, L) of a group or, if tied, their weighted sum (1, L, L)."""
         pair_marginals = approximate.messages_compiled.pair_marginals
         family, workers, shape = self.family, self._workers, self.family.table_shape(group, tied)
         weighted = tied and self.weights is not None
@@ -78,7 +78,7 @@ class PropagatedMember(GraphMember):
 
 
 class PropagationFamily(ApproximateFamily):
-    """Tree-reweighted or loopy belief propagation, as the options say.
+    """Tree-reweighted or loopy belief propagation, by the options.
 
     With ``warm_start`` the plan keeps the last messages and begins the next call with them.
     """
@@ -105,11 +105,11 @@ class PropagationFamily(ApproximateFamily):
         self.description = f"{what}; {self.pairs.n_pairs} pairs, exact on forests only"
         self._graph = self.pairs.graph if self.reweighted else self.pairs.unweighted()
         self._messages: np.ndarray | None = None
-        self.tolerance = resting_change(options, self.pairs.n_pairs / self.n_items)
+        self.tolerance = convergence_threshold(options, self.pairs.n_pairs / self.n_items)
 
     @property
     def on_one_thread(self) -> bool:
-        """Whether inference cannot be shared out among threads: those of one graph."""
+        """Whether inference runs on one thread: that of a single graph does."""
         return self.n_items == 1
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> PropagatedMember:
@@ -141,7 +141,7 @@ class PropagationFamily(ApproximateFamily):
         return result
 
     def _decode(self, checked: GraphPotentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        """Take the best labelling found by tree-reweighted max-product sweeps, which is exact on forests, and climb."""
+        """Return the best labelling of tree-reweighted max-product sweeps, exact on forests, after local search."""
         best_labels = approximate.messages_compiled.best_labels
         node, graph = checked.node, self.pairs.graph
         tables = self.pairs.tables(checked.tables, checked.tied, graph)
@@ -158,5 +158,5 @@ class PropagationFamily(ApproximateFamily):
         return self.climb(checked, labels, workers)
 
     def _runs(self, workers: Workers) -> list[tuple[int, int]]:
-        """Cut the graphs into runs of about equal work."""
+        """Split the graphs into runs of about equal work."""
         return workers.weighted_pieces(self._graph.up_start[self.offsets] + self.offsets, 100 * self.n_labels**2)

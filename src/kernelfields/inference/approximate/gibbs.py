@@ -1,4 +1,4 @@
-"""Gibbs sampling of labellings, for as many sweeps as its chains need to agree.
+"""Gibbs sampling of labellings, with as many sweeps as its chains need to agree.
 
     y_v ~ p(y_v | all others), node after node: a sweep leaves p(y) as it is
 
@@ -37,7 +37,7 @@ _APART = 5
 CHAINS, FIRST_TRIAL = 4, 2 * _FIRST_HALF
 
 
-def gibbs_draws(
+def sample_gibbs(
     arranged: tuple,
     labels: np.ndarray,
     states: np.ndarray,
@@ -68,7 +68,7 @@ def gibbs_draws(
 
 
 def _doubts(spread: np.ndarray, halves: np.ndarray) -> list[str]:
-    """Return a sentence about the graphs (S,) whose chains disagree, if there are any."""
+    """Return a warning about the graphs (S,) with chains that disagree, or nothing."""
     doubtful = np.flatnonzero(spread > MIXED)
     if not doubtful.size:
         return []

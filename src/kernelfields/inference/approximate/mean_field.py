@@ -67,7 +67,7 @@ class MeanFieldFamily(ApproximateFamily):
         return MeanFieldMember(self, checked, best[:, 0].copy(), kept, workers, diagnostics)
 
     def _starts(self, checked: GraphPotentials, workers: Workers) -> Iterator[np.ndarray]:
-        """Yield distributions (N, L) to start from."""
+        """Yield initial distributions (N, L)."""
         node = checked.node
         # With forbidden combinations a start that allows everything may be stuck: a labelling never is.
         if not checked.restricted:

@@ -1,4 +1,4 @@
-"""Perfect sampling: independent exact draws of binary labels whose pairs attract, by coupling from the past.
+"""Perfect sampling: independent exact samples of binary labels with attractive pairs, by coupling from the past.
 
 With two labels and pairs, the log-odds of label 1 at v, the others x held, are those of an Ising model:
 
@@ -41,7 +41,7 @@ _INSTEAD = 'draw by Gibbs sampling (method="auto"), or with inference="junction"
 
 
 class Couplings(NamedTuple):
-    """Binary labels whose pairs attract once labels are exchanged where ``exchanged`` (N,) says so."""
+    """Binary labels with attractive pairs after an exchange of the labels in the mask ``exchanged`` (N,)."""
 
     field: np.ndarray  # (N,)
     start: np.ndarray  # (N + 1,), pairs of node v are start[v] .. start[v + 1] - 1
@@ -50,7 +50,7 @@ class Couplings(NamedTuple):
     exchanged: np.ndarray  # (N,)
 
 
-def perfect_draws(
+def sample_perfectly(
     offsets: np.ndarray,
     members: Sequence[np.ndarray],
     checked: GraphPotentials,
@@ -59,10 +59,10 @@ def perfect_draws(
     workers: Workers,
     most_sweeps: int = MOST_SWEEPS,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return independent labellings (n_samples, N) and the sweeps each graph of each took, (n_samples, S)."""
+    """Return independent labellings (n_samples, N) and the number of sweeps for each, (n_samples, S)."""
     coupled_draws = approximate.perfect_compiled.coupled_draws
     n_graphs = len(offsets) - 1
-    couplings = couplings_of(offsets, members, checked)
+    couplings = find_couplings(offsets, members, checked)
     seeds = random.integers(2**64, size=(n_samples, n_graphs), dtype=np.uint64)
     drawn = np.empty((n_samples, offsets[-1]), dtype=np.int64)
     sweeps = np.zeros((n_samples, n_graphs), dtype=np.int64)
@@ -81,8 +81,8 @@ def perfect_draws(
     return np.where(couplings.exchanged, 1 - drawn, drawn), sweeps
 
 
-def couplings_of(offsets: np.ndarray, members: Sequence[np.ndarray], checked: GraphPotentials) -> Couplings:
-    """Return potentials of binary pairs as fields and couplings that attract, or raise ValueError."""
+def find_couplings(offsets: np.ndarray, members: Sequence[np.ndarray], checked: GraphPotentials) -> Couplings:
+    """Return potentials of binary pairs as fields and attractive couplings, or raise ValueError."""
     n_nodes, n_labels = checked.node.shape
     if n_labels != 2:
         raise ValueError(f"perfect sampling needs two labels, and here are {n_labels}; {_INSTEAD}")
@@ -113,7 +113,7 @@ def couplings_of(offsets: np.ndarray, members: Sequence[np.ndarray], checked: Gr
     free = coo_array(strength)
     kept = ~known[free.row] & ~known[free.col] & (free.data != 0)
     strength = csr_array((free.data[kept], (free.row[kept], free.col[kept])), strength.shape)
-    exchanged = attracting_exchange(offsets, strength)
+    exchanged = find_exchange(offsets, strength)
     side = np.where(exchanged, -1.0, 1.0)
     field = side * (field + strength @ exchanged)
     rows = np.repeat(np.arange(n_nodes), np.diff(strength.indptr))
@@ -121,8 +121,8 @@ def couplings_of(offsets: np.ndarray, members: Sequence[np.ndarray], checked: Gr
     return Couplings(field, strength.indptr.astype(np.int64), strength.indices.astype(np.int64), signed, exchanged)
 
 
-def attracting_exchange(offsets: np.ndarray, strength: csr_array) -> np.ndarray:
-    """Return at which nodes (N,) an exchange of the two labels makes all pairs attract, or raise ValueError.
+def find_exchange(offsets: np.ndarray, strength: csr_array) -> np.ndarray:
+    """Return the mask (N,) of nodes with exchanged labels for attractive pairs, or raise ValueError.
 
     In the graph with two copies of each node, pairs that attract join equal copies and pairs that repel join different
     ones. An exchange exists where no node is joined to its own copy: one of the two sides is exchanged.

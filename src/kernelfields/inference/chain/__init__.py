@@ -1,4 +1,4 @@
-"""Exact inference on chains whose neighbours meet."""
+"""Exact inference on chains with factors of neighbouring labels."""
 
 from kernelfields.numerics.lazy import lazy_names
 

@@ -64,7 +64,7 @@ def _viterbi(node, edge, offsets, first, last, labels, scores):
 
 @njit(nogil=True, cache=True)
 def draw_backward(first, last, offsets, passes, uniforms, labels):
-    """Fill labels (n, N) of sequences first..last-1; passes are ``ScaledPasses``, uniforms (n, N) in [0, 1) decide."""
+    """Fill samples (n, N) of sequences first..last-1 from ``ScaledPasses`` and uniform numbers (n, N)."""
     transfer, alpha = passes.transfer, passes.alpha
     n_labels = alpha.shape[1]
     weights = np.empty(n_labels)

@@ -1,4 +1,4 @@
-"""Recursions of chains with tables of all labels, as families call them: many chains at a time, or compiled.
+"""Recursions of chains with tables of all labels: vectorized over chains, or compiled.
 
 Functions of one ring (recursions.py) take and return the same arrays, in the layout of packing.py. Loops are in
 step_passes.py, plain.py, scaled_compiled.py and decoding.py; compiled ones are loaded when they are first called.
@@ -19,7 +19,7 @@ from kernelfields.numerics.threads import Workers
 
 
 class Layout:
-    """Where packed chains begin and end, ``offsets`` (S + 1,), and their positions step by step."""
+    """The offsets (S + 1,) of packed chains, and their positions step by step."""
 
     def __init__(self, offsets: np.ndarray):
         self.offsets = offsets
@@ -33,7 +33,7 @@ class Layout:
 def sums_by_steps(
     layout: Layout, potentials: Potentials, transfer: np.ndarray, shift: np.ndarray, workers: Workers
 ) -> tuple[ScaledPasses, np.ndarray, np.ndarray]:
-    """Return scaled passes, log partition functions (S,), and which sequences doubles do not hold, (S,)."""
+    """Return scaled passes, log partition functions (S,), and the sequences outside the range of doubles, (S,)."""
     order = layout.order
     node, log_partition = potentials.node[order.permutation], np.empty(order.n_sequences)
     with np.errstate(all="ignore"):  # what doubles do not hold is NaN
@@ -41,7 +41,7 @@ def sums_by_steps(
         passes, terms, low = step_passes.forward_backward(step_passes.NUMPY, node, *given, order)
         if low.any():
             edge = order.in_order(potentials.edge)
-            terms[step_passes.underflown(step_passes.NUMPY, node, edge, passes.alpha, order)] = np.nan
+            terms[step_passes.find_underflows(step_passes.NUMPY, node, edge, passes.alpha, order)] = np.nan
     log_partition[order.sequences] = order.sums(terms)
     packed = ScaledPasses(transfer, shift, *(array[order.inverse] for array in passes[2:]))
     return packed, log_partition, np.isnan(log_partition)
@@ -50,7 +50,7 @@ def sums_by_steps(
 def compiled_sums(
     layout: Layout, potentials: Potentials, transfer: np.ndarray, shift: np.ndarray, workers: Workers
 ) -> tuple[ScaledPasses, np.ndarray, np.ndarray]:
-    """Return scaled passes, log partition functions (S,), and which sequences doubles do not hold, (S,)."""
+    """Return scaled passes, log partition functions (S,), and the sequences outside the range of doubles, (S,)."""
     forward_backward = chain.scaled_compiled.forward_backward
     node, n_sequences = potentials.node, len(layout.offsets) - 1
     passes = ScaledPasses(transfer, shift, *(np.zeros(node.shape) for _ in range(3)))
@@ -68,7 +68,7 @@ def compiled_sums(
 def tangents_by_steps(
     layout: Layout, passes: ScaledPasses, d_node: np.ndarray, moved: np.ndarray, workers: Workers
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return expected scores of a direction before and after each label, and how marginals move, each (N, L)."""
+    """Return expected scores of a direction before and after each label, and the change of marginals, each (N, L)."""
     order = layout.order
     ordered = ScaledPasses(*map(order.in_order, passes))
     given = order.in_order(d_node), order.in_order(moved), ordered, order, order.ends, order.ranks
@@ -80,7 +80,7 @@ def tangents_by_steps(
 def compiled_tangents(
     layout: Layout, passes: ScaledPasses, d_node: np.ndarray, moved: np.ndarray, workers: Workers
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return expected scores of a direction before and after each label, and how marginals move, each (N, L)."""
+    """Return expected scores of a direction before and after each label, and the change of marginals, each (N, L)."""
     score_expectations = chain.scaled_compiled.score_expectations
     filled = np.empty_like(d_node), np.empty_like(d_node), np.empty_like(d_node)
     shared = layout.offsets, d_node, moved, passes, *filled
@@ -102,7 +102,7 @@ def compiled_best(layout: Layout, potentials: Potentials, workers: Workers) -> t
 
 
 def compiled_draws(layout: Layout, passes: ScaledPasses, uniforms: np.ndarray, workers: Workers) -> np.ndarray:
-    """Return labellings that uniform numbers (n, N) decide, (n, N): the last label of a sequence first."""
+    """Return labellings (n, N) from uniform numbers (n, N), the last label of a sequence first."""
     draw_backward = chain.decoding.draw_backward
     labels = np.zeros(uniforms.shape, dtype=np.int64)
     workers.each(
@@ -113,5 +113,5 @@ def compiled_draws(layout: Layout, passes: ScaledPasses, uniforms: np.ndarray, w
 
 
 def _work_space(node: np.ndarray) -> np.ndarray:
-    """Return an array that one run of the scaled passes may write to, (4, L)."""
+    """Return a work array for one run of the scaled passes, (4, L)."""
     return np.empty((4, node.shape[1]))

@@ -1,4 +1,4 @@
-"""Chains whose neighbouring labels meet: log partition, marginals, covariances, best labellings, samples.
+"""Chains with factors of neighbouring labels: log partition, marginals, covariances, best labellings, samples.
 
     score(y) = sum_t node[t, y_t] + sum_{t not a start} edge[t or 0, y_{t-1}, y_t]
 
@@ -26,7 +26,7 @@ from scipy.special import entr
 
 from kernelfields.inference.base_measure import BaseMeasure, part_of
 from kernelfields.inference.chain.dense import Layout
-from kernelfields.inference.chain.recursions import chosen, suitable
+from kernelfields.inference.chain.recursions import chosen, list_forms
 from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
 from kernelfields.inference.packing import InfeasibleGraph, InfeasibleSequence, exponentials
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Potentials
@@ -43,7 +43,7 @@ _ENTROPY_VALUES, _SUMMED_AT_ONCE = 2**16, 2**12
 
 
 class ChainMember(Member):
-    """Marginals of packed chains and what covariance products need."""
+    """Marginals of packed chains, and the arrays for covariance products."""
 
     family: ChainFamily
 
@@ -92,7 +92,7 @@ class ChainMember(Member):
         return marginals
 
     def _scaled_steps(self, first: int, last: int) -> np.ndarray:
-        """Return the marginals of the steps into positions first..last-1, zero for sequences that are rescued."""
+        """Return the marginals of the steps into positions first..last-1, zero for rescued sequences."""
         alpha, transfer = self._passes.alpha, self._passes.transfer
         gamma = self._passes.marginals[first:last] * self._passes.inverse_predicted[first:last]
         steps = np.zeros((last - first, alpha.shape[1], alpha.shape[1]))
@@ -102,7 +102,7 @@ class ChainMember(Member):
         return steps
 
     def mean(self) -> Potentials:
-        """Return the weighted marginals; those of steps are summed where transitions are tied."""
+        """Return the weighted marginals; those of tied transitions are summed."""
         node = self._weighted_rows(self._passes.marginals)
         node = node.copy() if node is self._passes.marginals else node
         if not self._tied:
@@ -157,7 +157,7 @@ class ChainMember(Member):
         return Potentials(node, {EDGE: edge})
 
     def entropy(self) -> np.ndarray:
-        """Return the entropy of each sequence, (S,): of its first label, and of each label given the one before."""
+        """Return the entropy of each sequence, (S,): of its first label, and of each label given the previous one."""
         marginals, offsets, n_positions = self._passes.marginals, self.family.offsets, self.family.n_positions
         # Of a label given the one before: the entropy of both less that of the one before.
         single, own = entr(marginals).sum(axis=1), np.zeros(n_positions)
@@ -178,7 +178,7 @@ class ChainMember(Member):
         return np.maximum(np.bincount(self.family.position_items[cuts], sums, minlength=self.family.n_items), 0.0)
 
     def sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
-        """Draw labellings, (n_samples, N): the last label of a sequence first, then each given the one after it."""
+        """Draw labellings, (n_samples, N): the last label of a sequence first, then each given the next one."""
         # One uniform per label, drawn before the work is shared out: threads cannot change the result.
         uniforms = random.random((n_samples, self.family.n_positions))
         labels = chosen("draw", self.family.forms)(self.family.layout, self._passes, uniforms, self._workers)
@@ -188,7 +188,7 @@ class ChainMember(Member):
 
 
 class BlockwiseMember(Member):
-    """Log partition and mean of chains, inferred block by block; what else is asked infers all of them again."""
+    """Log partition and mean of chains, inferred block by block; other questions infer all of them again."""
 
     family: ChainFamily
 
@@ -225,7 +225,7 @@ class BlockwiseMember(Member):
 
     @cached_property
     def potentials(self) -> Potentials:  # type: ignore[override]
-        """The potentials, base measure included."""
+        """The potentials with the base measure."""
         return self.family.with_base(self._without_base)
 
     def mean(self) -> Potentials:
@@ -276,7 +276,7 @@ class ChainLabellings(Labellings):
 
 
 class ChainFamily(LabelFamily):
-    """Infer labellings of chains whose neighbours meet, exactly.
+    """Infer labellings of chains with factors of neighbours, exactly.
 
     Log partition, mean and covariance products each cost a forward-backward pass, O(N L^2).
 
@@ -335,12 +335,12 @@ class ChainFamily(LabelFamily):
         self._at_once = at_once
         self._narrow = narrow
         #: The forms of recursions by which these chains are inferred, the best one first.
-        self.forms = suitable(self.offsets, n_labels) if forms is None else tuple(forms)
+        self.forms = list_forms(self.offsets, n_labels) if forms is None else tuple(forms)
         self.layout = Layout(self.offsets)
         self._known_blocks: tuple[int, list[tuple[int, int, ChainFamily]]] | None = None
 
     def clique_members(self, group: str) -> np.ndarray:
-        """Return the positions whose labels meet in each clique of a group.
+        """Return the positions of the labels in each clique of a group.
 
         Parameters
         ----------
@@ -380,7 +380,7 @@ class ChainFamily(LabelFamily):
             The logarithms.
         """
         base = self.base
-        if base is not None and base.masks is not None and base.constrains_alone:
+        if base is not None and base.masks is not None and base.has_only_constraints:
             return base.masks.log_labellings(np.diff(self.offsets))
         return super().log_labellings()
 
@@ -421,7 +421,7 @@ class ChainFamily(LabelFamily):
         return super().at(potentials, weights, workers, keep=keep)
 
     def _blocks(self, workers: Workers) -> list[tuple[int, int, ChainFamily]]:
-        """Return runs of sequences that are inferred at once, and their families."""
+        """Return runs of sequences to be inferred together, and their families."""
         if self._known_blocks is None or self._known_blocks[0] != workers.n_threads:
             size = self._at_once or positions_at_once(self.n_positions, self.n_labels, workers.n_threads)
             runs = blocks_of_sequences(self.offsets, size)
@@ -476,14 +476,14 @@ class ChainFamily(LabelFamily):
 
 
 def positions_at_once(n_positions: int, n_labels: int, n_threads: int) -> int:
-    """Return the positions of a block whose potentials stay in the cache while every thread has blocks to infer."""
+    """Return the number of positions of a block whose potentials fit the cache, with blocks for every thread."""
     values = n_positions * n_labels
     n_blocks = max(1, values // _BLOCK_VALUES, min(2 * n_threads, values // _FEWEST_VALUES))
     return max(1, n_positions // n_blocks)
 
 
 def blocks_of_sequences(offsets: np.ndarray, at_once: int) -> list[tuple[int, int]]:
-    """Cut sequences into runs of about ``at_once`` positions, at least one sequence each."""
+    """Split sequences into runs of about ``at_once`` positions, at least one sequence each."""
     n_blocks = max(1, int(offsets[-1]) // at_once)
     targets = np.linspace(0, offsets[-1], n_blocks + 1)
     cuts = np.unique(np.searchsorted(offsets, targets))

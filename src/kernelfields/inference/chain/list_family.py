@@ -17,7 +17,7 @@ import numpy as np
 from kernelfields.data.allowed import AllowedLabels
 from kernelfields.inference.base_measure import BaseMeasure, part_of
 from kernelfields.inference.chain.family import ChainFamily, ChainLabellings
-from kernelfields.inference.chain.lists import ListedSums, best_in_lists, infer_lists, likeliest, worth_lists
+from kernelfields.inference.chain.lists import ListedSums, best_in_lists, infer_lists, likeliest, should_use_lists
 from kernelfields.inference.chain.scored_steps import StepTable
 from kernelfields.inference.family import Labellings, Member
 from kernelfields.inference.packing import InfeasibleSequence
@@ -90,14 +90,14 @@ class ListMember(Member):
         if self.weights is not None:
             entries = entries * self.weights[self.family.position_items[lists.rows]]
         assert sums.steps is not None
-        return Potentials(self.family.laid_out(entries), {EDGE: sums.steps.copy()})
+        return Potentials(self.family.spread(entries), {EDGE: sums.steps.copy()})
 
     def covariance_product(self, direction: Potentials) -> Potentials:
         """Return the Hessian of the weighted log partition times the direction, shaped like it."""
         family = self.family
         dense = Potentials(family.lists.spread(family.entries_of(direction.node)), direction.tables)
         response = self._dense.covariance_product(dense)
-        return Potentials(family.laid_out(family.lists.taken(response.node)), response.tables)
+        return Potentials(family.spread(family.lists.taken(response.node)), response.tables)
 
     def entropy(self) -> np.ndarray:
         """Return the entropy of each sequence, (S,)."""
@@ -207,7 +207,7 @@ class ListFamily(ChainFamily):
             return self.lists.taken(node)
         return node if self._kept is None else node[self._kept]
 
-    def laid_out(self, entries: np.ndarray) -> np.ndarray:
+    def spread(self, entries: np.ndarray) -> np.ndarray:
         """Lay numbers of entries out as node potentials, zero for other labels.
 
         Parameters
@@ -385,6 +385,6 @@ class ListFamily(ChainFamily):
 def listed_chains(family: ChainFamily, base: BaseMeasure) -> ChainFamily | None:
     """Return chains limited to the lists of a base measure; None if these cost more or leave a position no label."""
     lists = base.lists
-    if lists is None or not worth_lists(lists) or not np.diff(lists.begin).all():
+    if lists is None or not should_use_lists(lists) or not np.diff(lists.begin).all():
         return None
     return ListFamily(family.offsets, family.n_labels, lists, tied=family.tied, base=base)

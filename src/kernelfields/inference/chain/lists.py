@@ -33,8 +33,8 @@ from kernelfields.numerics.threads import Workers
 _WORTH = 0.5
 
 
-def worth_lists(allowed: AllowedLabels, share: float = _WORTH) -> bool:
-    """Whether lists of allowed labels cost less than all labels in vector registers."""
+def should_use_lists(allowed: AllowedLabels, share: float = _WORTH) -> bool:
+    """Whether passes over lists of allowed labels cost less than vectorized ones over all labels."""
     return allowed.step_pairs <= share * allowed.n_labels**2
 
 
@@ -103,7 +103,7 @@ def _rescue(
     weight: float,
     results: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> None:
-    """Infer a sequence by a junction tree over the labels of its lists, in logarithms; fill results and add steps."""
+    """Infer a sequence by a junction tree over its lists, in logarithms; fill results and add steps."""
     from kernelfields.inference.junction.family import JunctionFamily
 
     log_partition, entries, expected = results
@@ -133,7 +133,7 @@ _NO_MATCHES = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.uint
 def _passes(
     edge: np.ndarray, listed: StepBlocks | ScoredSteps | None, allowed: AllowedLabels
 ) -> tuple[Callable[..., None], tuple[object, ...]]:
-    """Return compiled passes and what they take: matches or marks of steps, transfer, whether some are forbidden."""
+    """Return compiled passes and their arguments: matches or marks of steps, transfer, whether steps are forbidden."""
     compiled = chain.lists_compiled
     n_labels = allowed.n_labels
     if listed is None:
@@ -153,7 +153,7 @@ def _passes(
 def runs_of_lists(
     allowed: AllowedLabels, offsets: np.ndarray, workers: Workers, private: bool = False
 ) -> list[tuple[int, int]]:
-    """Cut sequences into runs of about equal work; one for each thread where each has a ``private`` table of steps."""
+    """Split sequences into runs of about equal work; one for each thread if each has a ``private`` table of steps."""
     ends = allowed.begin[offsets]
     pieces = workers.weighted_pieces(ends, max(1, int(allowed.step_pairs)))
     if not private or len(pieces) <= workers.n_threads:
@@ -163,7 +163,7 @@ def runs_of_lists(
 
 
 def likeliest(entries: np.ndarray, allowed: AllowedLabels) -> np.ndarray:
-    """Return the label of each position whose entry (A,) is largest, the lowest of equals, (N,)."""
+    """Return the label of each position with the largest entry (A,), the lowest of equal ones, (N,)."""
     labels = np.empty(allowed.n_positions, dtype=np.int64)
     chain.lists_compiled.largest_entries(compiled_lists(allowed), entries, labels)
     return labels

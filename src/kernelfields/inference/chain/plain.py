@@ -33,7 +33,7 @@ _AT_ONCE = 2**22
 
 
 class Chains(NamedTuple):
-    """Potentials of packed chains; ``first`` is what messages call the first of them."""
+    """Potentials of packed chains; ``first`` is the number of the first one in messages."""
 
     node: np.ndarray
     edge: np.ndarray
@@ -55,7 +55,7 @@ class Beliefs(NamedTuple):
 
 
 def _groups(offsets: np.ndarray, n_labels: int) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Yield some sequences, longest first, and for each step the positions of those that are so long."""
+    """Yield groups of sequences, longest first, and for each step the positions of those of this length."""
     size = max(1, _AT_ONCE // n_labels**2)
     for begin in range(0, len(offsets) - 1, size):
         first = offsets[begin]
@@ -64,7 +64,7 @@ def _groups(offsets: np.ndarray, n_labels: int) -> Iterator[tuple[np.ndarray, li
 
 
 def _shift(scores: np.ndarray) -> np.ndarray:
-    """Bring the maximum of every row to zero, in place; return what was taken off, -inf where all are forbidden."""
+    """Subtract the maximum of every row, in place; return it, or -inf if all entries are."""
     peaks = scores.max(axis=1)
     scores -= np.maximum(peaks, _LOWEST)[:, None]
     return peaks

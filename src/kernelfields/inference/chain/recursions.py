@@ -1,4 +1,4 @@
-"""The recursions of chains: which file times which ring, in which form, and which of them a family runs.
+"""A table of the recursions of chains: the file, ring and form of each, and the one that a family runs.
 
 All are one pass, or two, over the positions, and differ in what they add and multiply with:
 
@@ -35,7 +35,7 @@ from kernelfields.inference.chain import dense
 
 
 class Recursion(NamedTuple):
-    """A pass over chains: its ring and form, the files and functions of its loops, and how dense chains are run."""
+    """A pass over chains: its ring and form, the files and functions of its loops, and its use for dense chains."""
 
     ring: str
     form: str
@@ -71,13 +71,13 @@ SHORT, LONG = ("steps", "logarithms", "compiled"), ("compiled",)
 _SHORT_STEPS, _SHORT_WORK = 24, 2**15
 
 
-def suitable(offsets: np.ndarray, n_labels: int) -> Sequence[str]:
-    """Return the forms that suit dense chains, the best one first."""
+def list_forms(offsets: np.ndarray, n_labels: int) -> Sequence[str]:
+    """Return the forms for dense chains, the best one first."""
     few = int(offsets[-1]) * n_labels**2 <= _SHORT_WORK
     return SHORT if few and np.diff(offsets).max(initial=0) <= _SHORT_STEPS else LONG
 
 
 def chosen(ring: str, forms: Sequence[str]) -> Callable[..., Any]:
-    """Return how dense chains are run in a ring: in the first of some forms that there is."""
+    """Return the functions for dense chains in a ring, of the first available form."""
     known = {recursion.form: recursion.run for recursion in RECURSIONS if recursion.ring == ring and recursion.run}
     return next(known[form] for form in forms if form in known)

@@ -1,4 +1,4 @@
-"""Steps between lists of allowed labels that have a score: what passes over lists need of a large table of steps.
+"""Steps with a score between lists of allowed labels: a sparse form of a large table of steps.
 
     score of a step from a to b  = values[p] for the pair p = (a, b), zero for pairs that are not among the scored
 
@@ -28,7 +28,7 @@ _SMALL = 2**15
 
 @dataclass(frozen=True, eq=False)
 class ScoredSteps:
-    """Pairs of labels whose step has a score of its own: ``outcomes`` (P,), sorted, out of L^2."""
+    """Pairs of labels with a score of their own: ``outcomes`` (P,), sorted, among L^2."""
 
     outcomes: np.ndarray
     n_labels: int
@@ -48,27 +48,27 @@ class ScoredSteps:
 
 
 class StepTable:
-    """Scores of all steps, (1 or N, L, L), and of those that have one, (P,), where looking for these costs less."""
+    """Scores of all steps, (1 or N, L, L), and of the scored ones, (P,), if looking these up costs less."""
 
     def __init__(self, edge: np.ndarray):
         self.edge = edge
 
     @cached_property
     def listed(self) -> ScoredSteps | None:
-        """The steps that have a score; None where the table is as good."""
+        """The scored steps; None if the table costs no more."""
         edge = self.edge
-        if len(edge) > 1 or not worth_listing(int(np.count_nonzero(edge)), edge.shape[-1]):
+        if len(edge) > 1 or not should_list_steps(int(np.count_nonzero(edge)), edge.shape[-1]):
             return None
         return ScoredSteps(np.flatnonzero(edge), edge.shape[-1])
 
     @cached_property
     def values(self) -> np.ndarray:
-        """The scores of the steps that are listed, (P,); of all where none are."""
+        """The scores of the listed steps, (P,), or of all."""
         return self.edge if self.listed is None else self.edge.reshape(-1)[self.listed.outcomes]
 
 
-def worth_listing(n_scored: int, n_labels: int, share: float = _FEW, small: int = _SMALL) -> bool:
-    """Whether looking for the steps that have a score costs less than a table of all: it is large, they are few."""
+def should_list_steps(n_scored: int, n_labels: int, share: float = _FEW, small: int = _SMALL) -> bool:
+    """Whether listing scored steps costs less than a table of all: if it is large and they are few."""
     return small < n_labels**2 and n_scored <= share * n_labels**2
 
 
@@ -81,7 +81,7 @@ def marked(rows: np.ndarray, begin: np.ndarray, labels: np.ndarray, n_labels: in
 
 
 class StepBlocks:
-    """The scored steps of chains with lists of allowed labels, written down for many passes.
+    """The scored steps of chains with lists of allowed labels, stored for many passes.
 
     Blocks of ``large`` places or more are one for all steps between equal lists; ``at_once`` places are looked at by
     one thread at a time.
@@ -119,7 +119,7 @@ class StepBlocks:
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The block of each position, where its matches begin, their places and their pairs."""
+        """The block of each position, the begins of its matches, their places and their pairs."""
         return self.which, self.starts, self.places, self.pairs
 
 
@@ -140,7 +140,7 @@ def _step_blocks(lists: AllowedLabels, offsets: np.ndarray, large: int) -> tuple
 
 
 def _kinds(lists: AllowedLabels, positions: np.ndarray) -> np.ndarray:
-    """Return one number for the equal lists of some positions, (N,), zero for those of others."""
+    """Return a number for each position, equal for equal lists, (N,), zero for other positions."""
     kinds, sizes, known = np.zeros(lists.n_positions, dtype=np.int64), np.diff(lists.begin)[positions], 0
     for size in np.unique(sizes):
         rows = positions[sizes == size]
@@ -153,5 +153,5 @@ def _kinds(lists: AllowedLabels, positions: np.ndarray) -> np.ndarray:
 
 
 def compiled_lists(allowed: AllowedLabels) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lists as compiled code takes them: with unsigned numbers it need not look for those below zero."""
+    """Return the lists for compiled code, with unsigned numbers."""
     return allowed.begin, allowed.labels.view(np.uint32)

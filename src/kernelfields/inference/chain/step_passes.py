@@ -1,4 +1,4 @@
-"""Packed chains side by side, step by step: the step-major order, and scaled recursions in it on arrays and tensors.
+"""Packed chains step by step: the step-major order, and scaled recursions in it on arrays and tensors.
 
 Sequences are ranked by length, longest first and equal ones in the order given. Step t then is one run of n_t rows, row
 k of it the position t of the sequence of rank k, and the positions before them are the first n_t rows of step t - 1: a
@@ -84,7 +84,7 @@ class StepOrder:
         ]
 
     def in_order(self, rows: np.ndarray) -> np.ndarray:
-        """Return packed rows (N, ...) in step-major order; one row for all positions as it is."""
+        """Return packed rows (N, ...) in step-major order; a single shared row unchanged."""
         return rows if len(rows) == 1 else rows[self.permutation]
 
     def sums(self, rows: Array) -> Array:
@@ -119,7 +119,7 @@ class StepOrder:
 
 
 class Library(NamedTuple):
-    """NumPy or PyTorch, and the product of rows (n, L) and their tables (n, L, L), or the one of all, (L, L)."""
+    """NumPy or PyTorch, and the product of rows (n, L) with tables (n, L, L) or (L, L)."""
 
     functions: ModuleType
     times: Callable[[Array, Array], Array]
@@ -144,10 +144,10 @@ def _transposed(tables: Array, here: slice) -> Array:
 def forward_backward(
     library: Library, node: Array, transfer: Array, shift: Array, order: StepOrder
 ) -> tuple[ScaledPasses, Array, Array]:
-    """Return the scaled passes, the terms of log Z, (N,), and which positions are in doubt, (N,).
+    """Return the scaled passes, the terms of log Z, (N,), and the mask of doubtful positions, (N,).
 
     Terms are NaN where doubles do not hold a sum. In doubt are positions of a tiny alpha: it may be that of a forbidden
-    label, which :func:`underflown` tells.
+    label, which :func:`find_underflows` tells.
     """
     functions, times = library
     top = functions.amax(node, axis=1)
@@ -173,8 +173,8 @@ def forward_backward(
     return passes, functions.where(fine, terms, functions.nan), low
 
 
-def underflown(library: Library, node: Array, edge: Array, alpha: Array, order: StepOrder) -> Array:
-    """Return which positions, (N,), have a label of tiny probability that nothing forbids."""
+def find_underflows(library: Library, node: Array, edge: Array, alpha: Array, order: StepOrder) -> Array:
+    """Return the mask of positions, (N,), with an allowed label of tiny probability."""
     reachable = 1.0 * (node > -np.inf)
     for here, before in order.pairs:
         reachable[here] *= library.times(reachable[before], 1.0 * (_tables(edge, here) > -np.inf)) > 0.0

@@ -1,4 +1,4 @@
-"""Chains whose positions come one after the other: labels and marginals with a delay, in constant memory.
+"""Chains that grow position by position: labels and marginals with a delay, in constant memory.
 
     alpha_t(b) = p(y_t = b | x_1..t)         prop. to  exp u_t(b) sum_a alpha_{t-1}(a) exp w_t(a, b)
     p(y_t | x_1..s)                          = alpha_t (T_{t+1} gamma_{t+1}),  gamma_s = alpha_s / c_s, back from s to t
@@ -38,7 +38,7 @@ _NEVER = 2**62
 
 
 class StreamRows(NamedTuple):
-    """Rows that a stream keeps, read and filled by compiled code."""
+    """Rows of a stream, read and filled by compiled code."""
 
     node: np.ndarray  # (W, L)
     edge: np.ndarray  # (E, L, L), E = 1 or W
@@ -53,7 +53,7 @@ class StreamRows(NamedTuple):
 
     @classmethod
     def empty(cls, n_rows: int, n_labels: int, edge: np.ndarray | None) -> StreamRows:
-        """Return room for so many rows; ``edge`` (L, L) serves all of them, None for one table each."""
+        """Return a number of empty rows; ``edge`` (L, L) is shared, None means a table for each row."""
         n_rows = max(n_rows, 2)  # one table of edges is one for all rows
         tables = np.zeros((n_rows, n_labels, n_labels)) if edge is None else np.ascontiguousarray(edge[None])
         transfer = np.zeros_like(tables) if edge is None else exponentials(tables)[0]
@@ -71,7 +71,7 @@ class StreamRows(NamedTuple):
 
 @dataclass
 class _Place:
-    """How far a stream is: rows kept from ``kept``, answered before ``pending``, there before ``last``."""
+    """The state of a stream: rows in memory from ``kept``, unanswered from ``pending``, filled up to ``last``."""
 
     #: Of Viterbi: scores of the survivors, the labels of row ``pending`` they come from, the last label given out.
     best: np.ndarray
@@ -104,17 +104,17 @@ class ChainStream:
 
     @property
     def n_pending(self) -> int:
-        """How many positions wait for their answers."""
+        """Number of positions without an answer so far."""
         return self._place.last - self._place.pending
 
     @property
     def tied(self) -> bool:
-        """Whether one table of steps serves all positions."""
+        """Whether all positions share one table of steps."""
         return self._edge is not None
 
     @property
     def n_bytes(self) -> int:
-        """How much memory the rows take."""
+        """Memory of the rows in bytes."""
         return sum(each.nbytes for each in self._rows)
 
     def push(self, node: np.ndarray, edge: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -122,37 +122,37 @@ class ChainStream:
 
         The first table of edge is not read where the sequence begins.
         """
-        self.refuse_if_ended()
-        node, edge = self._checked(node, edge)
+        self.check_open()
+        node, edge = self._check_potentials(node, edge)
         self._make_room(len(node))
-        place = self._written(self._rows, self._place, node, edge)
-        answers = self._answered(place, place.last - len(node))
+        place = self._append(self._rows, self._place, node, edge)
+        answers = self._answer(place, place.last - len(node))
         self._place = place
         return answers
 
     def end(
         self, node: np.ndarray | None = None, edge: np.ndarray | None = None, *, last: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels and marginals of all positions that are left, and of those that come with the end.
+        """Return labels and marginals of all remaining positions, the last pushed ones included.
 
         ``last`` (L,) is added to the potentials of the last position, unless that has its answer already.
         """
-        self.refuse_if_ended()
+        self.check_open()
         if node is None:
             node = np.empty((0, self.n_labels))
             edge = None if self.tied else np.empty((0, self.n_labels, self.n_labels))
-        node, edge = self._checked(node, edge)
+        node, edge = self._check_potentials(node, edge)
         if not self.n_pending + len(node):
             self.ended = True
             return np.empty(0, np.int64), np.empty((0, self.n_labels))
         rows, place = self._whole(node, edge, last)
-        answers = self._flushed(rows, place)
+        answers = self._flush(rows, place)
         self._place = replace(self._place, kept=self._place.last, pending=self._place.last)
         self.ended = True
         return answers
 
     def _whole(self, node: np.ndarray, edge: np.ndarray | None, last: np.ndarray | None) -> tuple[StreamRows, _Place]:
-        """Return all rows that have no answer yet, filtered to the end of the sequence."""
+        """Return all unanswered rows, filtered to the end of the sequence."""
         # On a copy, so that nothing has changed if it fails.
         place, live = self._place, self._place.last - self._place.kept
         rows = StreamRows.empty(live + len(node), self.n_labels, self._edge)
@@ -161,7 +161,7 @@ class ChainStream:
         if len(node):
             node = node.copy()
             node[-1] += 0.0 if last is None else last
-            place = self._written(rows, place, node, edge)
+            place = self._append(rows, place, node, edge)
             # Only all together are asked for: no row is the end of a group.
             if self.jointly:
                 self._step_survivors(rows, place, live, lag=_NEVER, every=_NEVER)
@@ -171,7 +171,7 @@ class ChainStream:
             self._filter(rows, live - 1, live, place.n_positions - 1, place.forbids or not np.isfinite(last).all())
         return rows, place
 
-    def _flushed(self, rows: StreamRows, place: _Place) -> tuple[np.ndarray, np.ndarray]:
+    def _flush(self, rows: StreamRows, place: _Place) -> tuple[np.ndarray, np.ndarray]:
         compiled = chain.streaming_compiled
         waiting, work = place.last - place.pending, np.empty((3, self.n_labels))
         labels, marginals = np.empty(waiting, np.int64), np.empty((waiting, self.n_labels))
@@ -185,12 +185,12 @@ class ChainStream:
             )
         return labels, marginals
 
-    def refuse_if_ended(self) -> None:
-        """Raise ValueError where nothing may follow."""
+    def check_open(self) -> None:
+        """Raise ValueError if the sequence has ended."""
         if self.ended:
             raise ValueError("this stream has ended: open another one for the next sequence")
 
-    def _checked(self, node: np.ndarray, edge: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    def _check_potentials(self, node: np.ndarray, edge: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         node = np.asarray(node, dtype=np.float64)
         if node.ndim != 2 or node.shape[1] != self.n_labels:
             raise ValueError(f"node potentials must have shape (positions, {self.n_labels}), got {node.shape}")
@@ -210,7 +210,7 @@ class ChainStream:
         return node, edge
 
     def _make_room(self, n_new: int) -> None:
-        """Move rows to the front, or to more room, where those to come do not fit behind them."""
+        """Move rows to the front, or to a larger array, if new rows do not fit."""
         place, capacity = self._place, len(self._rows.node)
         if place.last + n_new <= capacity:
             return
@@ -222,8 +222,8 @@ class ChainStream:
         self._rows = rows
         self._place = replace(place, kept=0, pending=place.pending - place.kept, last=live)
 
-    def _written(self, rows: StreamRows, place: _Place, node: np.ndarray, edge: np.ndarray | None) -> _Place:
-        """Write rows behind those that are there and filter them; return where the stream then is."""
+    def _append(self, rows: StreamRows, place: _Place, node: np.ndarray, edge: np.ndarray | None) -> _Place:
+        """Append rows and filter them; return the new state of the stream."""
         first, last = place.last, place.last + len(node)
         rows.node[first:last] = node
         forbids = place.forbids or not np.isfinite(node.sum())
@@ -246,22 +246,22 @@ class ChainStream:
         """Filter rows first..last-1, the first of which is position ``number`` of the sequence."""
         row = chain.streaming_compiled.filter_rows(rows, first, last, number == 0, forbids, np.empty(self.n_labels))
         if row >= 0:
-            raise _nothing_left(number + row - first)
+            raise _no_labelling_error(number + row - first)
 
-    def _answered(self, place: _Place, first: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the answers that rows from ``first`` on allow, and let ``place`` know of them."""
+    def _answer(self, place: _Place, first: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the answers for rows from ``first`` on, and update ``place``."""
         if self.jointly:
             lag = _NEVER if math.isinf(self.lag) else int(self.lag)
             labels, marginals = self._step_survivors(self._rows, place, first, lag, self.every)
         else:
-            marginals = self._smoothed(place)
+            marginals = self._smooth(place)
             labels = first_largest(marginals)
         place.pending += len(labels)
         # The row before the first without an answer is where the pass over what is to come begins.
         place.kept = max(place.kept, place.pending - 1)
         return labels, marginals
 
-    def _smoothed(self, place: _Place) -> np.ndarray:
+    def _smooth(self, place: _Place) -> np.ndarray:
         waiting = place.last - place.pending
         n_groups = 0 if math.isinf(self.lag) else max(0, (waiting - int(self.lag)) // self.every)
         marginals = np.empty((n_groups * self.every, self.n_labels))
@@ -285,11 +285,11 @@ class ChainStream:
             rows, *steps, *survivors, labels, marginals, np.empty((3, self.n_labels))
         )
         if count < 0:
-            raise _nothing_left(number - 1 - count - first)
+            raise _no_labelling_error(number - 1 - count - first)
         return labels[:count].copy(), marginals[:count].copy()
 
 
-def _nothing_left(position: int) -> ValueError:
+def _no_labelling_error(position: int) -> ValueError:
     return ValueError(
         f"position {position} of the stream: every labelling up to it is forbidden, or contradicts labels that were "
         "given out; check the constraints, or use a larger lag"

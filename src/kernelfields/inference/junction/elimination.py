@@ -1,4 +1,4 @@
-"""Elimination orders of the nodes of graphs, and the cliques that they make.
+"""Elimination orders of the nodes of graphs, and the cliques of an order.
 
 Eliminating a node v joins it with the neighbours that are still there, higher(v): the clique {v} + higher(v)
 needs a table of L^(1 + |higher(v)|) entries. The width of an order is the largest |higher(v)|; the smallest over
@@ -21,14 +21,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernelfields.inference import junction
-from kernelfields.inference.packing import grouped
+from kernelfields.inference.packing import group_places
 
 # No table of two labels per node is larger; also the digits that fit into an int64.
 LARGEST_CLIQUE = 60
 
 
 class TooWide(MemoryError):
-    """Exact inference does not fit; ``reason`` says how wide and how large in half a sentence."""
+    """Exact inference does not fit in memory; ``reason`` gives width and size as half a sentence."""
 
     def __init__(self, reason: str):
         self.reason = reason
@@ -37,7 +37,7 @@ class TooWide(MemoryError):
         )
 
 
-def cliques_of(
+def eliminate_nodes(
     order: np.ndarray, offsets: np.ndarray, members: Sequence[np.ndarray], widest: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return (starts, flat, parents, cliques) of an order of all nodes, see :func:`elimination_compiled.eliminate`."""
@@ -45,7 +45,7 @@ def cliques_of(
 
 
 def later_neighbours(order: np.ndarray, members: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (starts, flat): for every position the later positions of the factors that it comes first in."""
+    """Return (starts, flat): for every position the later positions in the factors that begin with it."""
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
     owners, others = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -53,7 +53,7 @@ def later_neighbours(order: np.ndarray, members: Sequence[np.ndarray]) -> tuple[
         ranks = np.sort(position[nodes], axis=1)
         owners.append(np.repeat(ranks[:, 0], ranks.shape[1] - 1))
         others.append(ranks[:, 1:].ravel())
-    starts, indices = grouped(np.concatenate(owners), len(order))
+    starts, indices = group_places(np.concatenate(owners), len(order))
     return starts, np.concatenate(others)[indices]
 
 
@@ -65,8 +65,8 @@ def improve_order(
     n_labels: int,
     memory: float,
 ) -> None:
-    """Replace the order of the graphs listed by the best one found, once per distinct structure."""
-    lists = [grouped(np.searchsorted(offsets, each[:, 0], side="right") - 1, len(offsets) - 1) for each in members]
+    """Replace the order of the listed graphs by the best one found, once per distinct structure."""
+    lists = [group_places(np.searchsorted(offsets, each[:, 0], side="right") - 1, len(offsets) - 1) for each in members]
     fits = LARGEST_CLIQUE
     if n_labels > 1:
         # A table and its derivative; the small number is for powers that come out a little low.
@@ -85,13 +85,13 @@ def improve_order(
 
 
 def _best_order(graph: int, size: int, rows: list[np.ndarray], n_labels: int, fits: int) -> np.ndarray:
-    """Return the order whose tables have the fewest entries; TooWide if none stays within ``fits`` nodes."""
+    """Return the order with the fewest table entries; TooWide if none stays within ``fits`` nodes."""
     bounds = np.array([0, size])
     narrow: list[tuple[float, np.ndarray]] = []  # entries of all tables, order
 
     def consider(order: np.ndarray | None) -> None:
         if order is not None:
-            starts, _, _, largest = cliques_of(order, bounds, rows, fits)
+            starts, _, _, largest = eliminate_nodes(order, bounds, rows, fits)
             if largest[0] <= fits:
                 narrow.append((float(np.sum(float(n_labels) ** (np.diff(starts) + 1))), order))
 
@@ -100,13 +100,13 @@ def _best_order(graph: int, size: int, rows: list[np.ndarray], n_labels: int, fi
     if not narrow:
         raise TooWide(
             f"exact inference needs tables over more than {fits} nodes at once (graph {graph}, width {fits} or "
-            f"more, {n_labels} labels), so {amount(16.0 * float(n_labels) ** (fits + 1))} or more"
+            f"more, {n_labels} labels), so {format_bytes(16.0 * float(n_labels) ** (fits + 1))} or more"
         )
     return min(narrow, key=lambda each: each[0])[1]
 
 
 def min_degree_order(n_nodes: int, factors: Sequence[np.ndarray], widest: int) -> np.ndarray | None:
-    """Return the nodes, fewest neighbours first; None if a clique of more than ``widest`` nodes comes up.
+    """Return the nodes, fewest neighbours first; None if a clique has more than ``widest`` nodes.
 
     ``factors`` are arrays (M, k) of nodes; of nodes with equally many neighbours the first one is taken.
     """
@@ -140,8 +140,8 @@ def _joined_nodes(factors: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.zeros((0, 2), np.int64), *pairs])
 
 
-def amount(n_bytes: float) -> str:
-    """Return a number of bytes in words."""
+def format_bytes(n_bytes: float) -> str:
+    """Return a number of bytes as text."""
     for unit, size in (("GiB", 1024.0**3), ("MiB", 1024.0**2), ("KiB", 1024.0)):
         if n_bytes >= size:
             return f"{n_bytes / size:.3g} {unit}"

@@ -35,7 +35,7 @@ from kernelfields.inference.family import LabelFamily, RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
 from kernelfields.inference.junction.elimination import TooWide
 from kernelfields.inference.junction.plan import Layout, plan_junction
-from kernelfields.inference.packing import InfeasibleGraph, end_to_end, exponentials, raise_if_infeasible
+from kernelfields.inference.packing import InfeasibleGraph, concatenate, exponentials, raise_if_infeasible
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 
@@ -70,7 +70,7 @@ class RunTables(NamedTuple):
 
 
 class ReadyPotentials(NamedTuple):
-    """Potentials, and the exponentials that the way up multiplies."""
+    """Potentials, and the exponentials for the upward pass."""
 
     checked: GraphPotentials
     values: np.ndarray  # exponentials of all tables, end to end
@@ -79,7 +79,7 @@ class ReadyPotentials(NamedTuple):
 
 
 class ItemSums(NamedTuple):
-    """Sums over factors, and where each item of the ``Layout``, a factor that a clique takes up, adds to them."""
+    """Sums over factors, and the place in them of each item of the ``Layout``, a factor in a clique."""
 
     start: np.ndarray  # (items,), first entry of the item's table among the sums, -1 where it is not wanted
     tied: np.ndarray  # (items,), whether that is in by_group
@@ -88,7 +88,7 @@ class ItemSums(NamedTuple):
 
 
 class JunctionFamily(GraphFamily):
-    """Exact inference by junction trees; ``plan.width`` and ``plan.memory`` say what it takes."""
+    """Exact inference by junction trees; ``plan.width`` and ``plan.memory`` tell its size."""
 
     method = "junction"
 
@@ -122,11 +122,11 @@ class JunctionFamily(GraphFamily):
         inner = np.searchsorted(ends, np.linspace(0, ends[-1], wanted + 1)[1:-1])
         return list(pairwise(np.unique([0, *inner.tolist(), self.n_items]).tolist()))
 
-    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> JunctionFamily:
+    def _with_other_graphs(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> JunctionFamily:
         return type(self)(offsets, members, self.n_labels, memory=np.inf)
 
     def item_places(self, tables: Sequence[np.ndarray], sizes: np.ndarray) -> np.ndarray:
-        """Return where each item's table starts when the tables of all groups, of these sizes, are end to end."""
+        """Return the start of each item's table among the concatenated tables of all groups, of these sizes."""
         group, factor = self.plan.layout.item_group, self.plan.layout.item_factor
         counts = np.array([len(table) for table in tables], dtype=np.int64)
         bases = np.cumsum(counts * sizes) - counts * sizes
@@ -150,13 +150,13 @@ class JunctionFamily(GraphFamily):
     def _prepare(self, checked: GraphPotentials) -> ReadyPotentials:
         values, shifts = zip(*map(exponentials, checked.tables), strict=True) if checked.tables else ((), ())
         places = self.item_places(checked.tables, self.entries)
-        item_shift = end_to_end(shifts)[self.item_places(checked.tables, np.ones_like(self.entries))]
-        return ReadyPotentials(checked, end_to_end(values), places, item_shift)
+        item_shift = concatenate(shifts)[self.item_places(checked.tables, np.ones_like(self.entries))]
+        return ReadyPotentials(checked, concatenate(values), places, item_shift)
 
     def calibrate(
         self, ready: ReadyPotentials, first: int, last: int, log_partition: np.ndarray, marginals: np.ndarray
     ) -> RunTables | None:
-        """Fill in what is known of a run of graphs, and return its tables; None where a graph is infeasible."""
+        """Fill the results of a run of graphs, and return its tables; None if a graph is infeasible."""
         layout, tables = self._condition(ready, first, last, log_partition)
         if np.isneginf(log_partition[first:last]).any():
             return None
@@ -179,7 +179,7 @@ class JunctionFamily(GraphFamily):
         compiled.condition_scaled(first, last, offsets, layout, node, *factors, tables, messages, log_partition)
         troubled = first + np.flatnonzero(np.isnan(log_partition[first:last]))
         if troubled.size:
-            flat = end_to_end(ready.checked.tables)
+            flat = concatenate(ready.checked.tables)
             for graph in troubled.tolist():
                 compiled.condition(
                     graph, graph + 1, offsets, layout, node, flat, ready.places, tables, messages, log_partition
@@ -196,11 +196,11 @@ class JunctionFamily(GraphFamily):
     def log_partition_given(
         self, log_weights: np.ndarray, potentials: Potentials, workers: Workers | None = None
     ) -> np.ndarray:
-        """Return g once log-weights (N, L) are known of labels, (S,), by the way up alone."""
+        """Return g given log-weights (N, L) of labels, (S,), by the upward pass alone."""
         return self._log_partition(self.given(log_weights).with_base(potentials), workers or Workers(1))
 
     def _log_partition(self, potentials: Potentials, workers: Workers) -> np.ndarray:
-        """Return g at potentials that include the base measure, (S,); minus infinity where all is forbidden."""
+        """Return g at potentials that include the base measure, (S,); minus infinity if all is forbidden."""
         ready, log_partition = self._prepare(self.check_potentials(potentials)), np.empty(self.n_items)
 
         def run(first: int, last: int) -> None:
@@ -224,10 +224,10 @@ class JunctionFamily(GraphFamily):
         ]
 
     def _best_labellings(self, checked: GraphPotentials, k: int, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
-        """Return the k best labellings (k, N) and their scores (S, k), minus infinity where there are no more."""
+        """Return the k best labellings (k, N) and their scores (S, k), minus infinity beyond the last."""
         best_labellings = junction.passes_compiled.best_labellings
         offsets = self.offsets
-        potentials = checked.node, end_to_end(checked.tables), self.item_places(checked.tables, self.entries)
+        potentials = checked.node, concatenate(checked.tables), self.item_places(checked.tables, self.entries)
         labels, scores = np.zeros((k, self.n_positions), dtype=np.int64), np.empty((self.n_items, k))
 
         def run(first: int, last: int) -> None:
@@ -258,7 +258,7 @@ class JunctionFamily(GraphFamily):
 
 
 class JunctionMember(GraphMember):
-    """Calibrated cliques of runs of graphs, kept or made again; see passes_compiled.py."""
+    """Calibrated cliques of runs of graphs, kept or recomputed; see passes_compiled.py."""
 
     family: JunctionFamily
     ready: ReadyPotentials
@@ -270,7 +270,7 @@ class JunctionMember(GraphMember):
         self._sums = None if family.keeps else _FactorSums(family, self.tied)
 
     def take(self, first: int, last: int, tables: RunTables) -> None:
-        """Keep the tables of a run of graphs, or what a gradient takes from them."""
+        """Keep the tables of a run of graphs, or their parts of a gradient."""
         if self._sums is None:
             self._kept[first] = tables
         else:
@@ -315,7 +315,7 @@ class JunctionMember(GraphMember):
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         compiled = junction.passes_compiled
         family, offsets, weights = self.family, self.family.offsets, self.item_weights
-        direction = d_node, end_to_end(d_tables), family.item_places(d_tables, family.entries)
+        direction = d_node, concatenate(d_tables), family.item_places(d_tables, family.entries)
         centres, d_marginals = np.zeros(family.n_positions), np.empty_like(d_node)
         sums = _FactorSums(family, self.tied)
 
@@ -333,7 +333,7 @@ class JunctionMember(GraphMember):
 
 
 class RescuedItems:
-    """Some items that another method infers beyond the range of doubles, by junction trees in logarithms.
+    """Items outside the range of doubles, inferred by junction trees in logarithms.
 
     ``items`` are their numbers, ``rows`` their positions and ``factors`` the rows of their factors in the tables of all
     items. Those are the numbers of the factors, or ``table_rows`` of each group. ``order`` (N,) lists the nodes of all
@@ -379,11 +379,11 @@ class RescuedItems:
             raise InfeasibleGraph(int(items[error.graph])) from None
 
     def own(self, tables: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return what these items have of tables of all."""
+        """Return the rows of these items in tables of all items."""
         return [t if tied else t[rows] for t, rows, tied in zip(tables, self.factors, self._tied, strict=True)]
 
     def add(self, tables: Sequence[np.ndarray], more: Sequence[np.ndarray]) -> None:
-        """Add sums of tied groups in place, and put rows of the others where they belong."""
+        """Add sums of tied groups in place, and set the rows of other groups."""
         for group, (rows, tied) in enumerate(zip(self.factors, self._tied, strict=True)):
             if tied:
                 tables[group][:] += more[group]
@@ -391,7 +391,7 @@ class RescuedItems:
                 tables[group][rows] = more[group]
 
     def responses(self, d_node: np.ndarray, d_tables: Sequence[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the Hessian product with a direction of all items: rows of node, and tables as ``add`` takes them."""
+        """Return the Hessian product with a direction of all items: rows of node, and tables for ``add``."""
         return self.member._responses(d_node[self.rows], self.own(d_tables))
 
     def draw(self, n_samples: int, random: np.random.Generator, workers: Workers) -> np.ndarray:
@@ -400,7 +400,7 @@ class RescuedItems:
 
 
 class _FactorSums:
-    """Where sums over factors go: a row per factor for untied groups, a table per run of graphs for tied ones."""
+    """Arrays for sums over factors: a row per factor of untied groups, a table per run of graphs of tied ones."""
 
     def __init__(self, family: JunctionFamily, tied: Sequence[bool]):
         layout = family.plan.layout
@@ -420,7 +420,7 @@ class _FactorSums:
         self._sizes = sizes
 
     def of_run(self, first: int) -> ItemSums:
-        """Return the sums that the run of graphs from ``first`` on adds to."""
+        """Return the sums of the run of graphs from ``first`` on."""
         return self._items._replace(by_group=self._row_of_run[first])
 
     def tables(self) -> list[np.ndarray]:

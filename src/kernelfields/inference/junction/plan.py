@@ -1,4 +1,4 @@
-"""Plans for junction trees: cliques, their tree, where factors and messages go, and what it will cost.
+"""Plans for junction trees: cliques, their tree, the places of factors and messages, and the cost.
 
 Nodes are eliminated one by one, see elimination.py; clique i belongs to the i-th node eliminated and holds it and its
 later neighbours, sorted by position. So the separator to the parent clique, that of the first later neighbour, is the
@@ -24,11 +24,11 @@ import numpy as np
 from kernelfields.inference.junction.elimination import (
     LARGEST_CLIQUE,
     TooWide,
-    amount,
-    cliques_of,
+    eliminate_nodes,
+    format_bytes,
     improve_order,
 )
-from kernelfields.inference.packing import grouped
+from kernelfields.inference.packing import group_places
 
 # A natural order of cliques up to this size is kept without looking for a better one.
 NARROW = 3
@@ -36,7 +36,7 @@ _DEFAULT_MEMORY = 2 * 1024.0**3
 
 
 class Layout(NamedTuple):
-    """Cliques i = 0 .. N - 1 in the order of elimination, those of a graph side by side; read by compiled code."""
+    """Cliques i = 0 .. N - 1 in the order of elimination, graph by graph; read by compiled code."""
 
     n_labels: int
     order: np.ndarray  # (N,) node eliminated at i
@@ -58,7 +58,7 @@ class Layout(NamedTuple):
     low: np.ndarray
 
     def of_cliques(self, first: int, last: int) -> Layout:
-        """Return the layout with the tables of some cliques counted from zero; those of others must not be read."""
+        """Return the layout with the tables of some cliques counted from zero; those of others are invalid."""
         starts = []
         for whole in (self.table_start, self.separator_start):
             part = np.empty_like(whole)  # what is not written takes no memory
@@ -82,35 +82,35 @@ def plan_junction(
     memory: float | None = None,
     order: np.ndarray | None = None,
 ) -> JunctionPlan:
-    """Lay the cliques out for an order of elimination, or for the best one found.
+    """Lay out the cliques of an order of elimination, or of the best one found.
 
     TooWide where the tables of a graph need more than ``memory`` bytes; ``order`` lists the nodes graph by graph.
     """
-    memory = usual_table_memory() if memory is None else float(memory)
+    memory = default_table_memory() if memory is None else float(memory)
     search = order is None
     order = np.arange(offsets[-1]) if order is None else order
     widest = max([NARROW, *(each.shape[1] for each in members if len(each))]) if search else LARGEST_CLIQUE
-    starts, higher, parents, largest = cliques_of(order, offsets, members, widest)
+    starts, higher, parents, largest = eliminate_nodes(order, offsets, members, widest)
     wide = np.flatnonzero(largest > widest)
     if wide.size and search:
         improve_order(order, wide, offsets, members, n_labels, memory)
-        starts, higher, parents, largest = cliques_of(order, offsets, members, LARGEST_CLIQUE)
+        starts, higher, parents, largest = eliminate_nodes(order, offsets, members, LARGEST_CLIQUE)
     entries = np.add.reduceat(float(n_labels) ** (np.diff(starts) + 1), offsets[:-1])
     needed = 8.0 * (2 * entries + 4 * entries / n_labels + 2 * float(n_labels) ** largest)
     graph = int(np.argmax(np.where(largest > LARGEST_CLIQUE, np.inf, needed)))
     if largest[graph] > LARGEST_CLIQUE or needed[graph] > memory:
         raise TooWide(
             f"exact inference needs tables over {largest[graph]} nodes at once (graph {graph}, width "
-            f"{largest[graph] - 1}, {n_labels} labels) and {amount(needed[graph])} for the graph, more than the "
-            f"{amount(memory)} allowed"
+            f"{largest[graph] - 1}, {n_labels} labels) and {format_bytes(needed[graph])} for the graph, more than the "
+            f"{format_bytes(memory)} allowed"
         )
     layout = _lay_out(order, members, n_labels, starts, higher, parents)
     scratch = 16.0 * float(n_labels) ** int(largest.max())
     return JunctionPlan(layout, int(largest.max()) - 1, float(np.sum(16 * entries + 32 * entries / n_labels)) + scratch)
 
 
-def usual_table_memory() -> float:
-    """Return how many bytes tables may take by default: 2 GiB, or a quarter of the machine's memory if less."""
+def default_table_memory() -> float:
+    """Return the default memory of tables in bytes: 2 GiB, or a quarter of the machine's memory if less."""
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return _DEFAULT_MEMORY
     return min(_DEFAULT_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 4)
@@ -146,7 +146,7 @@ def _lay_out(
         part = higher[starts[cliques][:, None] + np.arange(size)]
         above = parents[cliques]
         message_pattern[cliques] = patterns.numbers(1 + sizes[above], places(above[:, None], part))
-    child_start, children = grouped(parents[inner], n_positions)
+    child_start, children = group_places(parents[inner], n_positions)
 
     owners, groups, indices, used = [], [], [], []
     for group, nodes in enumerate(members):
@@ -157,7 +157,7 @@ def _lay_out(
         indices.append(np.arange(len(nodes)))
         used.append(patterns.numbers(1 + sizes[first], places(first[:, None], ranks)))
     empty = [np.zeros(0, np.int64)]
-    item_start, sorting = grouped(np.concatenate([*owners, *empty]), n_positions)
+    item_start, sorting = group_places(np.concatenate([*owners, *empty]), n_positions)
     return Layout(
         n_labels,
         order,
@@ -187,7 +187,7 @@ class _Patterns:
         self._low: list[np.ndarray] = []
 
     def numbers(self, clique_sizes: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """Return the pattern of each part: places (n, k) are the clique's axes that the part's axes are."""
+        """Return the pattern of each part: places (n, k) are the clique's axes of the part's axes."""
         rows = np.column_stack([clique_sizes, places])
         if rows.shape[1] <= 10:  # as digits of one number, which sort ten times as fast as rows
             codes = rows @ (LARGEST_CLIQUE + 1) ** np.arange(rows.shape[1])

@@ -1,4 +1,4 @@
-"""Chains whose labels meet in n-grams: automata, their compiled passes, beliefs and answers."""
+"""Chains with factors of label n-grams: automata, their compiled passes, beliefs and answers."""
 
 from kernelfields.numerics.lazy import lazy_names
 

@@ -1,4 +1,4 @@
-"""Automata of label n-grams: which contexts a chain must remember, and what each further label does to them.
+"""Automata of label n-grams: the contexts of a chain, and their successors by label.
 
 A context (a *state*) is a label, or a proper prefix of an n-gram that is in the field: the longest one that ends a
 history is all that later n-grams can ask of it. Of a state s and a label y
@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from kernelfields.inference.packing import grouped
+from kernelfields.inference.packing import group_places
 
 #: Bytes of arcs, gaps and their work space up to which automata are made.
 MOST_BYTES = 2.0**32
@@ -39,14 +39,14 @@ _LARGEST_NUMBER = 2**62
 
 
 class Lists(NamedTuple):
-    """Lists of whole numbers, end to end: list i is items[begin[i] : begin[i + 1]]."""
+    """Concatenated lists of integers: list i is items[begin[i] : begin[i + 1]]."""
 
     begin: np.ndarray
     items: np.ndarray
 
 
 class Sums(NamedTuple):
-    """Sums of arcs, in the order in which they are to be made: row out[i] is row base[i] and arcs of list i."""
+    """Sums of arcs in the order of computation: row out[i] is row base[i] and arcs of list i."""
 
     begin: np.ndarray
     items: np.ndarray
@@ -55,7 +55,7 @@ class Sums(NamedTuple):
 
 
 class Arcs(NamedTuple):
-    """What compiled passes ask of an automaton; all whole numbers.
+    """The arrays of an automaton for compiled passes; all integers.
 
     Masses are rows of a panel: those of the S states, the totals of the states with children, and the masses of the
     covered arcs.
@@ -115,17 +115,19 @@ class NgramAutomaton:
             levels.append(np.unique(np.concatenate(parts)))
         return levels
 
-    def _states_of(self, numbers: np.ndarray, size: int) -> np.ndarray:
-        """Return the states with these numbers and this many labels, -1 where there are none."""
+    def _find_by_number(self, numbers: np.ndarray, size: int) -> np.ndarray:
+        """Return the states with these numbers and this many labels, or -1."""
         if not 1 <= size <= len(self._levels):
             return np.full(len(numbers), -1, dtype=np.int64)
-        return np.where((places := places_in(self._levels[size - 1], numbers)) >= 0, places + self._first[size - 1], -1)
+        return np.where(
+            (places := find_places(self._levels[size - 1], numbers)) >= 0, places + self._first[size - 1], -1
+        )
 
     def _longest_state(self, numbers: np.ndarray, size: int) -> np.ndarray:
         """Return the longest states that end sequences of ``size`` labels with these numbers."""
         found = np.full(len(numbers), -1, dtype=np.int64)
         for shorter in range(size, 0, -1):
-            states = self._states_of(numbers % self.n_labels**shorter, shorter)
+            states = self._find_by_number(numbers % self.n_labels**shorter, shorter)
             found = np.where(found < 0, states, found)
         return found
 
@@ -141,7 +143,7 @@ class NgramAutomaton:
         for size in range(len(self._levels), 0, -1):
             own = [some for length, some in self.ngrams if length == size + 1]
             own += [self._levels[size]] if size < len(self._levels) else []
-            ends = [self._states_of(some // n_labels, size) * n_labels + some % n_labels for some in own]
+            ends = [self._find_by_number(some // n_labels, size) * n_labels + some % n_labels for some in own]
             asked[size - 1] = np.unique(np.concatenate([asked[size - 1], *ends]))
             if size > 1:
                 shorter = fail[asked[size - 1] // n_labels] * n_labels + asked[size - 1] % n_labels
@@ -166,19 +168,19 @@ class NgramAutomaton:
     def _find_gaps(
         self, fail: np.ndarray, keys: np.ndarray, source: np.ndarray, label: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return which arcs are covered, (A,), and the gaps as arcs and children, sorted by arc."""
+        """Return the mask of covered arcs, (A,), and the gaps as arcs and children, sorted by arc."""
         longer = fail[source] >= 0
         below = np.searchsorted(keys, fail[source[longer]] * self.n_labels + label[longer])
         covered = np.zeros(len(keys), dtype=np.bool_)
         covered[below] = True
-        first_child, children = grouped(fail[self.n_labels :], self.n_states)
+        first_child, children = group_places(fail[self.n_labels :], self.n_states)
         children = children + self.n_labels
         arcs = np.flatnonzero(covered)
         counts = np.diff(first_child)[source[arcs]]
         gap_arc = np.repeat(arcs, counts)
         within = np.arange(len(gap_arc)) - np.repeat(np.cumsum(counts) - counts, counts)
         gap_child = children[first_child[source[gap_arc]] + within]
-        open_ = places_in(keys, gap_child * self.n_labels + label[gap_arc]) < 0
+        open_ = find_places(keys, gap_child * self.n_labels + label[gap_arc]) < 0
         return covered, gap_arc[open_], gap_child[open_]
 
     def _panel(
@@ -190,7 +192,7 @@ class NgramAutomaton:
         gap_arc: np.ndarray,
         gap_child: np.ndarray,
     ) -> Arcs:
-        """Return the arcs with the rows of the panel that passes add up."""
+        """Return the arcs with the rows of the panel that passes sum."""
         n_states, source = self.n_states, self.arc_states
         parents = np.unique(fail[self.n_labels :])
         total = np.arange(n_states)  # the row of each state's total: its own without children
@@ -212,12 +214,12 @@ class NgramAutomaton:
 
     @cached_property
     def incidence(self) -> scipy.sparse.csr_array:
-        """Which n-grams of all, list after list, end with each arc: (A, P) of ones."""
+        """The n-grams of all lists that end with each arc: (A, P) of ones."""
         rows, columns, begin = [], [], 0
         for length, some in self.ngrams:
             for size in range(length - 1, len(self._levels) + 1):
                 part = slice(self._arc_sizes[size - 1], self._arc_sizes[size])
-                places = places_in(some, self._arc_numbers[part] % self.n_labels**length)
+                places = find_places(some, self._arc_numbers[part] % self.n_labels**length)
                 found = np.flatnonzero(places >= 0)
                 rows.append(found + part.start)
                 columns.append(places[found] + begin)
@@ -247,12 +249,12 @@ class NgramAutomaton:
 
 
 def _lists(owner: np.ndarray, items: np.ndarray, n_owners: int) -> Lists:
-    begin, order = grouped(owner, n_owners)
+    begin, order = group_places(owner, n_owners)
     return Lists(begin, items[order])
 
 
 def _back(fail: np.ndarray, parents: np.ndarray, ahead: Lists, own: Lists) -> Sums:
-    """Return the sums of a step back: what a state shares, if others back off to it, and then its beta."""
+    """Return the sums of a backward step: the shared part of a state, if others back off to it, and its beta."""
     n_states = len(fail)
     states, shares = np.arange(n_states), np.zeros(n_states, dtype=np.bool_)
     shares[parents] = True
@@ -271,8 +273,8 @@ def _labellings(n_labels: int, length: int, some: np.ndarray | None) -> np.ndarr
     return np.arange(n_labels**length, dtype=np.int64) if some is None else np.asarray(some, dtype=np.int64)
 
 
-def places_in(ordered: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return where numbers stand in a sorted array, -1 for those that are not there."""
+def find_places(ordered: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return the places of numbers in a sorted array, or -1."""
     if not len(ordered):
         return np.full(len(wanted), -1, dtype=np.int64)
     places = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)

@@ -1,4 +1,4 @@
-"""Exact inference on chains whose labels meet in n-grams, by an automaton; see automaton.py for what it does.
+"""Exact inference on chains with label n-grams, by an automaton; see automaton.py.
 
     node     (N, L)      potentials of labels
     edge     (1, L, L)   of neighbours, everywhere, or
@@ -24,7 +24,7 @@ from kernelfields.inference import ngrams
 from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import RankedLabellings
 from kernelfields.inference.graphs import GraphFamily, GraphMember, GraphPotentials
-from kernelfields.inference.ngrams.automaton import NgramAutomaton, places_in
+from kernelfields.inference.ngrams.automaton import NgramAutomaton, find_places
 from kernelfields.inference.ngrams.logarithms import SequenceBeliefs, infer_in_logarithms, log_futures
 from kernelfields.inference.packing import InfeasibleSequence, exponentials, raise_if_infeasible
 from kernelfields.inference.potentials import Observed, Potentials
@@ -44,7 +44,7 @@ Direction = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class NgramFamily(GraphFamily):
-    """Infer labellings of chains with n-grams that see no inputs, exactly, by an automaton.
+    """Infer labellings of chains with n-grams without inputs, exactly, by an automaton.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class NgramFamily(GraphFamily):
         super().__init__(offsets, [_members(offsets, length) for length in lengths], n_labels)
         self.names = tuple(group_name(range(length - 1, -1, -1)) for length in lengths)
         self._set_groups(self.names if tied else self.names[1:])
-        self.base = None if base is None or base.trivial else base
+        self.base = None if base is None or base.is_trivial else base
         self._lanes = lanes
         self._panel_bytes = panel_bytes
         self._batches = self._cut(min(lanes, self._lanes_that_fit()))
@@ -110,7 +110,7 @@ class NgramFamily(GraphFamily):
             f"up to {max(lengths)} of {n_labels} labels: exact"
         )
 
-    def _planned_again(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> NgramFamily:
+    def _with_other_graphs(self, offsets: np.ndarray, members: Sequence[np.ndarray]) -> NgramFamily:
         return NgramFamily(
             offsets,
             self.n_labels,
@@ -121,7 +121,7 @@ class NgramFamily(GraphFamily):
         )
 
     def observed(self, labels: np.ndarray) -> dict[str | None, Observed]:
-        """Find the labels, the edges, and the n-grams that have a weight.
+        """Find the labels, the edges, and the n-grams with a weight.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class NgramFamily(GraphFamily):
         """
         found = super().observed(labels)
         for name, (_, some) in zip(self.names[1:], self.automaton.ngrams, strict=True):
-            places, items = places_in(some, found[name].labellings), found[name].items
+            places, items = find_places(some, found[name].labellings), found[name].items
             rows = np.flatnonzero(places >= 0)
             found[name] = Observed(rows, places[rows], items[rows])
         return found
@@ -150,7 +150,7 @@ class NgramFamily(GraphFamily):
         return max(1, int(self._panel_bytes // (self._bytes_per_position() * min(longest, _FEWEST_POSITIONS))))
 
     def _bytes_per_position(self) -> float:
-        """Return the bytes of a panel, and of what is kept beside it, for one position of one lane."""
+        """Return the bytes of a panel, and of kept arrays, for one position of one lane."""
         arcs = self.automaton.arcs
         return 8.0 * (self.automaton.n_states + len(arcs.sums.begin) + self.n_labels)
 
@@ -250,8 +250,8 @@ class NgramFamily(GraphFamily):
             return np.broadcast_to(scores, (end - begin, len(scores)))
         return np.concatenate([scores[None], scores + edge[self.edge_rows(sequence)][:, self.automaton.arcs.edges]])
 
-    def tables_of(self, counts: np.ndarray, edge: np.ndarray) -> list[np.ndarray]:
-        """Lay sums over arcs out in the shapes of the potentials.
+    def arrange_tables(self, counts: np.ndarray, edge: np.ndarray) -> list[np.ndarray]:
+        """Arrange sums over arcs in the shapes of the potentials.
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class NgramFamily(GraphFamily):
         return labels, totals
 
     def _edges(self, checked: GraphPotentials, sequence: int | None = None) -> np.ndarray:
-        """Return the edges of a sequence, or of all of them, as decoding_compiled.py takes them."""
+        """Return the edges of a sequence, or of all of them, for decoding_compiled.py."""
         edge = checked.tables[0].reshape(len(checked.tables[0]), self.n_labels**2)
         return edge if sequence is None or len(edge) == 1 else edge[self.edge_rows(sequence)]
 
@@ -354,7 +354,7 @@ class NgramFamily(GraphFamily):
 
 
 class NgramMember(GraphMember):
-    """Log partition functions, marginals and expected arcs of chains; potentials are kept for what else is asked."""
+    """Log partition functions, marginals and expected arcs of chains, with the potentials."""
 
     family: NgramFamily
     counts: np.ndarray
@@ -394,7 +394,7 @@ class NgramMember(GraphMember):
         counts: np.ndarray,
         direction: Direction | None,
     ) -> None:
-        """Do the sequences of a batch; those that are troubled in logarithms, the others again without them."""
+        """Infer the sequences of a batch, troubled ones in logarithms."""
         first, second, third = filled
         troubled = np.array([sequence in self._rescued for sequence in batch.tolist()])
         while not troubled.all():
@@ -402,7 +402,7 @@ class NgramMember(GraphMember):
             log_sums, flags = np.empty(len(some)), np.zeros(len(some), dtype=np.bool_)
             sums = self._passes(some, self._checked.node, (log_sums, flags, second), third, direction)
             if not flags.any():
-                first[some] = log_sums if direction is not None else log_sums + self._tops_of(some)
+                first[some] = log_sums if direction is not None else log_sums + self._excluded_logs(some)
                 counts += sums
                 break
             troubled[np.flatnonzero(~troubled)[flags]] = True
@@ -411,16 +411,16 @@ class NgramMember(GraphMember):
             rows, exact = self._in_logarithms(sequence, direction)
             first[sequence], second[rows] = exact.log_partition, exact.marginals
             if len(third):
-                third[self.family.edge_rows(sequence)] = self._edges_of(exact.arcs[1:])
+                third[self.family.edge_rows(sequence)] = self._sum_edges(exact.arcs[1:])
             counts += self.item_weights[sequence] * exact.arcs.sum(axis=0)
 
-    def _tops_of(self, batch: np.ndarray) -> np.ndarray:
-        """Return what the exponentials of the edges of some sequences leave out of log Z."""
+    def _excluded_logs(self, batch: np.ndarray) -> np.ndarray:
+        """Return the part of log Z that the exponentials of the edges of some sequences leave out."""
         if not len(self._edge_tops):
             return np.zeros(len(batch))
         return np.array([self._edge_tops[self.family.edge_rows(sequence)].sum() for sequence in batch.tolist()])
 
-    def _edges_of(self, arcs: np.ndarray) -> np.ndarray:
+    def _sum_edges(self, arcs: np.ndarray) -> np.ndarray:
         """Return posteriors of arcs (n, A) as those of edges (n, L^2)."""
         automaton = self.family.automaton
         ones = np.ones(automaton.n_arcs), (np.arange(automaton.n_arcs), automaton.arcs.edges)
@@ -477,7 +477,7 @@ class NgramMember(GraphMember):
         weighted = self.edge_marginals
         if len(weighted):
             weighted = self._weighted(weighted, self.family.factor_items(0))
-        return self.family.tables_of(self.counts, weighted)
+        return self.family.arrange_tables(self.counts, weighted)
 
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         family = self.family
@@ -486,7 +486,7 @@ class NgramMember(GraphMember):
         counts = self.run(means, d_marginals, d_edges, (d_scores, d_node, d_edge))
         if len(d_edges):
             d_edges = self._weighted(d_edges, family.factor_items(0))
-        return self._weighted(d_marginals, family.position_items), family.tables_of(counts, d_edges)
+        return self._weighted(d_marginals, family.position_items), family.arrange_tables(counts, d_edges)
 
     def expected_scores(self, direction: Potentials) -> np.ndarray:
         """Return the expected score of each sequence under scores of one's own, (S,)."""
@@ -513,11 +513,11 @@ class NgramMember(GraphMember):
             some = np.flatnonzero(places[begin:end] >= 0)
             if len(some):
                 arcs = self._in_logarithms(sequence, None)[1].arcs[some]
-                marginals[places[begin:end][some]] = self._edges_of(arcs) if wanted is None else arcs @ wanted
+                marginals[places[begin:end][some]] = self._sum_edges(arcs) if wanted is None else arcs @ wanted
         return marginals.reshape(len(marginals), *shape)
 
 
 def _members(offsets: np.ndarray, length: int) -> np.ndarray:
-    """Return the positions that meet in each n-gram of so many labels, (M, length)."""
+    """Return the positions of each n-gram of a length, (M, length)."""
     steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
     return np.flatnonzero(steps >= length - 1)[:, None] - np.arange(length - 1, -1, -1)

@@ -1,4 +1,4 @@
-"""Inference over an automaton in logarithms, one sequence at a time: the plain way, for potentials of any size.
+"""Inference over an automaton in logarithms, one sequence at a time: the reference, for potentials of any size.
 
 With F_t(s) the log of the sum over all continuations of state s at position t, x the score of arc and label:
 
@@ -44,7 +44,7 @@ def infer_in_logarithms(
     node: np.ndarray,
     direction: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> SequenceBeliefs:
-    """Return what is known of one sequence; log Z is minus infinity where every labelling is forbidden.
+    """Return the beliefs of one sequence; log Z is minus infinity if every labelling is forbidden.
 
     With a ``direction`` in scores and node, return derivatives of marginals and arcs along it.
     """
@@ -85,7 +85,7 @@ def infer_in_logarithms(
 
 
 def _log_sum(rows: np.ndarray) -> np.ndarray:
-    """Return the log of the sum of the exponentials of each row; minus infinity where all are."""
+    """Return log-sum-exp of each row; minus infinity if all entries are."""
     top = rows.max(axis=1, keepdims=True)
     safe = np.where(np.isneginf(top), 0.0, top)
     with np.errstate(divide="ignore"):

@@ -1,4 +1,4 @@
-"""Chains that are cut into segments: log partition, marginals, expected durations, covariances, best segmentations.
+"""Chains that are divided into segments: log partition, marginals, expected durations, covariances, best segmentations.
 
     score = sum over segments (b, e, y) of  sum_{b <= t < e} node_t(y) + duration(e - b, y)
             + sum over neighbouring segments  edge_e(y, y')
@@ -30,7 +30,7 @@ from kernelfields.numerics.threads import Workers
 
 
 class Durations(NamedTuple):
-    """Scores of durations as compiled passes read them, (L, D): logarithms, exp(logs - top), and both reversed."""
+    """Scores of durations for compiled passes, (L, D): logarithms, exp(logs - top), and both reversed."""
 
     logs: np.ndarray
     weights: np.ndarray
@@ -61,7 +61,7 @@ class SegmentPasses(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What passes over runs of sequences have filled."""
+    """The results of passes over runs of sequences."""
 
     passes: SegmentPasses
     durations: Durations
@@ -74,7 +74,7 @@ SegmentArrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class ExpectedSums(NamedTuple):
-    """What forward passes add to: expected durations, reversed, (L, D), their derivatives, expected steps."""
+    """Accumulators of forward passes: expected durations, reversed, (L, D), their derivatives, expected steps."""
 
     durations: np.ndarray
     moved: np.ndarray
@@ -101,7 +101,7 @@ def _reversed(table: np.ndarray) -> np.ndarray:
 
 
 class SegmentMember(Member):
-    """Marginals of segmentations and what covariance products need."""
+    """Marginals of segmentations, and the arrays for covariance products."""
 
     family: SegmentFamily
 
@@ -162,7 +162,7 @@ class SegmentMember(Member):
         return outside + inside - self._log_partition_within[sequences]
 
     def sample(self, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Draw a segmentation of every sequence: labels (N,) and a mask of where segments begin (N,)."""
+        """Draw a segmentation of every sequence: labels (N,) and a mask of begins of segments (N,)."""
         draw_segments = segments.decoding_compiled.draw_segments
         uniforms = random.random((self._passes.totals.shape[1], 2))
         labels, begins = np.empty(self.offsets[-1], dtype=np.int64), np.empty(self.offsets[-1], dtype=np.bool_)
@@ -171,7 +171,7 @@ class SegmentMember(Member):
         return labels, begins
 
     def expected_scores(self, direction: Potentials) -> np.ndarray:
-        """Return the expected score of each sequence under scores of one's own, (S,)."""
+        """Return the expected score of each sequence under other potentials, (S,)."""
         return self._tangent(direction)[1]
 
     def covariance_product(self, direction: Potentials) -> Potentials:
@@ -221,7 +221,7 @@ class SegmentMember(Member):
 
 
 def check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) -> None:
-    """Raise ValueError for the first sequence whose log Z or best score (S,) is minus infinity."""
+    """Raise ValueError for the first sequence with log Z or best score (S,) of minus infinity."""
     for sequence in np.flatnonzero(np.isneginf(log_values)).tolist():
         length = int(offsets[sequence + 1] - offsets[sequence])
         raise ValueError(
@@ -378,7 +378,7 @@ class SegmentFamily(LabelFamily):
         return self.run_passes(arrays, workers, segments.passes_compiled.backward, within), within
 
     def _segments(self, labels: np.ndarray | Segmentation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return labels of positions, first rows of segments and the rows after their last ones."""
+        """Return labels of positions, and the first and end rows of segments."""
         if isinstance(labels, Segmentation):
             return labels.labels, *bounds_of(labels.begins)
         return labels, *bounds_of(begins_of(labels, self.offsets))
@@ -488,7 +488,7 @@ class SegmentFamily(LabelFamily):
         return self._best_segments(self.with_base(potentials), workers)[:2]
 
     def _best_segments(self, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return labels (N,), a mask of where segments begin (N,), and scores (S,) of the best segmentations."""
+        """Return labels (N,), a mask of begins of segments (N,), and scores (S,) of the best segmentations."""
         scores = np.empty(self.n_items)
         labels, begins = np.zeros(self.n_positions, dtype=np.int64), np.zeros(self.n_positions, dtype=np.bool_)
         prepared = self.run_passes(

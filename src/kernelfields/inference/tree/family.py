@@ -1,4 +1,4 @@
-"""Exact inference on packed trees and forests: two passes in the range of doubles, with a rescue beyond it.
+"""Exact inference on packed trees and forests: two passes in the range of doubles, with a fallback beyond it.
 
     plan = TreeFamily(offsets, members, n_labels)
     member = plan.at(potentials)
@@ -38,11 +38,11 @@ _PIECE = 16_384
 
 
 class NotAForest(ValueError):
-    """The factors are not those of a forest."""
+    """The factors do not form a forest."""
 
 
 class Trees(NamedTuple):
-    """Rooted trees and the tables of their pairs, as the compiled passes read them."""
+    """Rooted trees and the tables of their pairs, for the compiled passes."""
 
     offsets: np.ndarray  # (S + 1,)
     order: np.ndarray  # (N,), nodes of graph i at offsets[i] .. offsets[i + 1] - 1, parents before their children
@@ -88,13 +88,13 @@ class TreeFamily(GraphFamily):
 
     @cached_property
     def leaves_first(self) -> np.ndarray:
-        """The nodes (N,), graph by graph, each before its parent, which then is the only later neighbour."""
+        """The nodes (N,), graph by graph, each before its parent, its only later neighbour."""
         offsets, order = self.offsets, self.pairs.graph.order
         return order[np.repeat(offsets[:-1] + offsets[1:] - 1, np.diff(offsets)) - np.arange(len(order))]
 
     @cached_property
     def junction(self) -> JunctionFamily:
-        """The same trees as junction trees of width one."""
+        """The trees as junction trees of width one."""
         return JunctionFamily(self.offsets, self.members, self.n_labels, memory=np.inf, order=self.leaves_first)
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> TreeMember:
@@ -222,7 +222,7 @@ class TreeMember(GraphMember):
 
     @cached_property
     def _junction(self) -> JunctionMember:
-        """The same distribution by junction trees, for Hessian products."""
+        """The distribution by junction trees, for Hessian products."""
         return self.family.junction._member(self._checked, self._workers)
 
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Terms on data: features and their two products, in memory, in files, recomputed."""
+"""Terms on data: features and their two products, in memory, in files, or recomputed."""
 
 from kernelfields.numerics.lazy import lazy_names
 

@@ -1,4 +1,4 @@
-"""The way features are kept under a budget of memory: in memory if they fit, else in a file.
+"""Storage of features within a budget of memory: in memory if they fit, else in a file.
 
 | way    | in memory  | on disk    | what a product costs more                       |
 |--------|------------|------------|-------------------------------------------------|
@@ -79,7 +79,7 @@ class PivotTerm(Protocol):
 
 
 def parse_memory(memory: object) -> int | None:
-    """Return bytes for a number of them or text such as "8GB", "500 MB", "1.5GiB"; None stays None."""
+    """Return bytes from a number or a text such as "8GB", "500 MB", "1.5GiB"; None stays None."""
     if memory is None:
         return None
     if isinstance(memory, str):
@@ -96,13 +96,13 @@ def parse_memory(memory: object) -> int | None:
 
 
 def potential_bytes(n_positions: int, n_labels: int, *, tied: bool = True, solved: bool = True) -> int:
-    """Return about how many bytes potentials and inference take; those that are not ``solved`` are at a point only."""
+    """Estimate the bytes of potentials and inference; terms that are not ``solved`` have one point only."""
     arrays = _POTENTIALS + (0 if tied else _TRANSITIONS * n_labels)
     return 8 * n_positions * n_labels * arrays // (1 if solved else 2)
 
 
 def solver_bytes(rank: int, outputs: int, *, itemsize: int = 4, n_threads: int = 1) -> int:
-    """Return about how many bytes a solver takes for coefficients (rank, outputs).
+    """Estimate the bytes of a solver for coefficients (rank, outputs).
 
     Vectors of them, steps that it remembers, and the metric of the features.
     """
@@ -112,7 +112,7 @@ def solver_bytes(rank: int, outputs: int, *, itemsize: int = 4, n_threads: int =
 
 
 def mapped_array(shape: tuple[int, int], dtype: np.dtype, folder: Folder = None) -> np.ndarray:
-    """Return an array of zeros that a file in ``folder`` holds; None for the folder of temporary files."""
+    """Return an array of zeros in a file of ``folder``; None means the folder of temporary files."""
     size = max(1, shape[0] * shape[1] * dtype.itemsize)
     with tempfile.TemporaryFile(dir=folder, prefix="kernelfields-", buffering=0) as file:
         try:
@@ -131,7 +131,7 @@ def mapped_array(shape: tuple[int, int], dtype: np.dtype, folder: Folder = None)
 
 @dataclass(frozen=True)
 class FeaturePlan:
-    """How features (n_rows, capacity) are kept; ``memory_bytes`` is the peak of a fit with them."""
+    """The storage of features (n_rows, capacity); ``memory_bytes`` is the peak of a fit with them."""
 
     keep: str
     n_rows: int
@@ -146,7 +146,7 @@ class FeaturePlan:
         return None if self.keep == "memory" else mapped_array((self.n_rows, self.capacity), self.dtype, self.folder)
 
     def features_of(self, subspace: PivotSubspace, inputs: Rows) -> np.ndarray:
-        """Return the features of inputs in a subspace that is there already, kept in this way."""
+        """Return the features of inputs in an existing subspace, in this storage."""
         room = self.room()
         if room is None:
             return subspace.features(inputs, self.dtype)
@@ -221,7 +221,7 @@ def plan_features(
     known: bool = False,
     folder: Folder = None,
 ) -> FeaturePlan:
-    """Return how to keep the features of a clique set; MemoryError if there is no way within ``budget`` bytes.
+    """Return the storage of the features of a clique set; MemoryError if none fits within ``budget`` bytes.
 
     ``share`` gives the part of a budget that is for this clique set, by default all of it. ``other_bytes`` are what a
     fit holds beside these features while it passes over them. Where the basis is ``known`` already, its factor and what
@@ -242,7 +242,7 @@ def plan_features(
 
 
 def _plans(blank: FeaturePlan, other: int, known: bool = False) -> list[FeaturePlan]:
-    """Return both ways to keep features, the faster first, with what they need.
+    """Return both kinds of storage, the faster first, with their memory.
 
     If ``known``, the subspace is fixed and only its features are computed; otherwise count the pivots' factor and what
     it takes to grow a basis as well.
@@ -265,12 +265,12 @@ def _plans(blank: FeaturePlan, other: int, known: bool = False) -> list[FeatureP
 
 
 def factor_bytes(rank: int) -> int:
-    """Return the memory of a lower factor in float64: the pages of the upper half of its array stay untouched."""
+    """Return the memory of a lower factor in float64, of which the upper half is never touched."""
     return min(8 * rank**2, 4 * rank**2 + _PAGE * rank)
 
 
 def room_on_disk(folder: str) -> tuple[int, str | None]:
-    """Return the bytes that files in a folder may take, and what is wrong where that is none."""
+    """Return the available bytes for files in a folder, or 0 with the reason."""
     if not os.path.isdir(folder):
         return 0, f"{folder} is not a folder"
     if not os.access(folder, os.W_OK):
@@ -281,7 +281,7 @@ def room_on_disk(folder: str) -> tuple[int, str | None]:
 
 
 def _in_memory(folder: str) -> bool:
-    """Whether files of a folder take memory, where the system reports it: those of tmpfs and ramfs do."""
+    """Whether files of a folder are in memory, as far as the system reports it: tmpfs and ramfs."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:
@@ -294,7 +294,7 @@ def _in_memory(folder: str) -> bool:
 def _refusal(
     name: str, plans: list[FeaturePlan], budget: int, share: Callable[[int], int], other: int, free: int, disk: str
 ) -> str:
-    """Return why features do not fit, and what would."""
+    """Return the reason why features do not fit, and advice."""
     own = max(0, share(budget))
     named = {"memory": "in memory", "file": "in a file"}
     needs = {
@@ -316,7 +316,7 @@ def _refusal(
 
 
 def _text(size: float) -> str:
-    """Return a size for people."""
+    """Return a size as text."""
     for unit in ("B", "kB", "MB"):
         if size < 1000:
             return f"{size:,.0f} {unit}"

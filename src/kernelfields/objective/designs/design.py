@@ -1,4 +1,4 @@
-"""Designs: terms on the cliques of labelled data, from coefficients to scores and back.
+"""Designs: terms on the cliques of labelled data, maps from coefficients to scores and back.
 
     scores(V)       = Z V A^T        (n, L^k)
     pull_back(R)    = Z^T R A        (r, q)
@@ -82,7 +82,7 @@ def kernel_quadratic_form(
 
 @dataclass
 class FeatureOrigin:
-    """Kernel and pivots (r, d) behind features, their inputs (n, d), and k(x, x) - ||z(x)||^2, (n,)."""
+    """Kernel and pivots (r, d) of features, their inputs (n, d), and k(x, x) - ||z(x)||^2, (n,)."""
 
     kernel: Kernel
     pivots: Rows
@@ -100,7 +100,7 @@ class FeatureOrigin:
         dual: np.ndarray,
         residuals_of: Callable[[np.ndarray], np.ndarray],
     ) -> float:
-        """Return the change of the value if features were exact; some rows of features and residuals are read.
+        """Estimate the change of the value for exact features from some rows of features and residuals.
 
         ``dual`` are the weights of the kernel functions at the pivots that belong to ``coefficients``.
         """
@@ -116,14 +116,14 @@ class FeatureOrigin:
 
 
 def left_outside(subspace: PivotSubspace, inputs: Rows, features: np.ndarray) -> np.ndarray:
-    """Return k(x, x) - ||z(x)||^2, what the span leaves of each input, (n,)."""
+    """Return the residual variance k(x, x) - ||z(x)||^2 of each input outside the span, (n,)."""
     inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
     return np.maximum(subspace.kernel.diag(inputs) - inside, 0.0)
 
 
 @dataclass(eq=False)
 class Design:
-    """A term on labelled data, as a posterior sees it: sizes, prior and precision, wherever the features are.
+    """A term on labelled data for a posterior: sizes, prior and precision; features may be on any device.
 
     Coefficients have ``rank`` rows: of sparse features only those columns that some input has, ``occupied`` among
     ``n_columns``. With ``dense_inputs``, dense inputs are the features as they are: expect bad conditioning. A design
@@ -151,27 +151,27 @@ class Design:
 
     @property
     def labels_per_clique(self) -> int:
-        """How many labels meet in a clique."""
+        """Number of labels of a clique."""
         return self.term.labels_per_clique
 
     @property
     def reach(self) -> int:
-        """How many steps lie between the first label of a clique of a chain and its last."""
+        """Number of steps between the first label of a clique of a chain and its last."""
         return self.term.reach
 
     @property
     def group(self) -> str | None:
-        """Name of the factors it scores; None for single labels."""
+        """Name of its group of factors; None for single labels."""
         return self.term.group
 
     @property
     def tied_everywhere(self) -> bool:
-        """Whether the potential is one and the same at all its positions."""
+        """Whether the potential is the same at all its positions."""
         return self.term.tied_everywhere
 
     @property
     def outcomes(self) -> np.ndarray | None:
-        """The labellings that tied scores are listed for; None where there is one for each of all labellings."""
+        """The labellings with tied scores; None if all have one."""
         return self.term.outcomes
 
     @property
@@ -181,7 +181,7 @@ class Design:
 
     @property
     def label_share(self) -> float:
-        """The mean variance of a label coordinate while all labels are equally likely."""
+        """The mean variance of a label coordinate at equal probabilities of all labels."""
         labels, factor = self.n_configurations, self.term.label_factor
         if factor is None:
             return 1.0 / labels
@@ -194,11 +194,11 @@ class Design:
         return self.term.support.shape(self.rank, self.n_configurations if factor is None else factor.shape[1])
 
     def compress(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return the rows of full coefficients that belong to occupied columns."""
+        """Return the rows of full coefficients in occupied columns."""
         return coefficients if self.occupied is None else coefficients[self.occupied]
 
     def expand(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return full coefficients, zero where no training input has the feature."""
+        """Return full coefficients, zero for features without training inputs."""
         if self.occupied is None:
             return coefficients
         full = np.zeros((self.n_columns, coefficients.shape[1]))
@@ -206,13 +206,13 @@ class Design:
         return full
 
     def with_clique(self, clique: CliqueSet) -> Self:
-        """Return the same features under another prior."""
+        """Return the same features with another prior."""
         return replace(self, term=self.term.with_clique(clique))
 
 
 @dataclass(eq=False)
 class LocalDesign(Design):
-    """A design whose features are in this process or on its device.
+    """A design with features in this process or on its device.
 
     ``positions`` are the rows of the data that carry a clique (None: all), ``table`` the products with the matching
     rows Z (None: the constant 1), and ``origin`` the kernel and pivots behind the features, where there are any.
@@ -267,16 +267,16 @@ class LocalDesign(Design):
 
     @property
     def features(self) -> Any:
-        """The features Z (n, r), an array or a CSR matrix; the table itself where they are elsewhere."""
+        """The features Z (n, r), an array or a CSR matrix, or their table."""
         return None if self.table is None else getattr(self.table, "features", self.table)
 
     @property
     def pair_table(self) -> PairTable | None:
-        """The features with their support, where there are both."""
+        """The features with their support, if there are both."""
         return self.table if isinstance(self.table, PairTable) else None
 
     def start_curvature(self, n_cliques: float) -> float:
-        """Return the mean diagonal of the likelihood's Hessian in this term while all labels are equally likely.
+        """Return the mean diagonal of the likelihood's Hessian in this term at equal probabilities of all labels.
 
         Of a term without features, ``TIED_SHARE`` of it. Nothing but the speed of L-BFGS depends on this scale.
         """
@@ -298,12 +298,12 @@ class LocalDesign(Design):
         return self.table.transposed_product(rows, workers or Workers(1))
 
     def in_labels(self, values: Array) -> Array:
-        """Return values (n, q) in label coordinates as values per labelling, (n, L^k)."""
+        """Map values (n, q) in label coordinates to values per labelling, (n, L^k)."""
         factor = self._factor_like(values)
         return values if factor is None else values @ factor.T
 
     def in_coordinates(self, residual: Array) -> Array:
-        """Return residuals (n, L^k) in the label coordinates of the coefficients, (n, q)."""
+        """Map residuals (n, L^k) per labelling to label coordinates, (n, q)."""
         factor = self._factor_like(residual)
         return residual if factor is None else residual @ factor
 
@@ -314,7 +314,7 @@ class LocalDesign(Design):
         return table.squared().transposed_product(variances if factor is None else variances @ factor**2, workers)
 
     def labels_like(self, rows: Array) -> Array:
-        """Return the label factor A (L^k, q), the identity where there is none, as an array or a tensor like rows."""
+        """Return the label factor A (L^k, q), or the identity, as an array or a tensor like rows."""
         if self.term.label_factor is not None:
             return self._factor_like(rows)
         identity = np.eye(self.n_configurations)
@@ -332,17 +332,17 @@ class LocalDesign(Design):
 
 
 def share_of_pass(designs: Sequence[Design], index: int) -> float:
-    """Return the share of a pass over all features that a product with those of one design is."""
+    """Return the cost of a product with one design as a share of a pass over all features."""
     return designs[index].stored_values / max(1, sum(design.stored_values for design in designs))
 
 
 def has_dense_features(design: Design) -> bool:
-    """Whether a term has features that are not sparse, and a coefficient of its own for all that labels may weigh."""
+    """Whether a term has dense features with all coefficients free."""
     return design.stored_values > 0 and not design.sparse and design.term.weighs_all_pairs
 
 
 def runs_of_one_table(designs: Sequence[tuple[int, LocalDesign]]) -> list[list[tuple[int, LocalDesign]]]:
-    """Cut a list of numbered designs into runs whose features are one and the same table."""
+    """Split a list of numbered designs into runs with one common feature table."""
 
     def key(numbered: tuple[int, LocalDesign]) -> object:
         design = numbered[1]

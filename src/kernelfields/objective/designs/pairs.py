@@ -1,4 +1,4 @@
-"""Which pairs of features and labellings have a weight: all, or chosen ones, and tables with coefficients for those.
+"""The pairs of features and labellings with a weight: all, or chosen ones, and tables with their coefficients.
 
 :class:`EveryPair` and :class:`Support` answer the same questions: what shape coefficients have, what features make of
 them, and what residuals make of coefficients. The pairs of feature f are begin[f] .. begin[f + 1] - 1; pair p joins it
@@ -40,7 +40,7 @@ Runs = Sequence[tuple[int, int]]
 
 
 class Scorer(Protocol):
-    """Fitted coefficients, ready to score inputs."""
+    """Fitted coefficients, prepared for scores of inputs."""
 
     def scores(self, inputs: Rows, workers: Workers) -> np.ndarray:
         """Return the scores of every row of inputs, (n, q)."""
@@ -56,7 +56,7 @@ class EveryPair:
     listing: ClassVar[np.ndarray | None] = None
 
     def shape(self, rank: int, width: int) -> tuple[int, int]:
-        """Return the shape of the coefficients of so many features and label coordinates."""
+        """Return the shape of the coefficients for these numbers of features and label coordinates."""
         return rank, width
 
     def check_term(self, name: str, subspace: Subspace, factor: np.ndarray | None, values: np.ndarray) -> None:
@@ -67,7 +67,7 @@ class EveryPair:
         return values
 
     def dense(self, values: np.ndarray) -> np.ndarray:
-        """Return the same as an array; as :meth:`row` does where labellings are listed."""
+        """Return coefficients as an array, shaped as by :meth:`row` for listed labellings."""
         return values
 
     def row(self, values: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ class EveryPair:
         return row
 
     def restricted(self, block: np.ndarray) -> np.ndarray:
-        """Return the part of a matrix over label coordinates that belongs to coefficients of the only feature."""
+        """Return the part of a matrix over label coordinates for coefficients of the only feature."""
         return block
 
     def product(self, features: Rows, values: np.ndarray) -> np.ndarray:
@@ -95,7 +95,7 @@ class EveryPair:
         return table_of(features)
 
     def occupied(self, features: Rows | FeatureTable, group: Group) -> np.ndarray | None:
-        """Return the columns of features that have coefficients; None for all.
+        """Return the columns of features with coefficients; None for all.
 
         A feature that no training input has keeps the coefficient zero: its column is left out.
         """
@@ -106,19 +106,19 @@ class EveryPair:
         return None if present.all() else np.flatnonzero(present)
 
     def scorer(self, subspace: Subspace, values: np.ndarray) -> Scorer:
-        """Return fitted coefficients, ready to score inputs."""
+        """Return fitted coefficients, prepared for scores of inputs."""
         return _SubspaceScorer(subspace, values)
 
     def sharer(self, subspace: Subspace) -> object:
-        """Return what terms have in common that share their work on the same inputs."""
+        """Return the key of terms that share work on the same inputs."""
         return subspace
 
     def count(self, n_outcomes: int) -> int:
-        """Return how many labellings the only feature has a coefficient for."""
+        """Return the number of labellings with a coefficient of the only feature."""
         return n_outcomes
 
     def labellings(self, n_outcomes: int) -> np.ndarray:
-        """Return the labellings that the only feature has a coefficient for."""
+        """Return the labellings with a coefficient of the only feature."""
         return np.arange(n_outcomes)
 
     def pairs(self, n_features: int, n_outcomes: int) -> Support:
@@ -127,11 +127,11 @@ class EveryPair:
         return Support(begin, np.tile(np.arange(n_outcomes, dtype=np.int32), n_features), n_outcomes)
 
     def of_pairs(self, values: np.ndarray, n_features: int) -> np.ndarray:
-        """Return numbers of :meth:`pairs` as coefficients."""
+        """Return one number per pair as coefficients."""
         return values.reshape(n_features, -1)
 
     def described(self) -> dict[str, Mapping[str, np.ndarray]]:
-        """Return the entries of a document that name the pairs."""
+        """Return the entries of a document with the pairs."""
         return {}
 
 
@@ -184,7 +184,7 @@ class Support:
 
     @property
     def listing(self) -> np.ndarray | None:
-        """The labellings that the scores of the only feature are listed for; None for a table of all."""
+        """The labellings with scores of the only feature; None for a table of all."""
         return None
 
     def shape(self, rank: int, width: int) -> tuple[int, int]:
@@ -211,11 +211,11 @@ class Support:
         return row
 
     def picked(self, row: np.ndarray) -> np.ndarray:
-        """Return the entries of a row, shaped as :meth:`row` makes them, that belong to pairs, (P, 1)."""
+        """Return the entries of pairs, (P, 1), from a row of :meth:`row`."""
         return row[0, self.outcomes][:, None]
 
     def restricted(self, block: np.ndarray) -> np.ndarray:
-        """Return the part of a matrix over labellings that belongs to pairs of the only feature, (P, P)."""
+        """Return the part of a matrix over labellings for pairs of the only feature, (P, P)."""
         return block[np.ix_(self.outcomes, self.outcomes)]
 
     def product(self, features: Rows, values: np.ndarray) -> np.ndarray:
@@ -235,31 +235,31 @@ class Support:
         return None
 
     def scorer(self, subspace: Subspace, values: np.ndarray) -> SupportScorer:
-        """Return fitted coefficients, ready to score inputs."""
+        """Return fitted coefficients, prepared for scores of inputs."""
         return SupportScorer(subspace, PairScorer(PairLayout(self), values))
 
     def sharer(self, subspace: Subspace) -> object:
-        """Return what terms have in common that share their work: pairs are of one term alone."""
+        """Return the key of terms that share work: pairs belong to one term alone."""
         return self
 
     def count(self, n_outcomes: int) -> int:
-        """Return how many labellings the only feature has a coefficient for."""
+        """Return the number of labellings with a coefficient of the only feature."""
         return self.size
 
     def labellings(self, n_outcomes: int) -> np.ndarray:
-        """Return the labellings that the only feature has a coefficient for."""
+        """Return the labellings with a coefficient of the only feature."""
         return self.outcomes.astype(np.int64)
 
     def pairs(self, n_features: int, n_outcomes: int) -> Support:
-        """Return the pairs one by one, as they are."""
+        """Return the pairs unchanged."""
         return self
 
     def of_pairs(self, values: np.ndarray, n_features: int) -> np.ndarray:
-        """Return numbers of pairs as coefficients, (P, 1)."""
+        """Return one number per pair as coefficients, (P, 1)."""
         return values.reshape(-1, 1)
 
     def described(self) -> dict[str, Mapping[str, np.ndarray]]:
-        """Return the entries of a document that name the pairs."""
+        """Return the entries of a document with the pairs."""
         return {"pairs": {"begin": self.begin, "outcomes": self.outcomes}}
 
     def check(self) -> None:
@@ -275,11 +275,11 @@ class Support:
 
 
 class ListedSupport(Support):
-    """Pairs of the only feature where a table of all labellings would be too long: scores are one number per pair."""
+    """Pairs of the only feature, with one score per pair, for tables of labellings that would be too long."""
 
     @property
     def listing(self) -> np.ndarray:
-        """The labellings that scores are listed for."""
+        """The labellings with scores."""
         return self.outcomes
 
     def dense(self, values: np.ndarray) -> np.ndarray:
@@ -302,7 +302,7 @@ def observed_support(
     min_freq: float = 0.0,
     weights: np.ndarray | None = None,
 ) -> Support:
-    """Return the pairs that occur: ``features`` (n, r) or None for the constant, ``labellings`` (n,).
+    """Return the observed pairs: ``features`` (n, r) or None for the constant, ``labellings`` (n,).
 
     A pair whose total weight in the data is below ``min_freq`` is left out; ``weights`` (n,) are those of rows.
     """
@@ -331,14 +331,14 @@ def observed_support(
 def listed_support(
     labellings: np.ndarray, n_outcomes: int, min_freq: float = 0.0, weights: np.ndarray | None = None
 ) -> Support:
-    """Return the labellings of a total weight of ``min_freq`` or more as the pairs of a term without features."""
+    """Return the labellings with a total weight of at least ``min_freq`` as pairs of a term without features."""
     outcomes, places = np.unique(labellings, return_inverse=True)
     outcomes = outcomes[np.bincount(places, weights, minlength=len(outcomes)) >= min_freq].astype(np.int64)
     return ListedSupport(np.array([0, len(outcomes)]), outcomes, n_outcomes)
 
 
 def merged_runs(runs: Runs, most: int) -> list[tuple[int, int]]:
-    """Join neighbouring runs so that there are ``most`` at most, and one at least."""
+    """Join neighbouring runs into at most ``most``, and at least one."""
     wanted = max(1, min(len(runs), most))
     return list(pairwise([*(runs[number * len(runs) // wanted][0] for number in range(wanted)), runs[-1][1]]))
 
@@ -352,7 +352,7 @@ _WORK = 20
 
 
 class PairLayout:
-    """Which features of a support have a full row in a table, and where their pairs are in it."""
+    """The features of a support with a full row in a table, and the places of their pairs in it."""
 
     def __init__(self, support: Support, full_row_share: float = _FULL_ROW_SHARE, few_pairs: int = _FEW_PAIRS):
         self.support = support
@@ -368,7 +368,7 @@ class PairLayout:
 
     @cached_property
     def marks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows of bits for features with pairs that are many, but no full row: their numbers (r,), bits and ranks."""
+        """Bits for features with many pairs but no full row: their numbers (r,), bits and ranks."""
         from kernelfields.inference.chain.scored_steps import marked
 
         support = self.support
@@ -381,7 +381,7 @@ class PairLayout:
 
 
 class PairScorer:
-    """Coefficients laid out for scoring any rows of features."""
+    """Coefficients in the layout for scores of any rows of features."""
 
     def __init__(self, layout: PairLayout, coefficients: np.ndarray):
         self.layout = layout
@@ -464,7 +464,7 @@ class PairTable:
         return float(np.einsum("i,i->", self.features.data, self.features.data)) / self.support.n_features
 
     def squared(self) -> PairTable:
-        """Return the table of z_tf^2; the rest is shared."""
+        """Return the table of z_tf^2; other arrays are shared."""
         table = copy(self)
         table.features = squares_of(self.features)
         return table
@@ -483,7 +483,7 @@ class PairTable:
         runs: list[tuple[int, int]],
         workers: Workers,
     ) -> np.ndarray:
-        """Return the gradient of every pair, (P, 1): ``residuals`` of a run are rows begin, end and an (n, L^k) array.
+        """Return the gradient of every pair, (P, 1); ``residuals`` of a run are rows begin, end and an (n, L^k) array.
 
         Every run adds to an array of its own: gradients of pairs, and the table of full rows.
         """
@@ -512,12 +512,12 @@ class PairTable:
         return gradient[:, None]
 
     def affordable_copies(self) -> int:
-        """Return how many gradients may be held at a time: no more memory than a transposed index would take."""
+        """Return the number of gradients in the memory of a transposed index."""
         size = 8 * (self.support.size + self.layout.table_shape[0] * self.layout.table_shape[1])
         return max(1, 12 * self.stored_values // max(1, size))
 
     def runs(self, workers: Workers) -> list[tuple[int, int]]:
-        """Cut the rows into one run per thread; fewer where arrays per thread would outweigh the data."""
+        """Split the rows into one run per thread; fewer if arrays per thread would exceed the data."""
         pieces = workers.weighted_pieces(self.features.indptr, self.support.n_outcomes)
         return merged_runs(pieces, min(workers.n_threads, self.affordable_copies()))
 
@@ -528,7 +528,7 @@ def _arrays(features: csr_array, support: Support, lists: AllowedLabels) -> tupl
 
 
 class PairLists:
-    """A CSR Z (N, r) with a support and the allowed labels of its rows; ``copies`` limits gradients held at a time."""
+    """A CSR Z (N, r) with a support and the allowed labels of its rows; ``copies`` limits the number of gradients."""
 
     def __init__(self, features: csr_array, support: Support, lists: AllowedLabels, workers: Workers, copies: int = 1):
         walk_matches = designs.pairs_compiled.walk_matches
@@ -557,7 +557,7 @@ class PairLists:
         return scores
 
     def gradient(self, residual: np.ndarray, squared: bool = False) -> np.ndarray:
-        """Return what residuals of allowed labels (A,) make of every pair, (P, 1); with z^2 instead of z if squared."""
+        """Return the gradient of every pair, (P, 1), for residuals of allowed labels (A,); with z^2 if squared."""
         scatter = designs.pairs_compiled.scatter
 
         def part(first: int, last: int) -> np.ndarray:

@@ -26,7 +26,7 @@ _FEATURES_FIRST = platform.machine().lower() in ("x86_64", "amd64")
 
 
 class FeatureTable(Protocol):
-    """Products with a feature matrix Z (n, r), wherever it is."""
+    """Products with a feature matrix Z (n, r), on any device."""
 
     shape: tuple[int, int]
     dtype: np.dtype
@@ -43,7 +43,7 @@ class FeatureTable(Protocol):
 
 
 class DenseTable:
-    """A dense Z, multiplied in its own precision; in Z^T R the short side comes first, the faster layout for q << r."""
+    """A dense Z, multiplied in its own precision; Z^T R is computed from its short side, faster for q << r."""
 
     def __init__(self, features: np.ndarray):
         self.features = features
@@ -85,7 +85,7 @@ class DenseTable:
         return weighted_product(self.features, self.features, weights)
 
     def _runs(self, width: int, workers: Workers) -> list[tuple[int, int]]:
-        """Return the runs of rows that threads take."""
+        """Return the runs of rows for threads."""
         return workers.pieces(self.shape[0], self.stored_values * width)
 
 
@@ -145,7 +145,7 @@ def _sparse_product(matrix: SparseRows, table: np.ndarray, workers: Workers) -> 
 
 
 def table_of(features: Rows | FeatureTable) -> FeatureTable:
-    """Return the products with features: an array, a sparse matrix, or what is a table itself."""
+    """Return the table of features: an array, a sparse matrix, or a table unchanged."""
     if isinstance(features, np.ndarray):
         return DenseTable(features)
     return SparseTable(features) if is_sparse(features) else features

@@ -1,4 +1,4 @@
-"""Likelihoods of labels that are completed: at some coefficients, by criteria, or from outside as annotators do.
+"""Likelihoods of completed labels: completed at some coefficients, by criteria, or by annotators' models.
 
 Where labels are partly known, a likelihood is a difference of convex functions (likelihood.py). With targets in the
 place of what is not known it is convex: those expected at some coefficients, which makes a step of EM, or any others.
@@ -22,7 +22,7 @@ from kernelfields.objective.posterior import LogPosterior
 
 
 def frozen_at(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> Datafit:
-    """Return the convex datafit of the labels as they are completed at some coefficients."""
+    """Return the convex datafit of the labels completed at some coefficients."""
     if datafit.facts.convex:
         return datafit
     return completed_by(datafit, datafit.likelihood.frozen(datafit.potentials(coefficients)))
@@ -37,14 +37,14 @@ def completed_by(datafit: Datafit, completed: Objective) -> Datafit:
 
 
 def frozen_posterior(posterior: LogPosterior, theta: np.ndarray) -> LogPosterior:
-    """Return the convex objective of the labels as they are completed at theta; same value of gradients there."""
+    """Return the convex objective of the labels completed at theta, with the same gradient there."""
     frozen = LogPosterior(frozen_at(posterior.datafit, posterior.blocks.split(theta)), posterior.penalty)
     frozen.trials = posterior.trials.on(frozen)
     return frozen
 
 
 class Completion:
-    """The labels of a datafit, to be completed and to be changed from outside."""
+    """The labels of a datafit, for completion and for changes from outside."""
 
     def __init__(self, datafit: Datafit):
         self.datafit = datafit
@@ -57,10 +57,10 @@ class Completion:
 
     @cached_property
     def _own(self) -> tuple[slice, slice]:
-        """The items and the rows of this process among all."""
+        """The items and the rows of this process."""
         group, facts = self.datafit.group, facts_of(self.datafit.likelihood)
         n_items, n_positions = zip(*group.gathered((facts.n_items, facts.n_positions)), strict=True)
-        return group.share_of(n_items), group.share_of(n_positions)
+        return group.find_share(n_items), group.find_share(n_positions)
 
     @property
     def item_weights(self) -> np.ndarray:
@@ -68,7 +68,7 @@ class Completion:
         return self.datafit.group.joined(self.datafit.likelihood.weights)
 
     def with_criteria(self, criteria: Any) -> Datafit:
-        """Return the same designs with what is asked of data without labels added to their likelihood.
+        """Return the same designs with criteria for data without labels added to the likelihood.
 
         These are Criteria of all data, or make those of a part of them by ``of(data)``.
         """
@@ -78,7 +78,7 @@ class Completion:
         return self.datafit.with_likelihood(ExpectationLikelihood(likelihood, own, group))
 
     def set_log_weights(self, log_weights: np.ndarray) -> None:
-        """Put other log-weights (N, L) in the place of what is known of labels; only where some are not known."""
+        """Set other log-weights (N, L) of the labels, which must be partial."""
         # Made of the labels as they were read, before others take their place.
         passes = fused_passes_of(self.datafit)
         own, likelihood = log_weights[self._own[1]], self.datafit.likelihood
@@ -93,11 +93,11 @@ class Completion:
             passes.set_log_weights(own)
 
     def set_targets(self, targets: Potentials) -> None:
-        """Put targets in the place of completed labels wherever these are frozen; until log-weights are set again."""
+        """Set targets instead of completed labels in frozen objectives, until log-weights are set again."""
         self._likelihood.targets = targets
 
     def completed(self, potentials: Potentials, weights: np.ndarray) -> Potentials:
-        """Return the expected statistics given what is known, of items with some weights (S,)."""
+        """Return the expected statistics given the known labels, of items with some weights (S,)."""
         return self._likelihood.completed(potentials, weights[self._own[0]])
 
     def fitted_to(self, targets: Potentials, weights: np.ndarray) -> Datafit:
@@ -110,7 +110,7 @@ class Completion:
         return self.datafit.group.joined(self.datafit.likelihood.family.arrangement.read_back(targets.node))
 
     def labels(self, potentials: Potentials) -> tuple[np.ndarray, np.ndarray]:
-        """Return the probabilities of labels given what is known, (N, L), and the most probable labelling, (N,)."""
+        """Return the probabilities of labels given the known ones, (N, L), and the most probable labelling, (N,)."""
         family, workers = self._likelihood.known_family, self._likelihood.workers
         marginals = family.arrangement.read_back(family.at(potentials, workers=workers).marginals())
         join = self.datafit.group.joined

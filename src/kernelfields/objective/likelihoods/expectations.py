@@ -32,7 +32,7 @@ from kernelfields.objective.likelihoods.likelihood import (
 
 @dataclass(frozen=True, eq=False)
 class Expectation:
-    """Shares that groups of labels should have: ``groups`` (L,) numbers the group of each label, ``shares`` (K,).
+    """Requested shares of groups of labels: ``groups`` (L,) are the groups' numbers, ``shares`` (K,).
 
     ``rows`` are the positions that count, None for all of them, and ``weight`` what it counts as, None for what they
     weigh; ``name`` is what messages call it.
@@ -45,20 +45,20 @@ class Expectation:
     name: str = "an expectation"
 
     def masses(self, marginals: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return what the groups weigh under marginals (N, L) of rows with weights (N,), and all rows, (K + 1,)."""
+        """Return the weights of the groups under marginals (N, L) and row weights (N,), and of all rows, (K + 1,)."""
         if self.rows is not None:
             marginals, weights = marginals[self.rows], weights[self.rows]
         return np.append(np.bincount(self.groups, weights @ marginals, minlength=len(self.shares)), weights.sum())
 
     def divergence(self, masses: np.ndarray) -> float:
-        """Return weight * KL(shares || means); infinity where a share is asked for that is nowhere."""
+        """Return weight * KL(shares || means); infinity if a group with a positive share has no mass."""
         asked = self.shares > 0
         with np.errstate(divide="ignore"):
             logs = np.log(self.shares[asked]) - np.log(masses[:-1][asked] / masses[-1])
         return self.weight_at(masses) * float(self.shares[asked] @ logs)
 
     def weight_at(self, masses: np.ndarray) -> float:
-        """Return what it counts as: its own weight, or that of the positions that count."""
+        """Return the weight of the expectation: its own, or that of its positions."""
         return float(masses[-1]) if self.weight is None else self.weight
 
     def add_slope(self, direction: np.ndarray, masses: np.ndarray) -> None:
@@ -70,7 +70,7 @@ class Expectation:
 
 @dataclass(frozen=True, eq=False)
 class Criteria:
-    """What is asked of a field beside labels: expectations.
+    """Requests of a field beside labels: expectations.
 
     ``labelled`` says whether anything is known of labels, so that a fit to them alone is a place to start from.
     """
@@ -89,7 +89,7 @@ class Criteria:
         return Criteria([replace(each, rows=own(each.rows)) for each in self.expectations], self.labelled)
 
     def check_possible(self, masses: Sequence[np.ndarray]) -> None:
-        """Raise if constraints leave no place for labels that are asked for; ``masses`` are those of no potentials."""
+        """Raise if constraints exclude requested labels; ``masses`` are those of zero potentials."""
         for expectation, own in zip(self.expectations, masses, strict=True):
             if not own[-1]:
                 raise ValueError(f"{expectation.name} counts no position of X, or their weights are all zero")
@@ -100,7 +100,7 @@ class Criteria:
 
 
 class ExpectationLikelihood(Objective):
-    """A likelihood of labels, known or partly known, with the terms of some criteria added to it.
+    """A likelihood of labels, complete or partial, with the terms of some criteria.
 
     The data may be a part of those that the criteria are about: ``masses`` are added up over the ``group`` of processes
     that share them, and each adds its share of the divergences.
@@ -125,11 +125,11 @@ class ExpectationLikelihood(Objective):
 
     @property
     def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        """The value at zero potentials, with all allowed labellings equally likely."""
         return float(self.evaluate(self.family.zeros()).value)
 
     def masses(self, labels: Evaluation) -> list[np.ndarray]:
-        """Return what the groups of each expectation weigh at some point in all data, and all positions."""
+        """Return the weights of the groups of each expectation in all data, and of all positions."""
         marginals = self.family.arrangement.read_back(labels.member.marginals())
         return self._group.total([each.masses(marginals, self._row_weights) for each in self._expectations])
 
@@ -140,7 +140,7 @@ class ExpectationLikelihood(Objective):
         return Evaluation(labels.value + value, labels.residual.moved(1.0, slope), labels.member, labels.known)
 
     def _terms(self, labels: Evaluation) -> tuple[float, Potentials]:
-        """Return value and gradient of what is added to the likelihood of labels."""
+        """Return value and gradient of the criteria."""
         value, slopes = 0.0, np.zeros((self.family.n_positions, self.n_labels))
         for expectation, mass in zip(self._expectations, self.masses(labels), strict=True):
             rows = slice(None) if expectation.rows is None else expectation.rows
@@ -155,7 +155,7 @@ class ExpectationLikelihood(Objective):
         raise TypeError("with expectations there are no Hessian products: use solver='lbfgs'")
 
     def frozen(self, potentials: Potentials) -> Likelihood:
-        """Return the convex likelihood of labels completed at some potentials, and the tangents of the terms there."""
+        """Return the convex likelihood of labels completed at some potentials, with tangents of the criteria."""
         here = self.labels.evaluate(potentials)
         value, slope = self._terms(here)
         labels = self.labels.frozen(potentials)

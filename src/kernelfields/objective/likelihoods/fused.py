@@ -43,7 +43,7 @@ _FEWEST_POSITIONS, _MOST_POSITIONS, _TABLE_ENTRIES = 256, 4096, 2**21
 
 
 class FusedPasses:
-    """Passes over a field of the right kind, some ``at_once`` positions at a time; see :func:`fused_passes`."""
+    """Passes over a suitable field, about ``at_once`` positions at a time; see :func:`fused_passes`."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class FusedPasses:
         return max(largest)
 
     def frozen(self, completed: Likelihood) -> FusedPasses:
-        """Return passes over the labels as they have been completed: targets in their place."""
+        """Return passes over the completed labels as targets."""
         targets, frozen = completed.observed, copy.copy(self)
         assert isinstance(targets, Potentials)
         # Blocks whose items all weigh nothing have no targets and no part in any sum.
@@ -125,7 +125,7 @@ class FusedPasses:
         return frozen
 
     def set_log_weights(self, log_weights: np.ndarray) -> None:
-        """Put other log-weights (N, L) in the place of what is known of labels."""
+        """Set other log-weights (N, L) of the labels."""
         for block, (begin, end) in zip(self._likelihoods, self._rows, strict=True):
             assert isinstance(block, PartialLikelihood)
             block.set_log_weights(log_weights[begin:end])
@@ -138,7 +138,7 @@ class FusedPasses:
     def _walk(
         self, parts: Sequence[np.ndarray], rows_of: Callable[[int, Evaluation], np.ndarray], table: PairTable
     ) -> np.ndarray:
-        """Scatter what ``rows_of(block, evaluation)`` gives for each block, (n, L), into one number per pair."""
+        """Sum ``rows_of(block, evaluation)``, (n, L), of all blocks into one number per pair."""
         scorer, features = PairScorer(self._table.layout, parts[0]), self._table.features
         edge = self._edge_scores(parts)
 
@@ -152,14 +152,14 @@ class FusedPasses:
         return table.gradient(residuals, self._runs(), self._workers)
 
     def _runs(self) -> list[tuple[int, int]]:
-        """Cut the blocks into a few runs per thread, fewer where a gradient for each would outweigh the data."""
+        """Split the blocks into a few runs per thread, fewer if their gradients would exceed the data."""
         n_threads = self._workers.n_threads
         most = 1 if n_threads == 1 else min(2 * n_threads, self._table.affordable_copies())
         return merged_runs(list(pairwise(range(len(self._blocks) + 1))), most)
 
 
 def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
-    """Return labels, known or partial, and weights of some sequences, without their inputs."""
+    """Return labels, complete or partial, and weights of some sequences, without their inputs."""
     begin, end = chains.offsets[first], chains.offsets[last]
     offsets = chains.offsets[first : last + 1] - begin
     partial = None if chains.partial is None else chains.partial[begin:end]
@@ -172,7 +172,7 @@ Passes: TypeAlias = FusedPasses | ListPasses
 
 
 def fused_passes_of(datafit: Datafit) -> Passes | None:
-    """Return passes of a datafit that keep nothing per position, for sparse fields with a support; None for others.
+    """Return passes of a datafit without storage per position, for sparse fields with a support; else None.
 
     They are made once: a datafit whose labels are completed has those of the first with other labels.
     """
@@ -182,7 +182,7 @@ def fused_passes_of(datafit: Datafit) -> Passes | None:
 
 
 def fused_passes(likelihood: Objective, designs: Sequence[LocalDesign], at_once: int | None = None) -> Passes | None:
-    """Return fused passes for a field of the right kind, else None; ``at_once`` positions, None for a usual number."""
+    """Return fused passes for a suitable field, else None; ``at_once`` positions, None for the default number."""
     node, edge = designs[0], designs[1] if len(designs) > 1 else None
     table = node.pair_table
     if table is None or node.labels_per_clique != 1 or node.positions is not None or len(designs) > 2:

@@ -45,7 +45,7 @@ _TABLE_ARRAYS = 7
 
 @dataclass
 class Evaluation:
-    """Value and gradient at some potentials, and the distribution behind them.
+    """Value and gradient at some potentials, and their distribution.
 
     Where labels are partly known, ``known`` is the distribution given what is known of them.
     """
@@ -57,7 +57,7 @@ class Evaluation:
 
 
 class Observations(Protocol):
-    """What is subtracted from expectations: statistics of labels, or targets in their place."""
+    """The observed part of a gradient: statistics of labels, or targets."""
 
     def dot(self, potentials: Potentials) -> float:
         """Return the inner product with potentials."""
@@ -67,7 +67,7 @@ class Observations(Protocol):
 
 
 class Objective:
-    """What objectives of labelled data share: a family of labellings, weights (S,) of its items, and threads."""
+    """The common part of objectives of labelled data: a family, weights (S,) of its items, and threads."""
 
     #: Whether the value is convex in the potentials, as it is where labels, or targets for them, are known.
     convex = True
@@ -92,7 +92,7 @@ class Objective:
 
     @property
     def approximation(self) -> str | None:
-        """How approximate inference is called; None where it is exact."""
+        """Name of the approximation of inference; None if it is exact."""
         return None if self.family.exact else self.family.method
 
     @property
@@ -102,11 +102,11 @@ class Objective:
 
     @property
     def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        """The value at zero potentials, with all allowed labellings equally likely."""
         return float(self.weights @ self.family.log_labellings())
 
     def clique_marginals(self, evaluation: Evaluation, term: Placed) -> np.ndarray:
-        """Return the probabilities of the labellings of a set's cliques, (n, labellings); nothing known of labels."""
+        """Return the probabilities of the labellings of a set's cliques, (n, labellings), without known labels."""
         return self.family.arrangement.rows(evaluation.member.marginals(term.group), term)
 
     def clique_weights(self, term: Placed) -> np.ndarray:
@@ -122,7 +122,7 @@ class Objective:
         return evaluation.member.covariance_product(direction)
 
     def frozen(self, potentials: Potentials) -> Objective:
-        """Return a convex objective that touches this one at some potentials and lies above it, up to a constant."""
+        """Return a convex majorant of this objective that touches it at some potentials, up to a constant."""
         return self
 
     def _log_partition(self, member: Member) -> float:
@@ -135,7 +135,7 @@ class Objective:
 
 
 class Likelihood(Objective):
-    """The likelihood of observed labels, or of targets in their place, plus a constant."""
+    """The likelihood of observed labels or targets, plus a constant."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Likelihood(Objective):
         self._constant = constant
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
-        """Return value, residual and distribution at the given potentials; nothing more is kept of the latter."""
+        """Return value, residual and distribution at the given potentials."""
         member = self._member(self.family, potentials)
         self.warnings = list(member.warnings)
         value = float(self._log_partition(member) - self.observed.dot(potentials)) + self._constant
@@ -165,7 +165,7 @@ class Likelihood(Objective):
 
 
 class _Shifted:
-    """Observations less a slope: an affine function that is added to a likelihood."""
+    """Observations less a slope, for a likelihood plus an affine function."""
 
     def __init__(self, observed: Observations, slope: Potentials):
         self._observed, self._slope = observed, slope
@@ -181,7 +181,7 @@ class _Shifted:
 
 
 class PartialLikelihood(Objective):
-    """The likelihood of labels of which log-weights (N, L) are known."""
+    """The likelihood of partial labels with log-weights (N, L)."""
 
     convex = False
 
@@ -192,14 +192,14 @@ class PartialLikelihood(Objective):
         self.set_log_weights(log_weights)
 
     def set_log_weights(self, log_weights: np.ndarray) -> None:
-        """Put other log-weights (N, L) in the place of what is known."""
+        """Set other log-weights (N, L) of the labels."""
         self.known_family = self.family.given(log_weights)
         #: Targets in the place of completed labels wherever they are frozen; None for those of the partial labels.
         self.targets: Potentials | None = None
 
     @property
     def value_at_zero(self) -> float:
-        """The value where all potentials are zero and all labellings that are allowed equally likely."""
+        """The value at zero potentials, with all allowed labellings equally likely."""
         return float(self.weights @ (self.family.log_labellings() - self.known_family.log_labellings()))
 
     def evaluate(self, potentials: Potentials) -> Evaluation:
@@ -210,7 +210,7 @@ class PartialLikelihood(Objective):
         return Evaluation(float(self._log_partition(free) - self._log_partition(known)), residual, free, known)
 
     def _both(self, potentials: Potentials) -> list[tuple[Member, Potentials]]:
-        """Return the distribution and the one given what is known, with their means.
+        """Return the distribution and the one given the partial labels, with their means.
 
         They are inferred side by side where each of them would leave all threads but one idle.
         """
@@ -233,12 +233,12 @@ class PartialLikelihood(Objective):
         return response
 
     def completed(self, potentials: Potentials, weights: np.ndarray | None = None) -> Potentials:
-        """Return the weighted expectations of statistics given what is known; ``weights`` (S,) in place of its own."""
+        """Return the weighted expectations of statistics given the partial labels, by default with its weights."""
         chosen = self._item_weights if weights is None else self.family.arrangement.placed_array(weights)
         return self.known_family.at(potentials, chosen, self.workers, keep=False).mean()
 
     def frozen(self, potentials: Potentials) -> Likelihood:
-        """Return the convex likelihood of the labels as they are completed at some potentials."""
+        """Return the convex likelihood of the labels completed at some potentials."""
         targets = self.completed(potentials) if self.targets is None else self.targets
         return Likelihood(self.family, targets, self.weights, self.workers)
 
@@ -246,7 +246,7 @@ class PartialLikelihood(Objective):
 def labelled_objective(
     family: LabelFamily, data: Packed, workers: Workers | None = None
 ) -> Likelihood | PartialLikelihood:
-    """Return the likelihood of labelled data: of all labels, of what is known of them, or of targets."""
+    """Return the likelihood of labelled data: of complete labels, partial labels, or targets."""
     if data.labels is None:
         raise ValueError("a likelihood needs labelled data")
     objective = _likelihood(data.given, family, data, workers)
@@ -258,7 +258,7 @@ def labelled_objective(
 def _likelihood(
     given: object, family: LabelFamily, data: Packed, workers: Workers | None
 ) -> Likelihood | PartialLikelihood:
-    """Return the likelihood of what is given of the labels of data."""
+    """Return the likelihood of the given labels of data."""
     raise TypeError(f"no likelihood of {type(given).__name__}")
 
 
@@ -291,7 +291,7 @@ def _of_partial_labels(
 
 
 def soft_targets(family: LabelFamily, soft: SoftRows, weights: np.ndarray) -> Potentials:
-    """Return targets of the labels of all cliques, weighted, and summed where potentials are tied.
+    """Return weighted targets of the labels of all cliques, summed if potentials are tied.
 
     Labels that meet farther apart than neighbours are those of the Markov chain that targets of pairs describe, or
     independent: the mean of the member of the family that is this distribution.
@@ -336,7 +336,7 @@ def likelihood_of(
     workers: Workers | None = None,
     planned: LabelFamily | None = None,
 ) -> Likelihood | PartialLikelihood:
-    """Return the likelihood of labelled data scored by some clique sets; see ``family_of`` for ``planned``.
+    """Return the likelihood of labelled data for some clique sets; see ``family_of`` for ``planned``.
 
     MemoryError where potentials do not fit.
     """
@@ -346,7 +346,7 @@ def likelihood_of(
 
 
 def check_tables_fit(family: LabelFamily) -> None:
-    """Raise MemoryError before the work starts if a table of scores for every clique cannot fit in memory."""
+    """Raise MemoryError before a fit if a table of scores for every clique cannot fit in memory."""
     groups = [group for group in family.groups if len(group.row) > 1 and not group.tied]
     needed, available = _TABLE_ARRAYS * 8 * sum(group.n_rows * group.size for group in groups), available_memory()
     if available is not None and needed > available:

@@ -1,4 +1,4 @@
-"""Value and gradient of a sparse chain field whose positions have lists of allowed labels, nothing per other label.
+"""Value and gradient of a sparse chain field with lists of allowed labels, without storage for other labels.
 
     gather (rows of Z, coefficients of allowed labels) -> forward-backward over lists -> residual -> scatter
 
@@ -16,7 +16,7 @@ import numpy as np
 from kernelfields.data.chains import Chains
 from kernelfields.inference.chain.list_family import ListFamily
 from kernelfields.inference.chain.lists import ListedSums, infer_lists
-from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, worth_listing
+from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, should_list_steps
 from kernelfields.inference.potentials import EDGE, Statistics
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
@@ -25,7 +25,7 @@ from kernelfields.objective.likelihoods.likelihood import Likelihood
 
 
 class ListPasses:
-    """Passes over labelled chains with lists of allowed labels, that of each position among them."""
+    """Passes over labelled chains with lists of allowed labels that contain the true ones."""
 
     def __init__(self, likelihood: Likelihood, table: PairTable, edge: LocalDesign | None):
         family, chains, observed = likelihood.family, likelihood.data, likelihood.observed
@@ -93,7 +93,7 @@ class _TableSteps:
         return self._edge.scores(parts[0]).reshape(1, n_labels, n_labels)
 
     def observed(self, edge: np.ndarray) -> float:
-        """Return the weighted scores of the steps that labels take."""
+        """Return the weighted scores of the steps of the labels."""
         return float(self._counts @ edge.reshape(-1))
 
     def gradient(self, expected: np.ndarray) -> np.ndarray:
@@ -103,7 +103,7 @@ class _TableSteps:
 
 
 class _ListedSteps:
-    """Scores of the steps ``own`` that have a coefficient, and of those that constraints forbid, (P,)."""
+    """Scores of the steps ``own`` with a coefficient, and of the forbidden ones, (P,)."""
 
     def __init__(self, family: ListFamily, counts: np.ndarray, own: np.ndarray, workers: Workers):
         n_labels, step = family.n_labels, None if family.base is None else family.base.step
@@ -123,7 +123,7 @@ class _ListedSteps:
         return scores
 
     def observed(self, edge: np.ndarray) -> float:
-        """Return the weighted scores of the steps that labels take."""
+        """Return the weighted scores of the steps of the labels."""
         return float(self._counts @ edge)
 
     def gradient(self, expected: np.ndarray) -> np.ndarray:
@@ -134,11 +134,11 @@ class _ListedSteps:
 def _scored_steps(
     family: ListFamily, counts: np.ndarray, edge: LocalDesign | None, workers: Workers
 ) -> _TableSteps | _ListedSteps:
-    """Return the steps of a field: those that have a score alone where these are few of many."""
+    """Return the steps of a field; only those with a score if they are few."""
     step, n_steps = None if family.base is None else family.base.step, family.n_labels**2
     forbidden = 0 if step is None else int(np.count_nonzero(step))
     n_scored = 0 if edge is None else edge.term.support.count(n_steps)
-    if not worth_listing(n_scored + forbidden, family.n_labels):
+    if not should_list_steps(n_scored + forbidden, family.n_labels):
         return _TableSteps(family, counts, edge)
     own = np.empty(0, dtype=np.int64) if edge is None else edge.term.support.labellings(n_steps)
     return _ListedSteps(family, counts, own, workers)
