@@ -463,7 +463,22 @@ class Packed:
         return ""
 
     def with_known(self, labels: np.ndarray, partial: LabelWeights | None, n_labels: int) -> Self:
-        """Return the data with labels that are known, and log-weights unless all of them are."""
+        """Return the data with known labels.
+
+        Parameters
+        ----------
+        labels : array (N,)
+            Numbers of labels.
+        partial : LabelWeights or None
+            The weights of labels if some are not known.
+        n_labels : int
+            The number of labels.
+
+        Returns
+        -------
+        Packed
+            The data.
+        """
         return replace(self, labels=labels, partial=partial)
 
     @property

@@ -226,7 +226,7 @@ class LocalSample:
             return self._part_of_design(term, view, chosen_here=panel is not None)
         features: Rows
         if panel is not None:
-            features = self._features_of(panel)
+            features = self._panel_features(panel)
             origin: FeatureOrigin | None = FeatureOrigin(panel.kernel, panel.pivot_inputs, panel.inputs, panel.residual)
         else:
             features, origin = self._features(term, term.clique.view(self.data) if view is None else view.inputs)
@@ -267,7 +267,7 @@ class LocalSample:
         """Return the features of a design for another term with the same rows."""
         return replace(design, term=term, positions=term.clique.positions(self.data))
 
-    def _features_of(self, panel: PanelCholesky) -> Rows:
+    def _panel_features(self, panel: PanelCholesky) -> Rows:
         """Return the features of a panel as a design keeps them."""
         return panel.features
 

@@ -594,6 +594,22 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         return model
 
     def answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
+        """Yield the distribution of the classes of all sequences.
+
+        Parameters
+        ----------
+        X : list of sequences
+            The sequences.
+        y : labels or None, default None
+            The classes, for data with labels.
+        known : labels or None, default None
+            What is known of the classes, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+
+        Yields
+        ------
+        Answers
+            The answers.
+        """
         check_is_fitted(self)
         classes = np.arange(len(self.classes_))
         own_states = np.where(classes[:, None] == np.repeat(classes, max(1, self.n_states_)), 0.0, -np.inf)

@@ -169,7 +169,7 @@ class TorchSample(LocalSample):
                 return TorchRecomputedTable(rows)
         return TorchRecomputedTable(rows)
 
-    def _panel_table(self, panel: PanelCholesky) -> Any:
+    def _panel_features(self, panel: PanelCholesky) -> Any:
         """Return the table of the features of a panel on the device; see the module for its storage."""
         features: torch.Tensor = panel.features
         storage = self._storage(features.dtype == torch.float64)
