@@ -54,7 +54,7 @@ class GraphNodes(_Windowless):
 
     See Also
     --------
-    GraphFactors : Labels that meet.
+    kernelfields.GraphFactors : Labels that meet.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class GraphFactors(_Windowless, CliquesEverywhere):
 
     See Also
     --------
-    GraphNodes : Single labels.
+    kernelfields.data.GraphNodes : Single labels.
 
     Examples
     --------

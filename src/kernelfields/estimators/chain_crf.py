@@ -280,7 +280,7 @@ class ChainCRF(SequenceField):
     SegmentCRF : Fields on segments, whose lengths count.
     GraphCRF : Fields on graphs.
     SequenceClassifier : Classes of whole sequences.
-    kernelfields.selection.ChainCRFCV : A ChainCRF with parameters chosen by cross-validation.
+    kernelfields.ChainCRFCV : A ChainCRF with parameters chosen by cross-validation.
 
     References
     ----------

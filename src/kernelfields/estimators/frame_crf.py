@@ -78,7 +78,7 @@ class FrameCRF(WrappedField, StoredEstimator):
         The fitted field, for ``weights()``, ``certificate_``, ``save`` and all else.
     classes_ : ndarray (L,)
         The labels.
-    feature_names_in_ : ndarray (n_features_in_,)
+    feature_names_in_ : ndarray (d,)
         The columns of features that the fit has seen.
     n_features_in_ : int
         The number of these columns.

@@ -107,7 +107,7 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
         The sorted labels.
     n_features_in_ : int
         The number of input features.
-    feature_names_in_ : ndarray (n_features_in_,)
+    feature_names_in_ : ndarray (d,)
         The names of features of dicts, strings or data frames.
     basis_ : dict
         The subspace of each clique set, by name.

@@ -357,7 +357,7 @@ class LabelFamily(ABC):
     """Describe the labellings of packed items: the exponential family of their distributions.
 
     A family names its groups of cliques, and writes ``_infer``, which gets potentials that include the base measure,
-    and ``part``; its ``labellings_type`` finds the best labellings and draws.
+    and ``part``; its ``_labellings_type`` finds the best labellings and draws.
 
     Parameters
     ----------
@@ -406,7 +406,7 @@ class LabelFamily(ABC):
     #: One sentence: what was chosen and what it costs.
     description = ""
     #: What finds and draws labellings.
-    labellings_type: type[Labellings]
+    _labellings_type: type[Labellings]
     #: Whether labels meet no others.
     single_labels = False
     base: BaseMeasure | None = None
@@ -703,7 +703,7 @@ class LabelFamily(ABC):
         >>> family.labellings(scores).best()
         (array([0, 0]), array([2.]))
         """
-        return self.labellings_type(self, potentials, workers)
+        return self._labellings_type(self, potentials, workers)
 
     @abstractmethod
     def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> Member:

@@ -160,7 +160,7 @@ class GraphFamily(LabelFamily):
     by ``check_structure``. Groups are called "0", "1", .. until :meth:`named` gives them names.
     """
 
-    labellings_type: type[Labellings] = GraphLabellings
+    _labellings_type: type[Labellings] = GraphLabellings
     #: The numbers of the labellings that potentials have, for groups that do not have all of them.
     listed: Mapping[int, np.ndarray] = MappingProxyType({})
 

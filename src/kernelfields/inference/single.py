@@ -115,7 +115,7 @@ class SingleFamily(LabelFamily):
     method = "single"
     description = "labels that meet no others: exact"
     single_labels = True
-    labellings_type: type[Labellings] = SingleLabellings
+    _labellings_type: type[Labellings] = SingleLabellings
 
     def __init__(self, n_items: int, n_labels: int, base: BaseMeasure | None = None):
         super().__init__(np.arange(n_items + 1), n_labels, (), base)

@@ -172,7 +172,7 @@ class Scale(InputStep):
 
     @classmethod
     def from_setting(cls, own: Sequence[int]) -> Sequence[Self]:
-        """Return no steps: :meth:`ScaleRule.fit` decides.
+        """Return no steps: ``ScaleRule.fit`` decides.
 
         Parameters
         ----------

@@ -204,7 +204,7 @@ class HostedFamily(TorchFamily):
     """A family of the host, of class ``host_kind``, moved to a device by ``of``."""
 
     host_kind: ClassVar[type[LabelFamily]]
-    labellings_type: type[Labellings] = HostedLabellings
+    _labellings_type: type[Labellings] = HostedLabellings
 
     @classmethod
     def of(cls, host: LabelFamily, device: torch.device) -> Self:
@@ -243,7 +243,7 @@ class TorchChainFamily(TorchFamily, ChainFamily):
     :class:`TorchChainMember`.
     """
 
-    labellings_type: type[Labellings] = TorchChainLabellings
+    _labellings_type: type[Labellings] = TorchChainLabellings
 
     def __init__(
         self,

@@ -224,7 +224,7 @@ class ApproximateFamily(GraphFamily):
 
     exact = False
     bound: str | None = None
-    labellings_type: type[Labellings] = ApproximateLabellings
+    _labellings_type: type[Labellings] = ApproximateLabellings
     options: BaseEstimator
 
     def __init__(

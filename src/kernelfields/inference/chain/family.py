@@ -314,7 +314,7 @@ class ChainFamily(LabelFamily):
     """
 
     method = "chain"
-    labellings_type: type[Labellings] = ChainLabellings
+    _labellings_type: type[Labellings] = ChainLabellings
 
     def __init__(
         self,

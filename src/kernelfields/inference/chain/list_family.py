@@ -164,7 +164,7 @@ class ListFamily(ChainFamily):
     [1, 0]
     """
 
-    labellings_type: type[Labellings] = ListLabellings
+    _labellings_type: type[Labellings] = ListLabellings
 
     def __init__(
         self,

@@ -284,7 +284,7 @@ class SegmentFamily(LabelFamily):
     """
 
     method = "segments"
-    labellings_type: type[Labellings] = SegmentLabellings
+    _labellings_type: type[Labellings] = SegmentLabellings
 
     def __init__(
         self,
