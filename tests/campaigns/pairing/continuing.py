@@ -119,6 +119,10 @@ def fit_warm(count: Count, problem: Problem, model: Any, random: np.random.Gener
     if not plan.transformed or not plan.settings["scale"]:
         check_law(count, other, warm, [batch], random, scaled)
     fresh_data = not plan.settings["scale"] and not plan.transformed and plan.around != "auto"
+    # A fit that goes on keeps the tree that the first labels gave, and the durations that were pivots.
+    kept_tree = plan.settings.get("label_graph") == "tree"
+    kept_pivots = "durations" in plan.settings and plan.settings["max_duration"] != before.settings["max_duration"]
+    fresh_data = fresh_data and not kept_tree and not kept_pivots
     if plan.settled and fresh_data and not plan.more and "support" not in plan.settings:
         compare(count, other, warm, fresh, batch.items, batch.labels, FITTED, only=("marginals", "log-likelihoods"))
     if plan.settings.get("decode") == "f1":
