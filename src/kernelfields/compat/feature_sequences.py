@@ -22,7 +22,6 @@ from kernelfields.numerics.containers import n_dimensions
 _EXPECTED = "must be a list of sequences of feature dicts or of lists of feature strings"
 _ARRAYS = "For arrays of numbers use kernelfields.ChainCRF('linear'), which takes a list with one array per sequence"
 _LISTINGS = (list, tuple, np.ndarray)
-_LABELS = (str, int, np.integer, np.bool_)
 Label = str | int | np.integer | np.bool_
 
 

@@ -177,7 +177,6 @@ def predict_marginals(
 
 def _doubting(model: KeptField[Any, Any], answers: Answers) -> np.ndarray:
     """Return marginals (n, L) that allow for doubt about the coefficients."""
-
     return library.shrunk_marginals(model._field(), answers, drawn_coefficients(model), Workers(model.n_jobs))
 
 
@@ -218,7 +217,6 @@ def predict_variances(self: KeptField[Any, Any], X: object) -> ByItem:
 
 def _variances(model: KeptField[Any, Any], X: object) -> Iterator[tuple[Any, np.ndarray]]:
     """Yield batches with the posterior variances of the potentials of single labels."""
-
     field, samples = model._field(), drawn_coefficients(model)
     for batch in field.batches(model.structure.read(X)) if not model._reader.is_empty(X) else ():
         rows = (

@@ -47,13 +47,10 @@ ChainTraining: TypeAlias = "library.FitState[Chains, InputReader]"
 _WINDOWS = "an odd number or a pair"
 # The l1 penalty that is tried beside none: CRFsuite's usual c1 in tutorials.
 _USUAL_L1 = 0.1
-# Prior variances of categories beside numbers: first none of them, which is what the other choices are made with.
-_OF_CATEGORIES = (0.0, 1.0, 0.1)
 
 
 def check_features(features: object, name: str) -> None:
     """Raise unless ``features`` is a transformer or a list of them."""
-
     library.check_transformers(features, name)
 
 
@@ -357,7 +354,6 @@ class ChainCRF(SequenceField):
         >>> stream.end().labels
         ['rain']
         """
-
         if decode is None and self.decode == BY_THRESHOLDS:
             raise ValueError("streams decode by 'viterbi' or 'posterior': name one of them, this field has decode='f1'")
         jointly = self.decision_rule.decision(self, decode).jointly

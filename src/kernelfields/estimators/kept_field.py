@@ -67,8 +67,6 @@ TiesLike: TypeAlias = "library.LabelSymmetry | Sequence[library.LabelSymmetry]"
 # Below this many feature values, threads of BLAS wait for each other longer than they work.
 _SMALL_PRODUCT = 1_000_000
 
-# Values of parameters that bring no kernel.
-_PLAIN = (str, int, float, type(None))
 # Kernels that are linear where inputs are sparse, by name.
 _LINEAR_NAMES = ("auto", "linear")
 
@@ -306,7 +304,6 @@ class KeptField(StoredEstimator, Generic[Data, Reader], metaclass=ABCMeta):
 
     def _progress(self) -> library.FitProgress | library.NoProgress:
         """Return a context that shows the progress of a fit: one of the callbacks, or its own if ``verbose``."""
-
         if not (self.verbose or self.callbacks):
             return library.NoProgress()
         for watcher in check_callbacks(self.callbacks):

@@ -40,8 +40,6 @@ from kernelfields.structures.instances import InstanceStructure
 
 InstanceTraining: TypeAlias = FitState[LabelledInstances, TableReader]
 _SMALLEST = np.finfo(np.float64).tiny
-# The prior variance of log odds ratios, unless edges has another.
-_EDGE_VARIANCE = 10.0
 
 
 def _check_edges(edges: object, name: str) -> None:

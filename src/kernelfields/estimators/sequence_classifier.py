@@ -114,8 +114,6 @@ _VARIANCES = (1.0, 10.0, 100.0)
 _JUDGED = ("kernel", "prior_variance", "n_states")
 # Numbers of states are compared by so many folds, of sequences of about so many positions.
 _FOLDS, _MOST_POSITIONS = 3, 10_000
-# Where a class is impossible, the limit of p log p.
-_LOWEST = -1e300
 
 
 @declares_parameters

@@ -143,7 +143,6 @@ def laplace(
     >>> crf.predict_marginals([[[21.0]]], uncertainty=True)[0].round(2)
     array([[0.26, 0.74]])
     """
-
     for name, number in (("n_samples", n_samples), ("steps", steps), ("probes", probes)):
         check_count(number, name)
     terms = self._field().terms

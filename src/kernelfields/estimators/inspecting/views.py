@@ -138,7 +138,6 @@ def explain(
         +1.035  warm
         +0.113  transition to rain
     """
-
     field, settings = self._field(), library.ExplanationSettings(top, neighbours)
     settings.check()
     looks = self._inspection
