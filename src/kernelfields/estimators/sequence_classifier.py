@@ -1,4 +1,4 @@
-"""SequenceClassifier: classes of whole sequences, by a chain whose states are hidden.
+"""SequenceClassifier: classes of whole sequences, by a chain with hidden states.
 
     p(c | x) = sum over h in H_c of p(h | x),      H_c: all labellings by the states of class c
 
@@ -8,10 +8,10 @@ partial labels (data/partial_labels.py): at every position one of the states of 
 alike at first, and zero is a saddle: a fit begins at the field of a first guess, the states of a class in turn from
 the first position to the last. Minima are local.
 
-Without hidden states a sequence is one position, whose inputs are numbers that summarise the whole
-(features/sequence_summaries.py), and a class is one label. Which of the two predicts better is a matter of the data:
-where it is open, both are fitted to parts of the sequences, and judged by the log-loss of those held out. So are
-kernels and prior variances of summaries.
+Without hidden states a sequence is one position, whose inputs are numbers that describe the whole, summaries or local
+shapes (whole_sequences.py), and a class is one label. Which of these predicts best is a matter of the data: where it is
+open, all are fitted to parts of the sequences, and judged by the log-loss of those held out. So are kernels and prior
+variances.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.chunks import check_sequence
 from kernelfields.data.cliques import USUAL_RANK, EdgeCliques, NodeCliques, StartCliques
-from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows, given_labels
-from kernelfields.data.partial_labels import SoftTargets, share_right, tells_partly
+from kernelfields.data.given_labels import GivenLabels, KnownLabels, given_labels
+from kernelfields.data.partial_labels import SoftTargets, are_partly_known, share_right
+from kernelfields.data.partial_rows import PartialRows
+from kernelfields.data.positions import check_sequence
+from kernelfields.data.ragged import Ragged
 from kernelfields.data.readers import read_labels
 from kernelfields.data.reading import (
     SAMPLES,
+    Seed,
     check_class_weight,
     check_sample_weight,
     is_feature_sequences,
@@ -51,41 +53,41 @@ from kernelfields.engines.choice import refuse_collections
 from kernelfields.estimators import questions
 from kernelfields.estimators.answering.decisions import DecisionRule
 from kernelfields.estimators.answering.formats import AnswerFormat, SingleFormat
+from kernelfields.estimators.answering.lengths import answer_by_lengths, cut_by_lengths
 from kernelfields.estimators.answers import share_of_fit
+from kernelfields.estimators.base import prepare_fit
 from kernelfields.estimators.chain_crf import ChainCRF, ChainTraining, check_features
 from kernelfields.estimators.edges import clique_set
-from kernelfields.estimators.fit_state import NoProgress
 from kernelfields.estimators.inspecting.explanations import check_one_sequence
-from kernelfields.estimators.kept_field import BasisLike, EngineLike, KernelLike
-from kernelfields.estimators.questions import Seed
-from kernelfields.features.sequence_summaries import SequenceSummaries
+from kernelfields.estimators.kept_field import BasisLike, EngineLike, KernelLike, check_parameters
+from kernelfields.estimators.whole_sequences import ROWS, Predict, compare, draw_sequences
+from kernelfields.features.sequencewise import SequenceTransformer
 from kernelfields.inference.answers import Answers
 from kernelfields.inference.packing import first_largest
 from kernelfields.inference.potentials import Potentials
 from kernelfields.inference.single import SingleFamily
-from kernelfields.models.choices import Choices, Settings, Trial
-from kernelfields.models.documents import checked_classes, describe_parameters, rebuild_estimator
+from kernelfields.models.choices import Choices, Settings
+from kernelfields.models.documents import check_classes, describe_parameters, rebuild_estimator
 from kernelfields.models.model_file import Document
 from kernelfields.models.partial import PartialLabels
 from kernelfields.models.placed import FitStep
-from kernelfields.models.position_loss import position_loss
 from kernelfields.models.stored import Functions, StoredEstimator
-from kernelfields.numerics.containers import n_rows_of
+from kernelfields.numerics.containers import count_rows, find_shape
 from kernelfields.numerics.parameters import (
     attribute,
     check_count,
-    check_declared,
+    check_one,
     check_tolerance,
+    check_verbosity,
     check_window,
     count_or_none,
     declares_parameters,
-    left_open,
-    one_of,
+    get_open_parameters,
     or_auto,
     or_none,
     parameter,
     resolve_dtype,
-    settled,
+    resolve_open,
     variance_or_auto,
 )
 from kernelfields.numerics.stored_arrays import whole_number
@@ -98,7 +100,7 @@ from kernelfields.reports.inspection import (
 from kernelfields.reports.sequences import LabelledSequence
 from kernelfields.solvers.choice import resolve_tolerance
 from kernelfields.solvers.loop import Solution
-from kernelfields.structures.chains import features_for
+from kernelfields.structures.chains import make_features
 from kernelfields.structures.classes import ClassStructure
 from kernelfields.structures.rows import partly_labelled, single_nodes
 
@@ -108,12 +110,8 @@ _OF_THE_CHAIN = ("scale", "tol", "max_iter", "dtype", "n_jobs", "engine", "rando
 _GUESS_TOLERANCE, _JUDGED_TOLERANCE = 0.1, 0.01
 # Hidden states of each class, and their prior variance, where these are left to the data.
 _USUAL_STATES, _USUAL_VARIANCE = 3, 1.0
-# Prior variances that are tried for summaries: a class has one score then, not one for each position.
-_VARIANCES = (1.0, 10.0, 100.0)
-# What is compared on sequences that are held out.
-_JUDGED = ("kernel", "prior_variance", "n_states")
-# Numbers of states are compared by so many folds, of sequences of about so many positions.
-_FOLDS, _MOST_POSITIONS = 3, 10_000
+# What whole sequences are seen by where it is left to the data and there are too few of them.
+_USUAL_ROWS = next(iter(ROWS))
 
 
 @declares_parameters
@@ -127,15 +125,15 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
     Parameters
     ----------
     kernel : "auto", str, Kernel, callable or scikit-learn kernel, default "auto"
-        The kernel on the inputs of positions. "auto" is "linear" for feature dicts and strings, else "rbf"; for
+        The kernel on the inputs of positions. "auto" is "linear" for feature dicts, strings and shapes, else "rbf"; for
         summaries "laplacian" if held-out data are predicted better.
     rank : "auto", int or None, default "auto"
         At most so many basis functions of a kernel without explicit features, as in :class:`ChainCRF`.
     basis : str or Basis, default "random-cholesky"
         How basis functions are chosen, as in :class:`ChainCRF`.
     scale : "auto" or bool, default "auto"
-        Whether columns of numbers are brought to mean 0 and one spread. "auto" is True for summaries; else held-out
-        data decide.
+        Whether columns of numbers are brought to mean 0 and one spread. "auto" is True without hidden states; else
+        held-out data decide.
     tol : "auto" or float, default "auto"
         The relative duality gap at which a fit ends, as in :class:`ChainCRF`.
     max_iter : int, default 1000
@@ -146,15 +144,19 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         The number of threads; None and -1 mean all cores.
     random_state : int, Generator, RandomState or None, default None
         The source of randomness; a number makes fits repeatable.
-    verbose : int, default 0
-        What a fit prints: 1 shows where it is, 2 every iteration.
+    verbose : "auto" or int, default "auto"
+        What a fit prints on standard error, as in :class:`ChainCRF`.
     n_states : "auto" or int, default "auto"
-        The number of hidden states of every class. With 0 a class depends on numbers that summarise the whole, see
-        :class:`kernelfields.features.SequenceSummaries`. "auto" is 3, or 0 if held-out data are predicted better.
+        The number of hidden states of every class. With 0 a class depends on numbers that describe the whole, see
+        ``whole``. "auto" is 3, or 0 if held-out data are predicted better.
+    whole : "auto", "summaries" or "shapes", default "auto"
+        What a class depends on without hidden states: numbers that summarise the whole, or maxima and shares of random
+        convolutions, see :class:`kernelfields.features.LocalShapes`. "auto" is what predicts held-out data better.
     window : odd int or (before, after), default 1
         The positions that kernels see around each one.
     prior_variance : "auto" or float, default "auto"
-        The variance of the Gaussian prior. "auto" is 1; for summaries 1, 10 or 100 by held-out data.
+        The variance of the Gaussian prior. "auto" is 1; without hidden states it is chosen by held-out data, from 1, 10
+        and 100 for summaries and from 0.01, 0.1 and 1 for shapes.
     edges : EdgeCliques or None, default None
         The transitions between states; their prior variance is also that of first states. What the set leaves open is
         that of the estimator.
@@ -204,9 +206,9 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
     array([[0.25, 0.75]])
     """
 
-    kind = "SequenceClassifier"
-    answer_format: ClassVar[AnswerFormat[Any]] = SingleFormat(SAMPLES, ("sequence", ""))
-    decision_rule: ClassVar[DecisionRule] = DecisionRule()
+    _kind = "SequenceClassifier"
+    _answer_format: ClassVar[AnswerFormat[Any]] = SingleFormat(SAMPLES, ("sequence", ""))
+    _decision_rule: ClassVar[DecisionRule] = DecisionRule()
 
     # Questions that the distribution of classes answers.
     predict_nbest = questions.predict_nbest
@@ -216,19 +218,22 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
 
     rank: int | str | None = parameter("auto", or_auto(count_or_none), usual=USUAL_RANK)
     basis: BasisLike = parameter("random-cholesky")
-    scale: bool | str = parameter("auto", one_of("auto", True, False), usual=False)
+    scale: bool | str = parameter("auto", check_one("auto", True, False), usual=False)
     tol: float | str = parameter("auto", or_auto(lambda value, name: check_tolerance(value)))
     max_iter: int = parameter(1000, check_count)
     dtype: object = parameter("auto", lambda value, name: resolve_dtype(value))
     n_jobs: int | None = parameter(None)
     random_state: Seed = parameter(None)
-    verbose: int = parameter(0)
+    verbose: int | str = parameter("auto", check_verbosity)
     kernel: KernelLike = parameter("auto", first=True, usual="rbf", tried=("rbf", "laplacian"))
     n_states: int | str = parameter(
         "auto", or_auto(partial(check_count, least=0)), usual=_USUAL_STATES, tried=(0, _USUAL_STATES)
     )
+    whole: str = parameter("auto", check_one("auto", *ROWS), usual=_USUAL_ROWS, tried=tuple(ROWS))
     window: int | tuple[int, int] = parameter(1, check_window)
-    prior_variance: float | str = parameter("auto", variance_or_auto, usual=_USUAL_VARIANCE, tried=_VARIANCES)
+    prior_variance: float | str = parameter(
+        "auto", variance_or_auto, usual=_USUAL_VARIANCE, tried=ROWS[_USUAL_ROWS].variances
+    )
     edges: EdgeCliques | None = parameter(None, clique_set(EdgeCliques), nested=EdgeCliques)
     class_weight: Mapping[object, float] | str | None = parameter(None, lambda value, name: check_class_weight(value))
     engine: EngineLike = parameter("auto")
@@ -239,7 +244,7 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
     choices_: Choices = attribute()
     estimator_: ChainCRF = attribute()
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, lengths: ArrayLike | None = None) -> Self:
         """Fit the classifier to sequences and their classes.
 
         Parameters
@@ -250,6 +255,9 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
             The class of each sequence; None for an unknown one, a set of possible ones, or a dict of weights.
         sample_weight : array (n,) or None, default None
             One weight for each sequence.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences that are one array: all positions end to end, X (N, d), or padded, X (n, T, d),
+            for which it may be a mask of the positions that count.
 
         Returns
         -------
@@ -266,31 +274,30 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         >>> model.predict([np.array([[0.1], [0.9], [1.8]])])
         array(['up'], dtype='<U4')
         """
-        self.check_parameters()
+        check_parameters(self)
+        if lengths is not None:
+            X, y = cut_by_lengths(self._answer_format, X, y, lengths)
         read = _read_classes(X, y)
         # Features that learn from labels learn from classes, and once.
-        features = features_for(self.features, X)
+        features = make_features(self.features, X)
         X = X if features is None else features.fit_transform(X, y)
         weights = check_sample_weight(sample_weight, len(read.lengths), SAMPLES)
         if self.class_weight is not None:
             weights = weights.copy()
             weights[read.known] *= compute_sample_weight(self.class_weight, read.classes[read.numbers[read.known]])
+        fitted: dict[str, SequenceTransformer] = {}
         chosen, choices = self, Choices()
         if features is None and (candidates := self._candidates(X, read)):
-            choices = self._compare(X, read, weights, candidates)
+            choices, fitted = self._compare(X, read, weights, candidates)
             chosen = self._with(choices.chosen)
-        field = chosen._fitted_chain(X, read, weights)
+        field = chosen._fitted_chain(X, read, weights, fitted)
         self.classes_, self.n_states_, self.choices_ = read.classes, chosen._usual_states, choices
-        self.estimator_ = field if features is None or self.n_states_ == 0 else field.behind(features)
+        self.estimator_ = field if features is None or self.n_states_ == 0 else field._with_preprocessor(features)
         return self
 
-    def check_parameters(self) -> None:
-        """Raise if a parameter cannot be used, before any work starts."""
-        check_declared(self)
-
-    def behind(self, transformer: Any) -> Self:
+    def _with_preprocessor(self, transformer: Any) -> Self:
         model = copy.copy(self)
-        model.estimator_ = self.estimator_.behind(transformer)
+        model.estimator_ = self.estimator_._with_preprocessor(transformer)
         model.features = model.estimator_.features
         return model
 
@@ -302,18 +309,18 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
 
     @property
     def _usual_states(self) -> int:
-        """The hidden states of every class where nothing is compared."""
+        """The default number of hidden states of every class."""
         return _USUAL_STATES if isinstance(self.n_states, str) else self.n_states
 
     def _with(self, settings: Settings) -> Self:
-        """Return a copy with other values of parameters."""
+        """Return a copy with other parameters."""
         chosen = copy.copy(self)
         for name, value in settings.items():
             setattr(chosen, name, value)
         return chosen
 
     def _candidates(self, X: Any, read: _Classes) -> list[Settings]:
-        """Return the settings to choose from: summaries, the simplest first, and hidden states; none where it is set.
+        """Return the candidate settings: for whole sequences first, then for hidden states.
 
         There is nothing to choose by unless sequences of numbers have known classes, two or more of each.
         """
@@ -321,50 +328,75 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         classes = read.given.decided
         if not numbers or classes is None or np.bincount(classes).min() < 2:
             return []
-        left = left_open(self)
-        kernels, variances, states = (left.get(name, [getattr(self, name)]) for name in _JUDGED)
+        left = get_open_parameters(self)
+        names, states = (left.get(name, [getattr(self, name)]) for name in ("whole", "n_states"))
         found: list[Settings] = [
-            {"n_states": 0, "kernel": k, "prior_variance": v} for k in kernels for v in variances if 0 in states
+            {"n_states": 0, "whole": name, "kernel": kernel, "prior_variance": variance}
+            for name in names
+            for kernel in (ROWS[name].kernels if "kernel" in left else [self.kernel])
+            for variance in (ROWS[name].variances if "prior_variance" in left else [self.prior_variance])
+            if 0 in states
         ]
         found += [{"n_states": number} for number in states if number]
         return found if len(found) > 1 else []
 
-    def _compare(self, X: Any, read: _Classes, weights: np.ndarray, candidates: Sequence[Settings]) -> Choices:
-        """Return how well sequences that are held out are predicted with each of the settings."""
-        order = np.random.default_rng(0).permutation(len(read.lengths))
-        drawn = np.sort(order[: int(np.searchsorted(np.cumsum(np.array(read.lengths)[order]), _MOST_POSITIONS)) + 1])
-        numbers = read.numbers[drawn]
-        n_folds = min(_FOLDS, max(2, int(np.bincount(numbers)[np.unique(numbers)].min())))
+    def _compare(
+        self, X: Any, read: _Classes, weights: np.ndarray, candidates: Sequence[Settings]
+    ) -> tuple[Choices, dict[str, SequenceTransformer]]:
+        """Return the losses of held-out sequences for each of the settings, and the transformers of whole sequences."""
+        names = dict.fromkeys(own["whole"] for own in candidates if own["n_states"] == 0)
+        fitted = {name: ROWS[name].transformer(self.random_state).fit(X) for name in names}
+        drawn = draw_sequences(read.lengths)
+        some = [X[number] for number in drawn[0]]
+        tables: dict[str, Any] = {
+            name: dict(zip(drawn[0].tolist(), transformer.transform(some), strict=True))
+            for name, transformer in fitted.items()
+        }
+
+        def predict(settings: Settings) -> Predict:
+            judged = self._with(settings)
+            judged.tol, judged.verbose = max(resolve_tolerance(self.tol), _JUDGED_TOLERANCE), 0
+            inputs = tables[settings["whole"]] if settings["n_states"] == 0 else X
+
+            def predicted(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+                given, asked = ([inputs[number] for number in chosen] for chosen in (train, test))
+                fit = judged._fitted_chain if settings["n_states"] else judged._fitted_rows
+                return _class_shares(fit(given, read.select(train), weights[train]), asked, len(read.classes))
+
+            return predicted
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the last fit has warnings of its own
-            folds = [*StratifiedKFold(n_folds, shuffle=True, random_state=0).split(drawn, numbers)]
-            trials = [self._with(own)._judged(X, read, weights, drawn, folds, dict(own)) for own in candidates]
-        return Choices(min(trials, key=lambda trial: trial.log_loss or 0.0).settings, tuple(trials))
+            trials = compare(
+                [(own, predict(own)) for own in candidates if own["n_states"] == 0],
+                [(own, predict(own)) for own in candidates if own["n_states"]],
+                drawn,
+                read.numbers,
+                weights,
+            )
+        return Choices(min(trials, key=lambda trial: trial.log_loss or 0.0).settings, tuple(trials)), fitted
 
-    def _judged(
-        self, X: Any, read: _Classes, weights: np.ndarray, drawn: np.ndarray, folds: Sequence, settings: dict
-    ) -> Trial:
-        """Return how well the classes of sequences that are held out are predicted, fold by fold."""
-        self.tol, self.verbose = max(resolve_tolerance(self.tol), _JUDGED_TOLERANCE), 0
-        table = np.empty((len(drawn), len(read.classes)))
-        for train, test in folds:
-            learnt, asked = drawn[train], drawn[test]
-            field = self._fitted_chain([X[i] for i in learnt], read.of(learnt), weights[learnt])
-            table[test] = _class_shares(field, [X[i] for i in asked], len(read.classes))
-        judged = position_loss(table, read.numbers[drawn], weights[drawn])
-        return Trial(settings, judged.accuracy, judged.loss, judged.temperature)
+    def _fitted_rows(self, rows: Any, read: _Classes, weights: np.ndarray) -> ChainCRF:
+        """Fit a classifier to the row of each sequence."""
+        field = self._chain(rows, len(read.classes), 1)
+        # Numbers of different kinds, level beside slope, are brought to one scale.
+        field.scale = resolve_open(self.scale, True)
+        return field.fit(rows, _possible_states(read.given, [1] * len(read.lengths), 1), weights)
 
-    def _fitted_chain(self, X: Any, read: _Classes, weights: np.ndarray) -> ChainCRF:
-        """Return the chain over the states of all classes; without hidden ones it reads summaries of sequences."""
+    def _fitted_chain(
+        self, X: Any, read: _Classes, weights: np.ndarray, fitted: Mapping[str, SequenceTransformer] | None = None
+    ) -> ChainCRF:
+        """Fit the chain over the states of all classes, on rows of whole sequences without hidden states.
+
+        ``fitted`` are transformers of whole sequences by their names.
+        """
         n_states, n_classes = self._usual_states, len(read.classes)
         if n_states == 0:
-            if settled(self.features, None) is not None:
+            if resolve_open(self.features, None) is not None:
                 raise ValueError("n_states=0 summarises columns of numbers as they come: leave out features")
-            summaries, field = SequenceSummaries(as_sequences=True), self._chain(X, n_classes, 1)
-            # Numbers of different kinds, level beside slope, are brought to one scale.
-            field.scale = settled(self.scale, True)
-            possible = _possible_states(read.given, [1] * len(read.lengths), 1)
-            return field.fit(summaries.fit_transform(X), possible, weights).behind(summaries)
+            name = resolve_open(self.whole, _USUAL_ROWS)
+            transformer = (fitted or {}).get(name) or ROWS[name].transformer(self.random_state).fit(X)
+            return self._fitted_rows(transformer.transform(X), read, weights)._with_preprocessor(transformer)
         field, possible = self._chain(X, n_classes, n_states), _possible_states(read.given, read.lengths, n_states)
         in_turn = [np.arange(length) * n_states // length for length in read.lengths]
         states = [
@@ -377,11 +409,15 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         return field.set_params(tol=self.tol, warm_start=True).fit(X, possible, weights).set_params(warm_start=False)
 
     def _chain(self, X: Any, n_classes: int, n_states: int) -> ChainCRF:
-        """Return the chain over the states of all classes, which never follow those of another."""
-        kernel = settled(self.kernel, "linear" if is_feature_sequences(X) else "rbf")
+        """Return an unfitted chain over the states of all classes, with no steps between classes."""
+        usual_kernel, usual_variance = "linear" if is_feature_sequences(X) else "rbf", _USUAL_VARIANCE
+        if self._usual_states == 0:
+            rows = ROWS[resolve_open(self.whole, _USUAL_ROWS)]
+            usual_kernel, usual_variance = rows.kernels[0], rows.usual_variance
+        kernel = resolve_open(self.kernel, usual_kernel)
         shared: dict[str, Any] = {"window": self.window, "rank": self.rank, "basis": self.basis}
-        shared["prior_variance"] = settled(self.prior_variance, _USUAL_VARIANCE)
-        edges = (EdgeCliques() if self.edges is None else self.edges).filled(**shared)
+        shared["prior_variance"] = resolve_open(self.prior_variance, usual_variance)
+        edges = (EdgeCliques() if self.edges is None else self.edges).with_defaults(**shared)
         first = edges.prior_variance
         states = range(n_classes * n_states)
         apart = [(a, b) for a in states for b in states if a // n_states != b // n_states]
@@ -400,47 +436,25 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
 
     # ---- what a search by cross-validation needs, as FieldEstimator has it
 
-    def fit_state(
+    def _prepare_fit(
         self,
         X: Any,
         y: Any,
         sample_weight: object,
-        progress: NoProgress,
         *,
         steps: Sequence[FitStep] = (),
         every_item: bool = False,
     ) -> ChainTraining:
-        """Return the data as the chain over states reads them, all positions in the first state of their class.
-
-        Parameters
-        ----------
-        X : list of sequences
-            The sequences.
-        y : sequence (n,)
-            The class of each sequence.
-        sample_weight : array (n,) or None
-            One weight for each sequence.
-        progress : NoProgress
-            What shows progress.
-        steps : sequence of FitStep, default ()
-            The steps around the solve.
-        every_item : bool, default False
-            Whether to keep items of weight zero, for whoever numbers the items.
-
-        Returns
-        -------
-        FitState
-            The state.
-        """
-        read, features = _read_classes(X, y), features_for(self.features, X)
+        """Prepare the fit of the chain over states, with all positions in the first state of their class."""
+        read, features = _read_classes(X, y), make_features(self.features, X)
         X, n_states = X if features is None else features.fit_transform(X, y), max(1, self._usual_states)
         states = _first_states(read.given, read.lengths, n_states)
         chain = self._chain(X, len(read.classes), n_states)
-        return chain.fit_state(X, states, sample_weight, progress, steps=steps, every_item=every_item)
+        return prepare_fit(chain, X, states, sample_weight, steps=steps, every_item=every_item)
 
     @property
     def structure(self) -> ClassStructure:
-        """What the labels of an item are: one class for each sequence."""
+        """The structure of labels: one class for each sequence."""
         return ClassStructure()
 
     @property
@@ -449,7 +463,7 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         check_is_fitted(self, "estimator_")
         return self.estimator_.solution_
 
-    def predict_proba(self, X: object, *, known: object = None) -> np.ndarray:
+    def predict_proba(self, X: object, *, known: object = None, lengths: ArrayLike | None = None) -> np.ndarray:
         """Return the probabilities p(c | x) of classes.
 
         Parameters
@@ -458,6 +472,8 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
             The sequences.
         known : labels or None, default None
             What is known of the classes, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
 
         Returns
         -------
@@ -477,11 +493,13 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         array([[0.25, 0.75]])
         """
         check_is_fitted(self, "estimator_")
+        if lengths is not None:
+            return answer_by_lengths(SequenceClassifier.predict_proba, self, X, lengths, known=known)
         if known is not None:
             return np.exp(self.predict_log_proba(X, known=known))
         return _class_shares(self.estimator_, X, len(self.classes_))
 
-    def predict(self, X: object, *, known: object = None) -> np.ndarray:
+    def predict(self, X: object, *, known: object = None, lengths: ArrayLike | None = None) -> np.ndarray:
         """Return the most probable class of each sequence.
 
         Parameters
@@ -490,6 +508,8 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
             The sequences.
         known : labels or None, default None
             What is known of the classes, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
 
         Returns
         -------
@@ -506,10 +526,10 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         >>> model.predict([np.array([[0.1], [0.9], [1.8]]), np.array([[1.9], [0.1]])])
         array(['up', 'up'], dtype='<U4')
         """
-        probabilities = self.predict_proba(X, known=known)
+        probabilities = self.predict_proba(X, known=known, lengths=lengths)
         return self.classes_[first_largest(probabilities)]
 
-    def predict_states(self, X: Any) -> list[np.ndarray]:
+    def predict_states(self, X: Any, *, lengths: ArrayLike | None = None) -> list[np.ndarray]:
         """Return the most probable hidden states of each sequence, within its class.
 
         The class is that of :meth:`predict`, and the states are the most probable given this class.
@@ -518,6 +538,8 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         ----------
         X : list of sequences
             The sequences.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
 
         Returns
         -------
@@ -539,15 +561,19 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         >>> model.predict_states([np.array([[0.1], [0.9], [1.8]])])[0].shape
         (3,)
         """
+        if lengths is not None:
+            return answer_by_lengths(SequenceClassifier.predict_states, self, X, lengths)
         if self.n_states_ == 0:
             raise ValueError("this classifier has no hidden states (n_states_ is 0): n_states=3 gives each class three")
         first = first_largest(self.predict_proba(X)) * self.n_states_
-        known = _states_of(first, _lengths(X), self.n_states_)
+        known = _select_states(first, _lengths(X), self.n_states_)
         found = self.estimator_.predict(X, decode="viterbi", known=known)
-        return [np.asarray(states, dtype=np.int64) - begin for begin, states in zip(first, found, strict=True)]
+        return Ragged(np.asarray(states, dtype=np.int64) - begin for begin, states in zip(first, found, strict=True))
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of sequences whose class is the predicted one.
+    def score(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, lengths: ArrayLike | None = None
+    ) -> float:
+        """Return the share of sequences with the right class.
 
         Sequences whose class is not known do not count.
 
@@ -559,6 +585,8 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
             The true classes.
         sample_weight : array (n,) or None, default None
             One weight for each sequence.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
 
         Returns
         -------
@@ -576,19 +604,21 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         1.0
         """
         check_is_fitted(self, "estimator_")
-        if not tells_partly(y):
+        if lengths is not None:
+            X, y = cut_by_lengths(self._answer_format, X, y, lengths)
+        if not are_partly_known(y):
             return super().score(X, y, sample_weight)
-        lengths = np.ones(len(X), dtype=np.int64)
-        return share_right(list(y), self.classes_, lengths, lambda: self.predict(X), sample_weight, SAMPLES)
+        ones = np.ones(len(X), dtype=np.int64)
+        return share_right(list(y), self.classes_, ones, lambda: self.predict(X), sample_weight, SAMPLES)
 
     # ---- questions about classes: those of single labels, with the log Z of the states of each class as potentials
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
 
-    def _travelling(self) -> Self:
+    def _picklable(self) -> Self:
         model = copy.copy(self)
-        model.estimator_ = self.estimator_._travelling()
+        model.estimator_ = self.estimator_._picklable()
         return model
 
     def answers(self, X: object, y: object = None, known: object = None) -> Iterator[Answers]:
@@ -613,16 +643,16 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         own_states = np.where(classes[:, None] == np.repeat(classes, max(1, self.n_states_)), 0.0, -np.inf)
         totals: list[np.ndarray] = []
         for batch in self.estimator_.answers(X):
-            by_class = [batch.given(np.tile(own, (batch.data.n_positions, 1))).log_partition for own in own_states]
+            by_class = [batch.condition(np.tile(own, (batch.data.n_positions, 1))).log_partition for own in own_states]
             # A sequence without positions has nothing that speaks for a class.
             totals += batch.by_item(np.column_stack(by_class), np.zeros(len(classes)))
         inputs = np.empty((len(totals), 0))
         data = single_nodes(inputs) if y is None else partly_labelled(inputs, y, None, self.classes_)[0]
         potentials = Potentials(np.array(totals).reshape(-1, len(classes)))
         answers = Answers(data, SingleFamily(len(totals), len(classes)), potentials, Workers(self.n_jobs))
-        yield answers.given(None if known is None else self.answer_format.known_log_weights(self, known, data))
+        yield answers.condition(None if known is None else self._answer_format.known_log_weights(self, known, data))
 
-    def predict_log_proba(self, X: object, *, known: object = None) -> np.ndarray:
+    def predict_log_proba(self, X: object, *, known: object = None, lengths: ArrayLike | None = None) -> np.ndarray:
         """Return the logarithms of the probabilities of classes.
 
         Parameters
@@ -631,6 +661,8 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
             The sequences.
         known : labels or None, default None
             What is known of the classes, in the form of a ``y`` of :meth:`fit`; answers are given that it is so.
+        lengths : array (n_items,) or mask (n_items, T), default None
+            The lengths of sequences in one array, as for :meth:`fit`.
 
         Returns
         -------
@@ -647,6 +679,8 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         >>> model.predict_log_proba([np.array([[0.1], [0.9], [1.8]])]).round(1)
         array([[-1.4, -0.3]])
         """
+        if lengths is not None:
+            return answer_by_lengths(SequenceClassifier.predict_log_proba, self, X, lengths, known=known)
         (answers,) = self.answers(X, known=known)
         return answers.node - answers.log_partition[:, None]
 
@@ -687,7 +721,7 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         return self._named_states().weights(*arguments, **settings)
 
     def summary(self) -> ModelSummary:
-        """Return the chain over hidden states at a glance.
+        """Return a summary of the chain over hidden states.
 
         Returns
         -------
@@ -741,7 +775,7 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
         return LabelledSequence(chain.classes_[states], marginals, chain.classes_.tolist(), tokens, None, caption)
 
     def explain(self, x: Any, **settings: Any) -> Explanation:
-        """Return what moved the hidden state of each position of one sequence.
+        """Explain the hidden state of each position of one sequence by contributions.
 
         Parameters
         ----------
@@ -787,52 +821,33 @@ class SequenceClassifier(ClassifierMixin, StoredEstimator):
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the input features, where they have some."""
+        """Names of the input features; absent for unnamed features."""
         check_is_fitted(self, "estimator_")
         return self._reads_inputs.feature_names_in_
 
     @property
     def _reads_inputs(self) -> Any:
-        """The step that reads the columns of sequences: the chain, or the transformer that summarises them for it."""
+        """The reader of the columns of sequences: the transformer if there is one, else the chain."""
         return self.estimator_ if self.n_states_ else self.estimator_.features_
 
-    def to_document(self) -> Document:
-        """Return the fitted estimator as plain values and arrays.
-
-        Returns
-        -------
-        dict
-            The document of a model file.
-        """
+    def _to_document(self) -> Document:
+        """Return the fitted estimator as plain values and arrays."""
         return {
             "parameters": describe_parameters(self),
             "classes": self.classes_,
             "n_states": self.n_states_,
             "choices": self.choices_.describe(),
-            "field": self.estimator_.to_document(),
+            "field": self.estimator_._to_document(),
         }
 
     @classmethod
-    def from_document(cls, document: Document, callables: Functions | None = None) -> Self:
-        """Return the estimator that was described.
-
-        Parameters
-        ----------
-        document : dict
-            What :meth:`to_document` returned.
-        callables : dict of str to callable or None, default None
-            Functions of kernels that are not data, by their names.
-
-        Returns
-        -------
-        Self
-            The fitted estimator; errors of any kind if the document is not sound.
-        """
+    def _from_document(cls, document: Document, callables: Functions | None = None) -> Self:
+        """Rebuild the fitted estimator from its document; errors of any kind for an unsound document."""
         functions = callables or {}
         model = rebuild_estimator(cls, document["parameters"], functions)
-        model.check_parameters()
-        model.classes_ = checked_classes(document["classes"])
-        model.estimator_ = ChainCRF.from_document(document["field"], functions)
+        check_parameters(model)
+        model.classes_ = check_classes(document["classes"])
+        model.estimator_ = ChainCRF._from_document(document["field"], functions)
         model.n_states_ = whole_number(document.get("n_states", model.n_states), "the number of states")
         model.choices_ = Choices.rebuild(document.get("choices"))
         states, n_classes = len(model.estimator_.classes_), len(model.classes_)
@@ -847,37 +862,37 @@ def _share_of_chain(model: SequenceClassifier, X: object) -> float:
 
 
 class _Classes(NamedTuple):
-    """The sorted classes, what is given of that of every sequence, and the lengths of sequences."""
+    """The sorted classes, the given class of every sequence, and the lengths of sequences."""
 
     classes: np.ndarray
-    given: KnownLabels | PartialRows
+    given: GivenLabels
     lengths: list[int]
 
     @property
     def numbers(self) -> np.ndarray:
-        """The number of the class of every sequence, the likeliest one where it is not known."""
+        """The class number of every sequence, the most probable one if it is unknown."""
         return self.given.numbers
 
     @property
     def known(self) -> np.ndarray:
-        """Whether the class of a sequence is known."""
+        """Mask of sequences with known classes."""
         return self.given.certain()
 
-    def of(self, chosen: np.ndarray) -> _Classes:
-        """Return what is known of some sequences, whose classes are known."""
+    def select(self, chosen: np.ndarray) -> _Classes:
+        """Select sequences with known classes."""
         lengths = [self.lengths[index] for index in chosen]
         return self._replace(given=KnownLabels(self.numbers[chosen]), lengths=lengths)
 
 
 @singledispatch
 def _possible_states(given: GivenLabels, lengths: Sequence[int], n_states: int) -> list[list]:
-    """Return what is known of the states of each sequence: the class decides them from the first position on."""
+    """Return the possible states at each position: the states of the class."""
     raise TypeError(f"no states of {type(given).__name__}")
 
 
 @_possible_states.register
 def _of_known(given: KnownLabels, lengths: Sequence[int], n_states: int) -> list[list]:
-    return _states_of(given.numbers * n_states, lengths, n_states)
+    return _select_states(given.numbers * n_states, lengths, n_states)
 
 
 @_possible_states.register
@@ -889,7 +904,7 @@ def _of_weighed(given: PartialRows, lengths: Sequence[int], n_states: int) -> li
 
 @singledispatch
 def _first_states(given: GivenLabels, lengths: Sequence[int], n_states: int) -> list:
-    """Return the first state of its class at all positions of each sequence; what is possible where one is unknown."""
+    """Return the first state of its class at all positions of each sequence; any first state for unknown classes."""
     return _possible_states(given, lengths, n_states)
 
 
@@ -898,8 +913,8 @@ def _of_known_class(given: KnownLabels, lengths: Sequence[int], n_states: int) -
     return [np.full(length, number * n_states) for number, length in zip(given.numbers, lengths, strict=True)]
 
 
-def _states_of(first: np.ndarray, lengths: Sequence[int], n_states: int) -> list[list[set[int]]]:
-    """Return the states of one class at all positions of each sequence; ``first`` are the first of the class."""
+def _select_states(first: np.ndarray, lengths: Sequence[int], n_states: int) -> list[list[set[int]]]:
+    """Return the states of one class at all positions of each sequence; ``first`` are the first states."""
     states = [set(range(begin, begin + n_states)) for begin in first.tolist()]
     return [[own] * length for own, length in zip(states, lengths, strict=True)]
 
@@ -916,6 +931,12 @@ def _class_shares(field: ChainCRF, X: Any, n_classes: int) -> np.ndarray:
 def _read_classes(X: Any, y: Any) -> _Classes:
     elsewhere = "classes of sequences are read in this process: pass lists; engine='dask' cuts them up"
     refuse_collections(X, y, error=ValueError(elsewhere))
+    shape = find_shape(X) or ()
+    if len(shape) == 3 and shape[1] < shape[2]:
+        raise ValueError(
+            f"X of shape {shape} looks like (sequences, features, positions), as sktime has it: pass "
+            f"X.transpose(0, 2, 1), or list(X) if each sequence has {shape[1]} positions of {shape[2]} features"
+        )
     X = list_sequences(X)
     if isinstance(y, SoftTargets):
         raise ValueError("SoftTargets are for labels of positions: give a dict of weights for each class of y")
@@ -924,7 +945,7 @@ def _read_classes(X: Any, y: Any) -> _Classes:
         raise ValueError(f"X has {len(X)} sequences and y {count}: each sequence needs one class")
     if any(is_sequence(label) for label in y):
         raise ValueError("y has lists of labels: one class for each sequence is needed; ChainCRF labels each position")
-    if tells_partly(y):
+    if are_partly_known(y):
         numbers, weights, classes = read_labels(list(y), None, None, SAMPLES)
         given = given_labels(numbers, weights)
     else:
@@ -945,4 +966,4 @@ def _lengths(X: Any) -> list[int]:
     """Return the lengths of the sequences."""
     for index, sequence in enumerate(X):
         check_sequence(sequence, f"sequence {index}")
-    return [n_rows_of(sequence) for sequence in X]
+    return [count_rows(sequence) for sequence in X]
