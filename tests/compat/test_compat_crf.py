@@ -1,6 +1,10 @@
 """CRF behaves as sklearn_crfsuite.CRF does: names, forms of answers, copies, files, corners of its inputs."""
 
+import gc
 import inspect
+import os
+import pickle
+import shutil
 from itertools import pairwise, product
 
 import numpy as np
@@ -10,7 +14,9 @@ from sklearn.exceptions import NotFittedError
 from tagged_sentences import tagged_data
 
 from kernelfields.compat import CRF
+from kernelfields.compat.pycrfsuite import Tagger
 from kernelfields.formats import ModelFileError
+from tests.models.crfsuite_bytes import crfsuite_bytes, random_model, random_sequences
 
 X, y = tagged_data(30)
 X_TEST, Y_TEST = tagged_data(10, seed=1)
@@ -137,15 +143,88 @@ def test_a_model_may_be_left_without_weights(parameters):
     assert len(crf.predict_single(X[0])) == len(X[0])
 
 
-@pytest.mark.parametrize(
-    "name", ["classes_", "state_features_", "transition_features_", "attributes_", "num_attributes_", "size_"]
-)
-def test_nothing_is_known_before_fit(name):
+FOUND = ["classes_", "state_features_", "transition_features_", "attributes_", "num_attributes_", "size_", "tagger_"]
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_a_fit_finds_is_none_before_it(name, crf):
+    assert getattr(CRF(), name) is None
+    assert getattr(crf, name) is not None
+    assert CRF().modelfile.name is None
     with pytest.raises(NotFittedError, match="Call 'fit' first"):
-        getattr(CRF(), name)
-    assert not hasattr(CRF(), name)
+        CRF().predict(X)
 
 
-def test_there_is_no_tagger(crf):
-    with pytest.raises(AttributeError, match=r"no pycrfsuite\.Tagger.*predict_single"):
-        crf.tagger_  # noqa: B018
+def test_the_tagger_answers_as_the_estimator_does(crf):
+    tagger = crf.tagger_
+    assert tagger.labels() == crf.classes_
+    for x, labels, marginals in zip(X_TEST, crf.predict(X_TEST), crf.predict_marginals(X_TEST), strict=True):
+        assert tagger.tag(x) == labels
+        own = [{label: tagger.marginal(label, t) for label in crf.classes_} for t in range(len(x))]
+        assert own == [pytest.approx(row, abs=1e-12) for row in marginals]
+        assert np.log(tagger.probability(labels)) == pytest.approx(crf.log_likelihood([x], [labels]), abs=1e-9)
+    info = tagger.info()
+    assert info.state_features == crf.state_features_
+    assert info.transitions == crf.transition_features_
+    assert crf.tagger_ is tagger
+
+
+def test_answers_can_be_compared_with_lists(crf):
+    predicted = crf.predict(X_TEST)
+    assert predicted == predicted.tolist()
+    assert (predicted != predicted.tolist()) is False
+    assert predicted != Y_TEST[:3]
+    assert (predicted == predicted).all()  # arrays compare element by element
+    assert crf.predict(X_TEST[:1]) == [crf.predict_single(X_TEST[0])]
+
+
+def test_the_model_file_is_where_it_was_named(tmp_path):
+    path = tmp_path / "names.crfsuite"
+    with pytest.raises(NotFittedError):
+        CRF(model_filename=path).predict(X)
+    crf = CRF(c1=0.05, c2=0.1, model_filename=str(path)).fit(X, y)
+    assert crf.modelfile.name == str(path)
+    assert crf.size_ == path.stat().st_size
+    opened = CRF(model_filename=path)
+    assert opened.predict(X_TEST) == crf.predict(X_TEST).tolist()
+    assert opened.training_log_.reason == crf.training_log_.reason
+    assert pickle.loads(pickle.dumps(crf)).predict(X_TEST) == crf.predict(X_TEST).tolist()
+    assert CRF.load(path).get_params() == crf.get_params()
+
+
+def test_a_temporary_model_file_goes_with_the_estimator():
+    crf = CRF(c2=0.1, max_iterations=3).fit(X, y)
+    path = crf.modelfile.name
+    assert CRF.load(path).predict(X_TEST) == crf.predict(X_TEST).tolist()
+    crf.modelfile.cleanup()
+    assert not os.path.exists(path)
+    path = crf.modelfile.name
+    del crf
+    gc.collect()
+    assert not os.path.exists(path)
+    crf = CRF(c2=0.1, max_iterations=3, keep_tempfiles=True).fit(X, y)
+    path = crf.modelfile.name
+    del crf
+    gc.collect()
+    assert os.path.exists(path)
+    shutil.rmtree(os.path.dirname(path))
+
+
+def test_models_of_crfsuite_become_estimators(tmp_path):
+    labels, attributes, states, transitions = random_model()
+    path = tmp_path / "given.crfsuite"
+    path.write_bytes(crfsuite_bytes(labels, attributes, states, transitions))
+    sequences = random_sequences(attributes)
+    crf = CRF.from_crfsuite(path)
+    assert crf.state_features_ == states
+    assert crf.transition_features_ == transitions
+    assert crf.training_log_.message == "its weights were read from a file of another program"
+    with Tagger().open(path) as tagger:
+        assert crf.predict(sequences) == [tagger.tag(x) for x in sequences]
+    assert CRF(model_filename=path).predict(sequences) == crf.predict(sequences).tolist()
+    crf.save(tmp_path / "model.kfm")
+    assert CRF.load(tmp_path / "model.kfm").predict(sequences) == crf.predict(sequences).tolist()
+    fitted = tmp_path / "fitted.kfm"
+    CRF(max_iterations=2).fit(X, y).save(fitted)
+    with pytest.raises(ModelFileError, match=r"is no model file of CRFsuite: open it with CRF\.load"):
+        CRF.from_crfsuite(fitted)

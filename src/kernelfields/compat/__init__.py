@@ -1,11 +1,9 @@
 """Classes with the names, parameters and answers of other packages, computed by the fields of this package.
 
-``CRF`` stands in for ``sklearn_crfsuite.CRF``, ``metrics`` and ``scorers`` for the modules of these names there.
+``CRF`` stands in for ``sklearn_crfsuite.CRF``, ``estimator``, ``metrics``, ``scorers`` and ``utils`` for the modules of
+these names there, and ``pycrfsuite`` for the module of python-crfsuite.
 """
 
-from kernelfields.compat import metrics
-from kernelfields.compat.crf import CRF
+from kernelfields.numerics.lazy import lazy_names
 
-scorers = metrics
-
-__all__ = ["CRF", "metrics", "scorers"]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

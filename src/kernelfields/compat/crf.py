@@ -8,84 +8,60 @@ import changed; training.py translates the parameters. Cost and memory are those
 
 Weights by name are those that ``pycrfsuite.Tagger.info()`` gives: only weights other than zero are listed, because
 CRFsuite writes no others to its model files, and an attribute is known if it has a weight for some label. Model
-files hold data and never code; ``random_state`` is kept if it is a whole number.
+files hold data and never code; ``random_state`` is kept if it is a whole number. Before a fit, what it finds is None,
+as in sklearn-crfsuite; a CRF whose ``model_filename`` exists answers from that file.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 
 import numpy as np
-import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
-from kernelfields.compat.feature_sequences import (
-    check_features,
-    check_labelled,
-    drop_empty,
-)
+from kernelfields.compat.feature_sequences import check_features, check_labelled
+from kernelfields.compat.holdout import holdout_lines, score_holdout
+from kernelfields.compat.label_lists import LabelLists
 from kernelfields.compat.metrics import flat_accuracy_score
-from kernelfields.compat.training import Options, TrainingLog, read_options
-from kernelfields.data.ragged import array_of_objects
-from kernelfields.data.reading import Matrix
+from kernelfields.compat.model_resource import ModelResource
+from kernelfields.compat.named_weights import NamedWeights, check_weights
+from kernelfields.compat.pycrfsuite.tagger import Tagger, open_tagger
+from kernelfields.compat.training import TrainingLog, train_chain
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.models.documents import read_document_of, write_document
+from kernelfields.models.crfsuite_document import KIND as FIELD_KIND
+from kernelfields.models.crfsuite_document import weights_of_document
+from kernelfields.models.documents import read_any_document, write_document
+from kernelfields.models.model_file import Document, ModelFileError
+from kernelfields.models.stored import describe_stored, rebuild_locally
 from kernelfields.models.stored_values import check_plain_parameters
-from kernelfields.models.wrapped_field import OF_LABELS, OF_PROBABILITIES, WrappedField, besides, passes_on, refuses
+from kernelfields.models.wrapped_field import (
+    OF_LABELS,
+    OF_PROBABILITIES,
+    WrappedField,
+    besides,
+    forward_questions,
+    refuse_questions,
+)
 from kernelfields.numerics.parameters import is_whole
 from kernelfields.numerics.sparse_rows import is_sparse
 
 KIND = "compat.CRF"
 # What can be asked besides the questions of sklearn-crfsuite: of the chain, in its words.
 _OF_THE_CHAIN = (
-    *("predict_nbest", "sample", "entropy", "log_likelihood", "stream", "laplace", "certify"),
+    *("predict_proba", "predict_nbest", "sample", "entropy", "log_likelihood", "stream", "laplace", "certify"),
     *("weights", "explain", "summary", "show", "certificate_", "rkhs_certificate_", "solution_", "n_iter_"),
     *("sample_coefficients", "predict_entities", "predict_boundaries", "predict_variances"),
-    "answer_format",
+    "_answer_format",
 )
 _OWN = ("predict", "predict_marginals", "score")
 _OF_OTHERS = (*besides(OF_LABELS + OF_PROBABILITIES, *_OF_THE_CHAIN, *_OWN), "partial_fit")
 
 
-class NamedWeights:
-    """``state_features`` {(attribute, label): weight}, ``transitions`` {(from, to): weight}, ``attributes``."""
-
-    def __init__(self, field: ChainCRF):
-        classes = np.array(field.classes_.tolist(), dtype=object)
-        names = np.asarray(field.feature_names_in_, dtype=object)
-        rows, columns, values = _find_nonzero(field.coef_["node"])
-        self.state_features = _by_names(names[rows], classes[columns], values)
-        self.attributes = names[np.unique(rows)].tolist()
-        _, pairs, values = _find_nonzero(field.coef_["edge"])
-        self.transitions = _by_names(classes[pairs // len(classes)], classes[pairs % len(classes)], values)
-
-
-def check_weights(field: ChainCRF) -> None:
-    """Raise ValueError unless the chain of a file has weights of named features and transitions."""
-    names, coefficients = field.feature_names_in_, field.coef_
-    if set(coefficients) != {"node", "edge"}:
-        raise ValueError("it has no weights of named features and of transitions")
-    if coefficients["node"].shape[0] != len(names) or coefficients["edge"].shape != (1, len(field.classes_) ** 2):
-        raise ValueError("its weights do not fit the names of its features and its labels")
-
-
-def _find_nonzero(matrix: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows, columns and values of nonzero entries, sorted by row and column."""
-    columns, rows, values = scipy.sparse.find(matrix.T)
-    return rows, columns, values
-
-
-def _by_names(left: np.ndarray, right: np.ndarray, values: np.ndarray) -> dict[tuple, float]:
-    """Return nonzero weights by pair of names."""
-    return dict(zip(zip(left.tolist(), right.tolist(), strict=True), values.tolist(), strict=True))
-
-
-@refuses(**dict.fromkeys(_OF_OTHERS, "it is none of sklearn-crfsuite's; chain_ is the ChainCRF behind"))
-@passes_on(*_OF_THE_CHAIN, like=(ChainCRF,))
+@refuse_questions(**dict.fromkeys(_OF_OTHERS, "it is none of sklearn-crfsuite's; chain_ is the ChainCRF behind"))
+@forward_questions(*_OF_THE_CHAIN, like=(ChainCRF,))
 @dataclass(eq=False, repr=False)
 class CRF(WrappedField):
     """Fit a linear-chain CRF on named features, as a drop-in for ``sklearn_crfsuite.CRF``.
@@ -147,10 +123,10 @@ class CRF(WrappedField):
         Without a counterpart.
     verbose : bool, default False
         Whether progress is shown on standard error.
-    model_filename : None
-        Without a counterpart: :meth:`save` writes files.
-    keep_tempfiles : False
-        Without a counterpart.
+    model_filename : str or path, optional
+        The model file: ``fit`` writes it, and before a fit an existing one answers, be it one of CRFsuite.
+    keep_tempfiles : bool, default False
+        Whether the file of ``modelfile`` stays when the estimator is gone.
     trainer_cls : None
         Without a counterpart.
     n_jobs : int, optional
@@ -164,6 +140,10 @@ class CRF(WrappedField):
         The field behind; its questions, such as ``explain`` and ``log_likelihood``, can be asked here.
     training_log_ : TrainingLog
         A dict for each iteration, and the reason of the end.
+    tagger_ : Tagger or None
+        A ``pycrfsuite.Tagger`` of the model.
+    modelfile : ModelResource
+        The model file; ``modelfile.name`` is its path, written when it is asked for.
 
     See Also
     --------
@@ -209,7 +189,7 @@ class CRF(WrappedField):
     variance: object = None
     gamma: object = None
     verbose: bool = False
-    model_filename: object = None
+    model_filename: str | os.PathLike[str] | None = None
     keep_tempfiles: object = False
     trainer_cls: object = None
     _: KW_ONLY
@@ -227,10 +207,11 @@ class CRF(WrappedField):
             Feature dicts or feature strings of each position.
         y : list of lists of str
             The labels.
-        X_dev : None
-            Refused: it changes no model of CRFsuite.
-        y_dev : None
-            Refused, as ``X_dev``.
+        X_dev : list of lists of dict, or of lists of str, optional
+            Held-out sequences, which change no weight: their scores are in the last entry of
+            ``training_log_.iterations``, and are shown if ``verbose``.
+        y_dev : list of lists of str, optional
+            Their labels.
 
         Returns
         -------
@@ -242,55 +223,38 @@ class CRF(WrappedField):
         NotImplementedError
             If a parameter without a counterpart is set.
         ValueError
-            If there are ``X_dev`` or ``y_dev``, or if labels do not match.
+            If there is one of ``X_dev`` and ``y_dev`` alone, or if labels do not match.
         """
-        if X_dev is not None or y_dev is not None:
-            raise ValueError(
-                "X_dev and y_dev have no counterpart here: they change no model. Leave them out, and use "
-                "score(X_dev, y_dev) or kernelfields.compat.metrics after fit."
-            )
-        options = read_options(self.get_params(deep=False))
-        sequences, labels = check_labelled(X, y)
-        with drop_empty(sequences) as filled:
-            field, reason = self._train(options, [sequences[i] for i in filled], [labels[i] for i in filled])
-        return self._set_fitted(field, reason)
+        if (X_dev is None) != (y_dev is None):
+            raise ValueError("pass both X_dev and y_dev, or none of them")
+        held_out = None if X_dev is None else check_labelled(X_dev, y_dev, "_dev")
+        self._set_fitted(*train_chain(self.get_params(deep=False), X, y))
+        last = self.training_log_.last_iteration
+        if held_out is not None and last is not None:
+            last |= score_holdout(held_out[1], self.predict(held_out[0]), self.chain_.classes_.tolist())
+            if self.verbose:
+                sys.stderr.writelines(holdout_lines(last))
+        if self.model_filename is not None:
+            self.save(self.model_filename)
+        return self
 
     def _set_fitted(self, field: ChainCRF, reason: str) -> CRF:
         """Set the attributes of a fitted field."""
         n_weights = sum(table.nnz if is_sparse(table) else table.size for table in field.coef_.values())
         self.chain_ = field
         self.training_log_ = TrainingLog(reason, n_weights, field.solution_.history)
-        self._named: NamedWeights | None = None  # made at the first access
+        self._forget()
         return self
 
-    def _train(self, options: Options, X: list, y: list) -> tuple[ChainCRF, str]:
-        stopping = options.stopping()
-        chain = options.chain_crf(
-            callbacks=[stopping],
-            n_jobs=self.n_jobs,
-            # CRFsuite repeats itself, so that a fit that draws its start should too.
-            random_state=0 if self.random_state is None else self.random_state,
-            verbose=int(bool(self.verbose)),
-        )
-        chain.fit(X, y)
-        # What ended this fit must not end another, and the solver's memory is of no use any more.
-        chain.set_params(callbacks=None, solver="auto")
-        return chain, stopping.reason or chain.solution_.reason
+    def _forget(self) -> None:
+        """Forget the cached forms of the weights."""
+        self._named: NamedWeights | None = None
+        self._tagger: Tagger | None = None
+        self._resource: ModelResource | None = None
 
-    def behind(self, transformer: object) -> ChainCRF:
-        """Return the inner chain for inputs after a fitted transformer.
-
-        Parameters
-        ----------
-        transformer : transformer
-            The steps before the last one of a pipeline.
-
-        Returns
-        -------
-        ChainCRF
-            The chain: this class takes features alone.
-        """
-        return self.fitted_inside().behind(transformer)
+    def _with_preprocessor(self, transformer: object) -> ChainCRF:
+        """Return the inner chain for inputs after a fitted transformer."""
+        return self.get_fitted()._with_preprocessor(transformer)
 
     def predict(self, X: object) -> np.ndarray:
         """Predict the most probable labels of each sequence.
@@ -313,7 +277,7 @@ class CRF(WrappedField):
         >>> crf.predict([[{"word": "Bob"}, {"word": "sings"}]])[0]
         ['NAME', 'VERB']
         """
-        return _join_predictions(self.fitted_inside(), check_features(X))
+        return _join_predictions(self.get_fitted(), check_features(X))
 
     def predict_single(self, xseq: object) -> list:
         """Predict the most probable labels of one sequence.
@@ -360,9 +324,9 @@ class CRF(WrappedField):
         >>> {label: round(probability, 1) for label, probability in first.items()}
         {'NAME': 0.6, 'VERB': 0.4}
         """
-        field = self.fitted_inside()
+        field = self.get_fitted()
         classes, tables = field.classes_.tolist(), field.predict_marginals(check_features(X))
-        return array_of_objects([[dict(zip(classes, row, strict=True)) for row in table.tolist()] for table in tables])
+        return LabelLists.of([[dict(zip(classes, row, strict=True)) for row in table.tolist()] for table in tables])
 
     def predict_marginals_single(self, xseq: object) -> list[dict]:
         """Compute the probability of each label at each position of one sequence.
@@ -422,20 +386,20 @@ class CRF(WrappedField):
         path : path
             The file; an old one is replaced.
         """
-        field, parameters = self.fitted_inside(), self.get_params(deep=False)
+        field, parameters = self.get_fitted(), self.get_params(deep=False)
         del parameters["n_jobs"]  # files of the same fit are the same
         if not is_whole(parameters["random_state"]):
             parameters["random_state"] = None
         document = {
             "parameters": parameters,
             "reason": self.training_log_.reason,
-            "field": {"chain": field.to_document()},
+            "field": {"chain": describe_stored(field)[1]},
         }
         write_document(path, KIND, document)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> CRF:
-        """Read a model that :meth:`save` wrote.
+        """Read a model that :meth:`save` wrote, or a model file of CRFsuite.
 
         Parameters
         ----------
@@ -456,8 +420,8 @@ class CRF(WrappedField):
         --------
         >>> from kernelfields.compat import CRF
         >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
-        >>> CRF().fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("crf.kfm")
-        >>> CRF.load("crf.kfm").predict_single([{"word": "Bob"}])
+        >>> CRF().fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("crf.safetensors")
+        >>> CRF.load("crf.safetensors").predict_single([{"word": "Bob"}])
         ['NAME']
         """
 
@@ -465,63 +429,110 @@ class CRF(WrappedField):
             described = document["field"]
             if "label" in described:
                 raise ValueError("it was fitted to one label, which is no longer done")
-            field = ChainCRF.from_document(described["chain"])
-            check_weights(field)
             crf = cls(**document["parameters"])
             check_plain_parameters(crf)
-            return crf._set_fitted(field, document["reason"])
+            return crf._set_fitted(_rebuild_chain(described["chain"]), document["reason"])
 
-        return read_document_of(path, {KIND: rebuild})
+        def rebuild_given(document: Document) -> CRF:
+            if document["solution"]["reason"] != "given":
+                raise ModelFileError(
+                    f"{path} holds a model of kind 'ChainCRF', expected {KIND!r}: load it with its own class"
+                )
+            return cls()._set_fitted(_rebuild_chain(document), "given")
+
+        return read_any_document(path, {KIND: rebuild, FIELD_KIND: rebuild_given})
+
+    @classmethod
+    def from_crfsuite(cls, path: str | os.PathLike) -> CRF:
+        """Read a model file of CRFsuite: a fitted estimator with its labels, marginals and scores.
+
+        Parameters
+        ----------
+        path : path
+            The file, which python-crfsuite, sklearn-crfsuite or the program ``crfsuite`` wrote.
+
+        Returns
+        -------
+        CRF
+            The fitted model.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is no sound model of CRFsuite.
+
+        See Also
+        --------
+        kernelfields.load : Opens the file as a ChainCRF.
+        """
+        found = cls.load(path)
+        if found.training_log_.reason != "given":
+            raise ModelFileError(f"{os.fspath(path)} is no model file of CRFsuite: open it with CRF.load")
+        return found
 
     @property
-    def classes_(self) -> list:
-        """The sorted labels."""
-        return self.fitted_inside().classes_.tolist()
+    def classes_(self) -> list | None:
+        """The sorted labels; None before a fit."""
+        return self.get_fitted().classes_.tolist() if self.__sklearn_is_fitted__() else None
 
     @property
-    def state_features_(self) -> dict[tuple, float]:
-        """Nonzero weights {(attribute, label): weight}."""
-        return self._name_weights.state_features
+    def state_features_(self) -> dict[tuple, float] | None:
+        """Nonzero weights {(attribute, label): weight}; None before a fit."""
+        return self._name_weights.state_features if self.__sklearn_is_fitted__() else None
 
     @property
-    def transition_features_(self) -> dict[tuple, float]:
-        """Nonzero weights {(label from, label to): weight}."""
-        return self._name_weights.transitions
+    def transition_features_(self) -> dict[tuple, float] | None:
+        """Nonzero weights {(label from, label to): weight}; None before a fit."""
+        return self._name_weights.transitions if self.__sklearn_is_fitted__() else None
 
     @property
-    def attributes_(self) -> list[str]:
-        """Names of attributes with a nonzero weight."""
-        return self._name_weights.attributes
+    def attributes_(self) -> list[str] | None:
+        """Names of attributes with a nonzero weight; None before a fit."""
+        return self._name_weights.attributes if self.__sklearn_is_fitted__() else None
 
     @property
-    def num_attributes_(self) -> int:
-        """Number of attributes with a nonzero weight."""
-        return len(self._name_weights.attributes)
+    def num_attributes_(self) -> int | None:
+        """Number of attributes with a nonzero weight; None before a fit."""
+        return len(self._name_weights.attributes) if self.__sklearn_is_fitted__() else None
 
     @property
-    def size_(self) -> int:
-        """Size in bytes of the model file."""
-        with tempfile.TemporaryDirectory() as folder:
-            self.save(Path(folder) / "model")
-            return (Path(folder) / "model").stat().st_size
+    def size_(self) -> int | None:
+        """Size in bytes of the model file; None before a fit."""
+        name = self.modelfile.name if self.__sklearn_is_fitted__() else None
+        return None if name is None else os.path.getsize(name)
 
     @property
-    def tagger_(self) -> None:
-        """No attribute: there is no pycrfsuite.Tagger."""
-        raise AttributeError(
-            "there is no pycrfsuite.Tagger behind this CRF. Use predict_single in place of tag, "
-            "predict_marginals_single of marginal, chain_.log_likelihood of probability, state_features_ and "
-            "transition_features_ of info."
-        )
+    def modelfile(self) -> ModelResource:
+        """The model file, written at the first access."""
+        if vars(self).get("_resource") is None:
+            write = self.save if self.__sklearn_is_fitted__() else None
+            self._resource = ModelResource(write, self.model_filename, keep=bool(self.keep_tempfiles))
+        assert self._resource is not None
+        return self._resource
+
+    @property
+    def tagger_(self) -> Tagger | None:
+        """A ``pycrfsuite.Tagger`` of the model; None before a fit."""
+        if not self.__sklearn_is_fitted__():
+            return None
+        chain = self.get_fitted()
+        if self._tagger is None:
+            self._tagger = open_tagger(weights_of_document(describe_stored(chain)[1]))
+        return self._tagger
 
     @property
     def _name_weights(self) -> NamedWeights:
-        field = self.fitted_inside()
+        field = self.get_fitted()
         if self._named is None:
             self._named = NamedWeights(field)
         return self._named
 
-    def fitted_inside(self) -> ChainCRF:
+    def __sklearn_is_fitted__(self) -> bool:
+        return super().__sklearn_is_fitted__() or (
+            self.model_filename is not None and os.path.isfile(self.model_filename)
+        )
+
+    def get_fitted(self) -> ChainCRF:
         """Return the inner chain.
 
         Returns
@@ -536,11 +547,20 @@ class CRF(WrappedField):
         """
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("this CRF is not fitted yet. Call 'fit' first.")
+        if "chain_" not in vars(self) and self.model_filename is not None:
+            found = type(self).load(self.model_filename)
+            self._set_fitted(found.chain_, found.training_log_.reason)
         return self.chain_
 
     def __getstate__(self) -> dict[str, object]:
-        return {**super().__getstate__(), "_named": None}
+        return {**super().__getstate__(), "_named": None, "_tagger": None, "_resource": None}
+
+
+def _rebuild_chain(document: Document) -> ChainCRF:
+    field = rebuild_locally(ChainCRF, document)
+    check_weights(field)
+    return field
 
 
 def _join_predictions(field: ChainCRF, sequences: list) -> np.ndarray:
-    return array_of_objects([np.asarray(labels).tolist() for labels in field.predict(sequences)])
+    return LabelLists.of([np.asarray(labels).tolist() for labels in field.predict(sequences)])

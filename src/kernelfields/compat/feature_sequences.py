@@ -14,7 +14,7 @@ from typing import TypeGuard
 import numpy as np
 import scipy.sparse
 
-from kernelfields.data.chunks import described, is_feature_position
+from kernelfields.data.positions import is_feature_position, show_value
 from kernelfields.data.reading import first_position, is_listing
 from kernelfields.features import is_feature_sequences
 from kernelfields.numerics.containers import n_dimensions
@@ -28,18 +28,18 @@ Label = str | int | np.integer | np.bool_
 def check_features(X: object, name: str = "X") -> list:
     """Return X as a list of sequences; raise TypeError if its first features have no names."""
     if scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
-        raise TypeError(f"{name} {_EXPECTED}, got {described(X)}. {_ARRAYS}.")
+        raise TypeError(f"{name} {_EXPECTED}, got {show_value(X)}. {_ARRAYS}.")
     if not _is_iterable(X):
-        raise TypeError(f"{name} {_EXPECTED}, got {described(X)}")
+        raise TypeError(f"{name} {_EXPECTED}, got {show_value(X)}")
     sequences = [list(sequence) if isinstance(sequence, Iterator) else sequence for sequence in X]
     first = first_position(sequences)
     last = len(sequences) if first is None else first[0] + 1
     for index, sequence in enumerate(sequences[:last]):
         if not is_listing(sequence):
-            raise TypeError(f"{name} {_EXPECTED}, but sequence {index} is {described(sequence)}. {_ARRAYS}.")
+            raise TypeError(f"{name} {_EXPECTED}, but sequence {index} is {show_value(sequence)}. {_ARRAYS}.")
     if first is not None and not is_feature_position(first[2]):
         place = f"position {first[1]} of sequence {first[0]}"
-        raise TypeError(f"{name} {_EXPECTED}, but {place} is {described(first[2])}. {_ARRAYS}.")
+        raise TypeError(f"{name} {_EXPECTED}, but {place} is {show_value(first[2])}. {_ARRAYS}.")
     return sequences
 
 
@@ -86,10 +86,12 @@ def _is_iterable(values: object) -> TypeGuard[Iterable]:
 
 def _check_labels(y: object, name: str) -> list:
     if not _is_iterable(y):
-        raise TypeError(f"{name} must be a list with one list of labels per sequence, got {described(y)}")
+        raise TypeError(f"{name} must be a list with one list of labels per sequence, got {show_value(y)}")
     listed = []
     for index, labels in enumerate(y):
         if not _is_iterable(labels) or n_dimensions(labels) != 1:
-            raise ValueError(f"sequence {index} of {name} is {described(labels)}: each sequence needs a list of labels")
+            raise ValueError(
+                f"sequence {index} of {name} is {show_value(labels)}: each sequence needs a list of labels"
+            )
         listed.append(labels.tolist() if isinstance(labels, np.ndarray) else list(labels))
     return listed

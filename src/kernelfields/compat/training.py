@@ -12,7 +12,7 @@ and weights w_k after iteration k, training ends at the first k where
 
 A training run is reported in the words of python-crfsuite's log parser: ``TrainingLog.iterations`` is a list of
 dicts, one per iteration, with the keys ``num``, ``loss``, ``feature_norm``, ``error_norm``, ``linesearch_step``,
-``time`` and ``scores``, which is empty: there is no holdout data.
+``time`` and ``scores``, which is empty but for the last one of a training with held-out data.
 
 Fails: NotImplementedError for what CRFsuite can do and this package does not, ValueError for values that make no
 sense there either.
@@ -20,13 +20,14 @@ sense there either.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from kernelfields.compat.feature_sequences import check_labelled, drop_empty
 from kernelfields.data.cliques import EdgeCliques
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.numerics.parameters import check_count, is_real
@@ -55,8 +56,6 @@ _NO_COUNTERPART = {
     "averaging": "there is no passive-aggressive training here",
     "variance": "there is no AROW training here",
     "gamma": "there is no AROW training here",
-    "model_filename": "files of CRFsuite cannot be read; fit on the data and use save and CRF.load",
-    "keep_tempfiles": "no temporary files are made; use save to keep a model",
     "trainer_cls": "there is no trainer object; verbose=True shows progress, and training_log_ keeps it",
 }
 _ONLINE = ("ap", "averaged-perceptron", "pa", "passive-aggressive", "arow")
@@ -105,9 +104,39 @@ class Options:
         )
 
 
+def train_chain(
+    parameters: Mapping[str, Any], X: object, y: object, watchers: Iterable[Callable[[Iteration], object]] = ()
+) -> tuple[ChainCRF, str]:
+    """Return the field of labelled sequences, and the reason for the end of its training."""
+    options = read_options(parameters)
+    sequences, labels = check_labelled(X, y)
+    stopping = options.stopping()
+    chain = options.chain_crf(
+        callbacks=[*map(_without_answer, watchers), stopping],
+        n_jobs=parameters["n_jobs"],
+        # CRFsuite repeats itself, so that a fit that draws its start should too.
+        random_state=0 if parameters["random_state"] is None else parameters["random_state"],
+        verbose=int(bool(parameters["verbose"])),
+    )
+    with drop_empty(sequences) as filled:
+        chain.fit([sequences[i] for i in filled], [labels[i] for i in filled])
+    # What ended this fit must not end another, and the solver's memory is of no use any more.
+    chain.set_params(callbacks=None, solver="auto")
+    return chain, stopping.reason or chain.solution_.reason
+
+
+def _without_answer(watch: Callable[[Iteration], object]) -> Callable[[Iteration], None]:
+    """Return a callback that never ends a fit."""
+
+    def call(iteration: Iteration) -> None:
+        watch(iteration)
+
+    return call
+
+
 @dataclass
 class CRFsuiteStopping:
-    """A callback that returns True when CRFsuite would stop; ``reason`` is then the name of the rule."""
+    """A callback with the stopping rules of CRFsuite; ``reason`` is the name of the rule that ended the fit."""
 
     epsilon: float
     period: int
@@ -133,9 +162,9 @@ def read_options(parameters: Mapping[str, object]) -> Options:
     """Check the parameters of the constructor."""
     for name, reason in _NO_COUNTERPART.items():
         value = parameters[name]
-        if value is not None and not (name == "keep_tempfiles" and not value):
+        if value is not None:
             raise NotImplementedError(f"{name}={value!r} has no counterpart here: {reason}. Leave it out.")
-    sgd = _is_sgd(parameters["algorithm"])
+    sgd = check_algorithm(parameters["algorithm"])
     if sgd:
         for name in _NOT_OF_SGD:
             if parameters[name] is not None:
@@ -157,7 +186,8 @@ def read_options(parameters: Mapping[str, object]) -> Options:
     )
 
 
-def _is_sgd(algorithm: object) -> bool:
+def check_algorithm(algorithm: object) -> bool:
+    """Return whether an algorithm is SGD; raise for an algorithm without a likelihood."""
     name = algorithm.lower() if isinstance(algorithm, str) else algorithm
     if name in _ONLINE:
         raise NotImplementedError(
