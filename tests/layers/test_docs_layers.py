@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
 from tests.test_docs_pages import assert_prints, run_as_one_program
 

@@ -172,7 +172,7 @@ class Overlap(Kernel):
         return products / (arrays.outer_sums(arrays.squared_norms(X), norms) - products)
 
     def _diagonal(self, X):
-        return arrays.filled(X, (X.shape[0],), 1.0, X.dtype)
+        return arrays.fill_array(X, (X.shape[0],), 1.0, X.dtype)
 
 
 @register("hyperbolic")
@@ -222,7 +222,7 @@ def computed_in_onnx(function, rows, sparse):
         kinds = {"indptr": TensorProto.INT64, "indices": TensorProto.INT64, "values": TensorProto.DOUBLE}
         inputs = [info(name, kind, [None]) for name, kind in kinds.items()]
         parts = [graph.value(name, name) for name in kinds]
-        view = SparseGraphRows.of_inputs(*parts, rows.shape[1], graph.whole(len(rows)))
+        view = SparseGraphRows.from_inputs(*parts, rows.shape[1], graph.whole(len(rows)))
     else:
         feed = {"inputs": rows}
         inputs = [info("inputs", TensorProto.DOUBLE, [None, rows.shape[1]])]

@@ -21,10 +21,10 @@ class OnDevice:
     def __init__(self, node, edge, offsets, weights=None, device="cpu", compiled=None):
         self.device = device
         self.family = TorchChainFamily(offsets, node.shape[1], tied=len(edge) == 1, device=device, compiled=compiled)
-        self.member = self.family.at(self.put(node, edge), self.family.arrangement.placed_array(weights))
+        self.member = self.family.distribution(self.put(node, edge), self.family.arrangement.place_array(weights))
 
     def put(self, node, edge):
-        return self.family.arrangement.placed(Potentials(node, {EDGE: edge}))
+        return self.family.arrangement.place_potentials(Potentials(node, {EDGE: edge}))
 
     @property
     def log_partition(self):
@@ -150,10 +150,12 @@ def test_inference_leaves_its_arguments_alone():
     rng = np.random.default_rng(3)
     node, edge, offsets = chain_potentials(rng, 3, 4000.0, tied=False)
     family = TorchChainFamily(offsets, 3, tied=False)
-    here = family.arrangement.placed(Potentials(node, {EDGE: edge}))
-    along = family.arrangement.placed(Potentials(rng.normal(size=node.shape), {EDGE: rng.normal(size=edge.shape)}))
+    here = family.arrangement.place_potentials(Potentials(node, {EDGE: edge}))
+    along = family.arrangement.place_potentials(
+        Potentials(rng.normal(size=node.shape), {EDGE: rng.normal(size=edge.shape)})
+    )
     copies = [array.clone() for array in (*here.arrays, *along.arrays)]
-    member = family.at(here)
+    member = family.distribution(here)
     first = member.covariance_product(along)
     for tensor, copy in zip((*here.arrays, *along.arrays), copies, strict=True):
         assert torch.equal(tensor, copy)
@@ -167,7 +169,7 @@ def test_arrays_that_do_not_fit_are_refused():
     node, edge = torch.tensor(node), torch.tensor(edge)
 
     def infer(node, edge, compiled=None):
-        return TorchChainFamily(offsets, 3, compiled=compiled).at(TorchPotentials(node, {EDGE: edge}))
+        return TorchChainFamily(offsets, 3, compiled=compiled).distribution(TorchPotentials(node, {EDGE: edge}))
 
     with pytest.raises(ValueError, match=r"node potentials must have shape \(21, labels\).* got \(20, 3\)"):
         infer(node[1:], edge)

@@ -261,12 +261,12 @@ def test_distances_are_where_the_inputs_are(distances):
     for block, shape in ((distances(X), (3, 3)), (distances(X, Z), (3, 4))):
         assert block.device == X.device
         assert block.shape == shape
-    assert arrays.filled(X, (3,), 1.0, torch.float64).device == X.device
+    assert arrays.fill_array(X, (3,), 1.0, torch.float64).device == X.device
 
 
 def test_operations_of_tensors_replace_those_of_arrays():
     """A function of a name that kernels do not look up would never be called."""
     replaced = {name for name, value in vars(arrays).items() if hasattr(value, "__wrapped__")}
     own = {name for name, value in vars(tensors).items() if getattr(value, "__module__", None) == tensors.__name__}
-    helpers = {"float32_products", "tensor_from"}
+    helpers = {"float32_products", "to_tensor"}
     assert {name for name in own if not name.startswith("_")} - helpers <= replaced

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from kernelfields.data import Chains, resolve_constraints  # noqa: E402
 from kernelfields.engines.torch.family import TorchChainFamily  # noqa: E402
 from kernelfields.inference import EDGE, BaseMeasure, ChainFamily, Placement, Potentials  # noqa: E402
-from kernelfields.objective import labelled_objective  # noqa: E402
+from kernelfields.objective import choose_objective  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
 MASKS = resolve_constraints({"transitions": [(1, 0)], "start": [1], "end": [2], "labels": [3]}, np.arange(5))
@@ -33,9 +33,9 @@ class Pair:
     def __init__(self, chains, tied, masks=None, device="cpu"):
         self.chains, self.tied = chains, tied
         settings = {"tied": tied, "base": BaseMeasure(chains.offsets, 5, masks)}
-        self.threads = labelled_objective(ChainFamily(chains.offsets, 5, **settings), chains)
+        self.threads = choose_objective(ChainFamily(chains.offsets, 5, **settings), chains)
         self.family = TorchChainFamily(chains.offsets, 5, **settings, device=device)
-        self.device = labelled_objective(self.family, chains)
+        self.device = choose_objective(self.family, chains)
 
     def potentials(self, seed, spread=1.0):
         rng = np.random.default_rng(seed)
@@ -43,7 +43,7 @@ class Pair:
         edges = 1 if self.tied else n_positions
         node, edge = spread * rng.normal(size=(n_positions, 5)), spread * rng.normal(size=(edges, 5, 5))
         given = Potentials(node, {EDGE: edge})
-        return given, self.family.arrangement.placed(given)
+        return given, self.family.arrangement.place_potentials(given)
 
     def assert_equal(self, tensors, arrays, atol=1e-10):
         for mine, yours in zip(tensors.arrays, arrays.arrays, strict=True):
@@ -87,18 +87,18 @@ def test_the_rows_of_a_set_are_copied_to_the_device_once():
 def test_potentials_form_a_vector_space(device):
     pair = Pair(random_chains(), False, device=device)
     (one, mine), (other, yours) = pair.potentials(1), pair.potentials(2)
-    pair.assert_equal(mine.moved(0.5, yours), one.moved(0.5, other), 1e-15)
+    pair.assert_equal(mine.plus(0.5, yours), one.plus(0.5, other), 1e-15)
     np.testing.assert_allclose(mine.dot(yours), one.dot(other), rtol=1e-12)
     assert mine.largest == one.largest
     assert isinstance(mine.dot(yours), float)
     mine.scale(2.0)
-    mine.add(-2.0, pair.family.arrangement.placed(one))
+    mine.add(-2.0, pair.family.arrangement.place_potentials(one))
     assert mine.largest == 0.0
-    assert mine.finite
+    assert mine.is_finite
     assert len(yours.tables) == 1
     for broken in (np.nan, np.inf):
         yours.edge[3, 1, 2] = broken
-        assert not yours.finite
+        assert not yours.is_finite
 
 
 def test_the_library_does_not_load_torch():

@@ -33,9 +33,9 @@ def two_graphs(tied, n_labels=3):
 @pytest.mark.parametrize("tied", [True, False])
 def test_beliefs_are_those_of_the_host(device, tied, weights):
     family, potentials = two_graphs(tied)
-    there = TorchLoopyFamily.of(family, torch.device(device))
-    ours = there.at(there.arrangement.placed(potentials), there.arrangement.placed_array(weights))
-    host = family.at(potentials, weights)
+    there = TorchLoopyFamily.from_host(family, torch.device(device))
+    ours = there.distribution(there.arrangement.place_potentials(potentials), there.arrangement.place_array(weights))
+    host = family.distribution(potentials, weights)
     np.testing.assert_allclose(ours.log_partition.cpu(), host.log_partition, rtol=1e-9)
     for group in (None, "0", "1"):
         np.testing.assert_allclose(ours.marginals(group).cpu(), host.marginals(group), atol=1e-9)
@@ -50,14 +50,14 @@ def test_beliefs_are_those_of_the_host(device, tied, weights):
 def test_it_is_exact_on_forests_and_begins_with_the_last_messages(device):
     random = np.random.default_rng(0)
     family = PropagationFamily(np.array([0, 5]), [np.array([[0, 1], [1, 2], [3, 1]])], 3, OPTIONS)
-    there = TorchLoopyFamily.of(family, torch.device(device))
+    there = TorchLoopyFamily.from_host(family, torch.device(device))
     potentials = Potentials(random.normal(size=(5, 3)), {"0": random.normal(size=(1, 3, 3))})
     labels = np.indices((3,) * 5).reshape(5, -1)
     scores = potentials.node[np.arange(5)[:, None], labels].sum(axis=0)
     for u, v in family.members[0]:
         scores += potentials.tables["0"][0][labels[u], labels[v]]
     for _ in range(2):
-        value = there.at(there.arrangement.placed(potentials)).log_partition
+        value = there.distribution(there.arrangement.place_potentials(potentials)).log_partition
         assert float(value[0]) == pytest.approx(np.logaddexp.reduce(scores), rel=1e-11)
 
 
@@ -65,13 +65,16 @@ def test_it_is_exact_on_forests_and_begins_with_the_last_messages(device):
 def test_what_is_impossible_or_does_not_settle_is_reported(device):
     family, potentials = two_graphs(True)
     potentials.node[5] = -np.inf
-    there = TorchLoopyFamily.of(family, torch.device(device))
+    there = TorchLoopyFamily.from_host(family, torch.device(device))
     with pytest.raises(ValueError, match="graph 1"):
-        there.at(there.arrangement.placed(potentials))
+        there.distribution(there.arrangement.place_potentials(potentials))
     family, potentials = two_graphs(True)
     family.options = LoopyBelief(tolerance=1e-12, max_iter=1)
-    there = TorchLoopyFamily.of(family, torch.device(device))
-    assert "has not converged on 2 of 2 graphs" in there.at(there.arrangement.placed(potentials)).warnings[0]
+    there = TorchLoopyFamily.from_host(family, torch.device(device))
+    assert (
+        "has not converged on 2 of 2 graphs"
+        in there.distribution(there.arrangement.place_potentials(potentials)).warnings[0]
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -73,7 +73,7 @@ def test_float64_columns_have_the_same_pivots_and_values(basis, kernel, kind, de
     np.testing.assert_allclose(panel.residual, host.residual, rtol=0, atol=atol * scale)
     np.testing.assert_allclose(panel.floor, host.floor, rtol=1e-14)
     assert panel.relative_residual == pytest.approx(host.relative_residual, abs=atol)
-    assert panel.exhausted == host.exhausted
+    assert panel.is_exhausted == host.is_exhausted
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -121,7 +121,7 @@ def test_pivots_in_any_order_keep_float32_columns_accurate(dtype, device):
     # Eigenvalues of this smooth kernel fall below rounding within the first panel of candidates.
     inputs = np.random.default_rng(11).normal(size=(600, 2))
     panel = grown(TorchPanel(RBF(gamma=0.3), inputs, 600, dtype, device), AllPoints())
-    assert panel.exhausted
+    assert panel.is_exhausted
     Z = panel.features.cpu().numpy().astype(np.float64)
     assert np.abs(RBF(gamma=0.3)(inputs) - Z @ Z.T).max() < (2e-5 if dtype == np.float32 else 1e-9)
 
@@ -158,7 +158,7 @@ def test_scores_of_candidates_are_those_of_the_other_panel(kernel, dtype, device
     inputs = np.random.default_rng(5).normal(size=(200, 3))
     host, panel = both(Uniform(), kernel, inputs, 8, dtype, device)
     residuals = np.random.default_rng(6).normal(size=(200, 4))
-    pool = panel.outside[:50]
+    pool = panel.candidates[:50]
     expected = host.candidate_scores(pool, residuals)
     for given in (residuals, torch.tensor(residuals, device=device)):
         scores = panel.candidate_scores(pool, given)
@@ -241,7 +241,7 @@ def test_duplicates_low_rank_and_zero_kernels_end_with_fewer_columns(basis, dtyp
     repeated = few[rng.integers(6, size=50)]
     panel = grown(TorchPanel(RBF(1.0), repeated, 40, dtype, device), basis)
     assert panel.rank == 6
-    assert panel.exhausted
+    assert panel.is_exhausted
     panel = grown(TorchPanel(Precomputed(np.zeros((4, 4))), np.arange(4.0)[:, None], 3, dtype, device), basis)
     assert panel.rank == 0
     assert panel.subspace().features(np.arange(4.0)[:, None]).shape == (4, 0)

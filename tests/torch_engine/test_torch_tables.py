@@ -165,7 +165,7 @@ def test_sparse_tables(dtype, index, device):
     assert (table.shape, table.stored_values, table.dtype) == (twin.shape, twin.stored_values, np.float64)
     exact = features.toarray().astype(np.float64)
     check_products(table, exact, 1e-14)
-    check_products(table.squared(), exact**2, 1e-14)
+    check_products(table.square_entries(), exact**2, 1e-14)
     check_products(table, exact, 1e-14)
     assert table.mean_square() == pytest.approx(twin.mean_square(), rel=1e-6 if dtype == np.float32 else 1e-12)
     coefficients = thin(25)
@@ -197,7 +197,7 @@ def test_the_parts_of_an_operand_add_up_to_22_bits_of_it(operand):
     parts = operand.parts(X, scale)
     assert parts.shape == (400, 8)
     assert not parts[:, 6:].any()
-    back = operand.combined(parts.to(torch.float32), 3, scale)
+    back = operand.combine(parts.to(torch.float32), 3, scale)
     allowed = 2.0**-22 * X.abs() + 2.0**-48 * X.abs().amax(dim=0)
     assert (torch.abs(back - X) <= allowed).all()
     if isinstance(operand, torch_tables.SplitHalf):

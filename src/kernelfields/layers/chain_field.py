@@ -12,28 +12,30 @@ Sums are those of likelihood.py: float64 whatever the type of the scores, and gr
 what is known. Float32 scores give losses and gradients that are those of these numbers, rounded once to float32.
 
 Arrays: scores (B, T, L) padded at the end, or (N, L) of sequences end to end; pair scores (B, T, L, L) or (N, L, L).
-Cost: O(N L^2), one pass on the device of the scores for CUDA, by compiled code of the host elsewhere; another one where
-labels are known in part. Fails: ValueError naming the sequence and position for labels that constraints forbid, for NaN
-among scores, and for shapes that do not fit together.
+Cost: O(N L^2), one pass on the device of the scores for CUDA, of which nothing is read back (device_chains.py), by
+compiled code of the host elsewhere (packed_chains.py); another one where labels are known in part. Fails: ValueError
+naming the sequence and position for labels that constraints forbid, for NaN among scores, and for shapes that do not
+fit together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 
 from kernelfields.data.constraints import resolve_constraints
-from kernelfields.data.reading import SEQUENCES
-from kernelfields.engines.torch.family import TorchChainFamily, best_labels
-from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.packing import InfeasibleSequence, raise_if_infeasible
-from kernelfields.layers.likelihood import label_scores, log_partition, to_family_device, to_potentials, workers
-from kernelfields.numerics.parameters import check_count, is_whole
-
-_REDUCTIONS = "mean", "token_mean", "sum", "none"
+from kernelfields.data.spans import find_spans
+from kernelfields.data.text_files import open_output
+from kernelfields.estimators.span_questions import Entity, check_least, list_entities
+from kernelfields.evaluation.entities import span_rules
+from kernelfields.layers.device_chains import read_chains
+from kernelfields.layers.encoders import write_encoder
+from kernelfields.layers.label_options import read_ignored, read_names, read_weights
+from kernelfields.layers.packed_chains import REDUCTIONS, ChainRules, ChainTerms, PackedChains
+from kernelfields.numerics.parameters import check_choice
+from kernelfields.serving.onnx_layers import ChainLayer, write_chain_layer
 
 
 class ChainField(torch.nn.Module):
@@ -51,6 +53,11 @@ class ChainField(torch.nn.Module):
         such as ``"bio"``, pairs of labels, or more.
     ends : bool, default True
         Whether first and last labels have scores of their own.
+    ignore_index : int or None, default -100
+        The label that leaves a position out of its sequence, as False in a mask does.
+    label_weights : sequence or dict, optional
+        How much each label counts in the loss: a position by the weight of its label, given the labels before it. By
+        default all count alike. A dict names labels; those that it does not name have a weight of 1.
     device : torch.device or str, optional
         The device of the parameters.
     dtype : torch.dtype, optional
@@ -75,7 +82,7 @@ class ChainField(torch.nn.Module):
     >>> from kernelfields.layers import ChainField
     >>> layer = ChainField(2)
     >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 1.0]]])
-    >>> loss = layer(scores, torch.tensor([[0, 1]]))
+    >>> loss = layer.loss(scores, torch.tensor([[0, 1]]))
     >>> loss.backward()
     >>> round(loss.item(), 2), layer.transitions.grad.numpy().round(2)
     (0.44, array([[ 0.24, -0.36],
@@ -83,45 +90,88 @@ class ChainField(torch.nn.Module):
     """
 
     def __init__(
-        self, labels: Any, *, constraints: Any = None, ends: bool = True, device: Any = None, dtype: Any = None
+        self,
+        labels: Any,
+        *,
+        constraints: Any = None,
+        ends: bool = True,
+        ignore_index: int | None = -100,
+        label_weights: Any = None,
+        device: Any = None,
+        dtype: Any = None,
     ):
         super().__init__()
-        self.labels = _read_names(labels)
+        self.labels = read_names(labels)
         n_labels = len(self.labels)
-        self._masks = resolve_constraints(constraints, np.array(self.labels))
+        masks = resolve_constraints(constraints, np.array(self.labels))
+        ignored = read_ignored(ignore_index, n_labels)
+        self._rules = ChainRules(self.labels, masks, ignored, read_weights(label_weights, self.labels))
         self.transitions = torch.nn.Parameter(torch.zeros(n_labels, n_labels, device=device, dtype=dtype))
         for name in ("start", "end"):
             own = torch.nn.Parameter(torch.zeros(n_labels, device=device, dtype=dtype)) if ends else None
             self.register_parameter(name, own)
-        barred = self._masks.label < 0
         # Arrays of the host, not buffers: a buffer that is made on the meta device holds nothing once it is emptied.
-        self._forbidden = {
-            "steps": (self._masks.edge < 0) | barred,
-            "start": (self._masks.start < 0) | barred,
-            "end": self._masks.end < 0,
-        }
+        self._forbidden = self._rules.forbidden
+        self._placed: dict[torch.device, dict[str, torch.Tensor]] = {}
+
+    @property
+    def ignore_index(self) -> int | None:
+        """The label of positions to leave out."""
+        return self._rules.ignore_index
+
+    @property
+    def label_weights(self) -> torch.Tensor | None:
+        """The weights of labels in the loss, (L,); None if all count alike."""
+        return None if self._rules.weights is None else torch.as_tensor(self._rules.weights)
 
     @property
     def forbidden_steps(self) -> torch.Tensor:
         """Mask of forbidden transitions, (L, L) of booleans."""
-        return torch.as_tensor(self._forbidden["steps"], device=self.transitions.device)
+        return self._terms().forbidden["steps"]
 
     @property
     def forbidden_start(self) -> torch.Tensor:
         """Mask of labels that may not begin a sequence, (L,)."""
-        return torch.as_tensor(self._forbidden["start"], device=self.transitions.device)
+        return self._terms().forbidden["start"]
 
     @property
     def forbidden_end(self) -> torch.Tensor:
         """Mask of labels that may not end a sequence, (L,)."""
-        return torch.as_tensor(self._forbidden["end"], device=self.transitions.device)
+        return self._terms().forbidden["end"]
+
+    def _terms(self) -> ChainTerms:
+        device = self.transitions.device
+        if device not in self._placed:  # once for each device: a copy waits for it
+            placed = {name: torch.as_tensor(each, device=device) for name, each in self._forbidden.items()}
+            self._placed[device] = placed
+        return ChainTerms(self.transitions, self.start, self.end, self._rules, self._placed[device])
 
     def reset_parameters(self) -> None:
         """Set all scores to zero, their initial value; for layers made on the meta device."""
         for own in self.parameters():
             torch.nn.init.zeros_(own)
 
-    def forward(
+    def forward(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse a call of the layer itself, which could mean a loss or a log-likelihood.
+
+        Parameters
+        ----------
+        *args : tensors
+            Those of :meth:`loss`.
+        **kwargs : options
+            Those of :meth:`loss`.
+
+        Raises
+        ------
+        TypeError
+            Always: call :meth:`loss` or :meth:`log_likelihood`.
+        """
+        raise TypeError(
+            "a call of a ChainField could mean either sign: write layer.loss(scores, labels), which is minimised, or "
+            "layer.log_likelihood(scores, labels); kernelfields.layers.compat.CRF is called as in pytorch-crf"
+        )
+
+    def loss(
         self,
         scores: torch.Tensor,
         labels: torch.Tensor,
@@ -131,27 +181,82 @@ class ChainField(torch.nn.Module):
         pair_scores: torch.Tensor | None = None,
         reduction: str = "mean",
     ) -> torch.Tensor:
-        """Compute the negative log-likelihood of labels, which may be partial.
+        """Compute the negative log-likelihood of labels, which may be partial, for minimization in training.
 
         Parameters
         ----------
         scores : tensor (B, T, L) or (N, L)
-            The scores of labels, padded at the end, or of sequences end to end.
+            The scores of labels, padded, or of sequences end to end.
         labels : tensor (B, T) or (N,)
-            Numbers of labels, -1 if a label is not known; or sets of labels as a bool mask, shaped like the scores.
+            Numbers of labels, -1 if a label is not known, ``ignore_index`` to leave a position out; or sets of labels
+            as a bool mask, shaped like the scores.
         lengths : tensor (B,), optional
             The lengths of the sequences; by default all are full.
         mask : bool tensor (B, T), optional
-            The positions that belong to sequences, in place of lengths.
+            The positions that belong to sequences, in place of lengths; it may have gaps.
         pair_scores : tensor (B, T, L, L) or (N, L, L), optional
             Scores of steps into each position, which are added to ``transitions``.
         reduction : {"mean", "token_mean", "sum", "none"}, default "mean"
             Whether to return the mean over sequences or over positions, the sum, or one number for each sequence.
+            Sequences without positions have a loss of zero and do not count in means.
 
         Returns
         -------
         tensor () or (B,)
-            The loss.
+            The loss, at least zero.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit together, if a score is NaN, or if constraints forbid all labellings.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from kernelfields.layers import ChainField
+        >>> layer = ChainField(2)
+        >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]]])
+        >>> round(layer.loss(scores, torch.tensor([[0, -1, 0]])).item(), 3)  # the second label is not known
+        0.176
+        >>> round(layer.loss(scores, torch.tensor([[0, -100, 0]])).item(), 3)  # the second position is left out
+        0.176
+        """
+        check_choice(reduction, "reduction", REDUCTIONS)
+        chains = read_chains(self._terms(), scores, lengths, mask, labels=labels, pair_scores=pair_scores)
+        return chains.restore(chains.reduce(chains.losses(), reduction))
+
+    def log_likelihood(
+        self,
+        scores: torch.Tensor,
+        labels: torch.Tensor,
+        lengths: Any = None,
+        mask: Any = None,
+        *,
+        pair_scores: torch.Tensor | None = None,
+        reduction: str = "none",
+    ) -> torch.Tensor:
+        """Compute the log-likelihood of labels, which may be partial: minus :meth:`loss`.
+
+        Parameters
+        ----------
+        scores : tensor (B, T, L) or (N, L)
+            The scores of labels, padded, or of sequences end to end.
+        labels : tensor (B, T) or (N,)
+            Numbers of labels, -1 if a label is not known, ``ignore_index`` to leave a position out; or sets of labels
+            as a bool mask, shaped like the scores.
+        lengths : tensor (B,), optional
+            The lengths of the sequences; by default all are full.
+        mask : bool tensor (B, T), optional
+            The positions that belong to sequences, in place of lengths; it may have gaps.
+        pair_scores : tensor (B, T, L, L) or (N, L, L), optional
+            Scores of steps into each position, which are added to ``transitions``.
+        reduction : {"none", "mean", "token_mean", "sum"}, default "none"
+            One number for each sequence, or those of :meth:`loss`.
+
+        Returns
+        -------
+        tensor (B,) or ()
+            The log-likelihood, at most zero.
 
         Raises
         ------
@@ -164,20 +269,10 @@ class ChainField(torch.nn.Module):
         >>> from kernelfields.layers import ChainField
         >>> layer = ChainField(2)
         >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 1.0]]])
-        >>> round(layer(scores, torch.tensor([[0, -1]])).item(), 3)  # the second label is not known
-        0.127
+        >>> layer.log_likelihood(scores, torch.tensor([[0, 1]])).exp().detach().numpy().round(2)
+        array([0.64], dtype=float32)
         """
-        if reduction not in _REDUCTIONS:
-            raise ValueError(f"reduction must be one of {', '.join(map(repr, _REDUCTIONS))}, got {reduction!r}")
-        chains = _Chains(self, scores, lengths, mask, pair_scores)
-        losses = chains.log_partition() - chains.log_partition(labels)
-        if reduction == "none":
-            reduced = losses
-        elif reduction == "token_mean":
-            reduced = losses.sum() / chains.family.n_positions
-        else:
-            reduced = losses.sum() if reduction == "sum" else losses.mean()
-        return chains.restore(reduced)
+        return -self.loss(scores, labels, lengths, mask, pair_scores=pair_scores, reduction=reduction)
 
     def log_partition(
         self,
@@ -188,16 +283,16 @@ class ChainField(torch.nn.Module):
         labels: torch.Tensor | None = None,
         pair_scores: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Compute the logarithm of the sum over all labellings, or over those consistent with ``labels``.
+        """Compute the logarithm of the sum over all labellings, or over the labellings consistent with ``labels``.
 
         Parameters
         ----------
         scores : tensor (B, T, L) or (N, L)
-            The scores of labels, padded at the end, or of sequences end to end.
+            The scores of labels, padded, or of sequences end to end.
         lengths : tensor (B,), optional
             The lengths of the sequences; by default all are full.
         mask : bool tensor (B, T), optional
-            The positions that belong to sequences, in place of lengths.
+            The positions that belong to sequences, in place of lengths; it may have gaps.
         labels : tensor (B, T) or (N,), optional
             Numbers of labels, -1 if a label is not known; or sets of labels as a bool mask, shaped like the scores. By
             default nothing is known.
@@ -223,8 +318,8 @@ class ChainField(torch.nn.Module):
         >>> layer.log_partition(scores).detach().numpy().round(2)
         array([3.44], dtype=float32)
         """
-        chains = _Chains(self, scores, lengths, mask, pair_scores)
-        return chains.restore(chains.log_partition(labels))
+        chains = read_chains(self._terms(), scores, lengths, mask, labels=labels, pair_scores=pair_scores)
+        return chains.restore(chains.log_partition() if labels is None else chains.known_log_partition())
 
     @torch.no_grad()
     def decode(
@@ -241,11 +336,11 @@ class ChainField(torch.nn.Module):
         Parameters
         ----------
         scores : tensor (B, T, L) or (N, L)
-            The scores of labels, padded at the end, or of sequences end to end.
+            The scores of labels, padded, or of sequences end to end.
         lengths : tensor (B,), optional
             The lengths of the sequences; by default all are full.
         mask : bool tensor (B, T), optional
-            The positions that belong to sequences, in place of lengths.
+            The positions that belong to sequences, in place of lengths; it may have gaps.
         labels : tensor (B, T) or (N,), optional
             Numbers of labels, -1 if a label is not known; or sets of labels as a bool mask, shaped like the scores. By
             default nothing is known.
@@ -255,7 +350,7 @@ class ChainField(torch.nn.Module):
         Returns
         -------
         tensor (B, T) or (N,)
-            Numbers of labels, -1 at padding.
+            Numbers of labels, -1 at positions that belong to no sequence.
 
         Raises
         ------
@@ -271,8 +366,7 @@ class ChainField(torch.nn.Module):
         >>> layer.decode(scores).tolist()
         [[0, 1]]
         """
-        chains = _Chains(self, scores, lengths, mask, pair_scores)
-        return chains.unpack(chains.best(labels), -1)
+        return PackedChains(self._terms(), scores, lengths, mask, labels=labels, pair_scores=pair_scores).best()
 
     @torch.no_grad()
     def marginals(
@@ -289,11 +383,11 @@ class ChainField(torch.nn.Module):
         Parameters
         ----------
         scores : tensor (B, T, L) or (N, L)
-            The scores of labels, padded at the end, or of sequences end to end.
+            The scores of labels, padded, or of sequences end to end.
         lengths : tensor (B,), optional
             The lengths of the sequences; by default all are full.
         mask : bool tensor (B, T), optional
-            The positions that belong to sequences, in place of lengths.
+            The positions that belong to sequences, in place of lengths; it may have gaps.
         labels : tensor (B, T) or (N,), optional
             Numbers of labels, -1 if a label is not known; or sets of labels as a bool mask, shaped like the scores. By
             default nothing is known.
@@ -303,7 +397,7 @@ class ChainField(torch.nn.Module):
         Returns
         -------
         tensor (B, T, L) or (N, L)
-            The probabilities, 0 at padding.
+            The probabilities, 0 at positions that belong to no sequence.
 
         Raises
         ------
@@ -320,8 +414,180 @@ class ChainField(torch.nn.Module):
         array([[[0.88, 0.12],
                 [0.27, 0.73]]], dtype=float32)
         """
-        chains = _Chains(self, scores, lengths, mask, pair_scores)
-        return chains.unpack(chains.restore(chains.marginals(labels)), 0)
+        return PackedChains(self._terms(), scores, lengths, mask, labels=labels, pair_scores=pair_scores).marginals()
+
+    @torch.no_grad()
+    def nbest(
+        self,
+        scores: torch.Tensor,
+        k: int,
+        lengths: Any = None,
+        mask: Any = None,
+        *,
+        labels: torch.Tensor | None = None,
+        pair_scores: torch.Tensor | None = None,
+    ) -> list[list[tuple[list[int], float]]]:
+        """Find the k most probable labellings of each sequence, with the logarithms of their probabilities.
+
+        Parameters
+        ----------
+        scores : tensor (B, T, L) or (N, L)
+            The scores of labels, padded, or of sequences end to end.
+        k : int
+            The number of labellings.
+        lengths : tensor (B,), optional
+            The lengths of the sequences; by default all are full.
+        mask : bool tensor (B, T), optional
+            The positions that belong to sequences, in place of lengths; it may have gaps.
+        labels : tensor (B, T) or (N,), optional
+            Numbers of labels, -1 if a label is not known; or sets of labels as a bool mask, shaped like the scores. By
+            default nothing is known.
+        pair_scores : tensor (B, T, L, L) or (N, L, L), optional
+            Scores of steps into each position, which are added to ``transitions``.
+
+        Returns
+        -------
+        list of lists of pairs
+            For each sequence labels of its positions and log-probabilities, the best first; fewer if there are no more.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit together, if a score is NaN, or if constraints forbid all labellings.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from kernelfields.layers import ChainField
+        >>> layer = ChainField(2)
+        >>> scores = torch.tensor([[[2.0, 0.0], [0.0, 1.0]]])
+        >>> [(labels, round(logarithm, 2)) for labels, logarithm in layer.nbest(scores, 2)[0]]
+        [([0, 1], -0.44), ([0, 0], -1.44)]
+        """
+        chains = PackedChains(self._terms(), scores, lengths, mask, labels=labels, pair_scores=pair_scores)
+        answers = chains.answers()
+        found, values = answers.family.labellings(answers.potentials, answers.workers).n_best(k)
+        return chains.positions.lists(
+            [(own.tolist(), float(value - total)) for own, value in zip(*each, strict=True)]
+            for *each, total in zip(found, values, answers.log_partition, strict=True)
+        )
+
+    @torch.no_grad()
+    def entities(
+        self,
+        scores: torch.Tensor,
+        lengths: Any = None,
+        mask: Any = None,
+        *,
+        labels: torch.Tensor | None = None,
+        pair_scores: torch.Tensor | None = None,
+        scheme: str | None = "auto",
+        least: float = 0.05,
+    ) -> list[list[Entity]]:
+        """Return the entities of the best labelling of each sequence, with their probabilities.
+
+        The probability of an entity is that of the whole span among all labellings: that it begins and ends where it
+        does, with its type. It is exact.
+
+        Parameters
+        ----------
+        scores : tensor (B, T, L) or (N, L)
+            The scores of labels, padded, or of sequences end to end.
+        lengths : tensor (B,), optional
+            The lengths of the sequences; by default all are full.
+        mask : bool tensor (B, T), optional
+            The positions that belong to sequences, in place of lengths; it may have gaps.
+        labels : tensor (B, T) or (N,), optional
+            Numbers of labels, -1 if a label is not known; or sets of labels as a bool mask, shaped like the scores. By
+            default nothing is known.
+        pair_scores : tensor (B, T, L, L) or (N, L, L), optional
+            Scores of steps into each position, which are added to ``transitions``.
+        scheme : {"auto", "bio", "iob1", "bioes", "bilou"} or None, default "auto"
+            How the names of labels write entities; "auto" guesses it. Without a scheme an entity is a run of one label
+            other than "O".
+        least : float, default 0.05
+            The least probability of alternatives, which are spans that overlap an entity.
+
+        Returns
+        -------
+        list of lists of Entity
+            For each sequence its entities: label, begin, end (exclusive), probability, alternatives. Positions are
+            counted among those of the sequence, without gaps: as words, where the mask selects words.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit together, if a score is NaN, or if constraints forbid all labellings.
+
+        See Also
+        --------
+        kernelfields.ChainCRF.predict_entities : Return the entities of a field that is no layer.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from kernelfields.layers import ChainField
+        >>> layer = ChainField(["O", "B-PER", "I-PER"], constraints="bio")
+        >>> scores = torch.tensor([[[0.0, 3.0, 0.0], [0.0, 0.0, 2.0], [4.0, 0.0, 0.0]]])
+        >>> (entity,) = layer.entities(scores)[0]
+        >>> entity.label, entity.begin, entity.end, round(entity.probability, 2)
+        ('PER', 0, 2, 0.77)
+        """
+        check_least(least)
+        chains = PackedChains(self._terms(), scores, lengths, mask, labels=labels, pair_scores=pair_scores)
+        if not chains.positions.n_positions:
+            return chains.positions.lists([])
+        rules, types = span_rules(self.labels, scheme)
+        answers = chains.answers()
+        bounds = find_spans(answers.best_labels(), answers.family.offsets, rules)
+        return chains.positions.lists(list_entities(answers, bounds, rules, types, float(least)))
+
+    def to_onnx(self, path: Any, *, encoder: torch.nn.Module | None = None, inputs: Any = None) -> None:
+        """Write the layer as an ONNX graph, alone or behind an encoder.
+
+        It needs the package ``onnx``. The inputs of the graph are ``scores`` (B, T, L), float, or those of the encoder,
+        and ``mask`` (B, T), which may have gaps; its outputs are ``labels`` (B, T), -1 where the mask is False,
+        ``score`` (B,), the log-probability of these labels, and ``marginals`` (B, T, L). Batch and time may have any
+        length. Sums are in double precision.
+
+        Parameters
+        ----------
+        path : path
+            The file to write; it replaces an old one once it is complete.
+        encoder : Module, optional
+            A network that returns the scores; by default they are an input of the graph.
+        inputs : dict of str to tensor, optional
+            Example inputs of the encoder, in the order of its call, by the names that they get.
+
+        Raises
+        ------
+        ServingError
+            If an input of the encoder is called ``mask``.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from onnxruntime import InferenceSession
+        >>> from kernelfields.layers import ChainField
+        >>> ChainField(2).to_onnx("layer.onnx")
+        >>> scores, mask = torch.tensor([[[2.0, 0.0], [9.0, 0.0], [0.0, 1.0]]]), torch.tensor([[True, False, True]])
+        >>> session = InferenceSession("layer.onnx")
+        >>> labels, score, marginals = session.run(None, {"scores": scores.numpy(), "mask": mask.numpy()})
+        >>> labels.tolist(), score.round(2), marginals.shape
+        ([[0, -1, 1]], array([-0.44], dtype=float32), (1, 3, 2))
+        """
+        terms = self._terms()
+
+        def masked(own: torch.Tensor | None, name: str) -> np.ndarray:
+            forbidden = terms.forbidden[name].cpu().numpy()
+            given = 0.0 if own is None else own.detach().double().cpu().numpy()
+            return np.where(forbidden, -np.inf, given)
+
+        parts = masked(terms.transitions, "steps"), masked(terms.start, "start"), masked(terms.end, "end")
+        network = None if encoder is None else write_encoder(encoder, inputs)
+        content = write_chain_layer(ChainLayer(*parts, self.labels), network)
+        with open_output(path) as file:
+            file.write(content)
 
     def extra_repr(self) -> str:
         """Return the description of the layer in the display of a network.
@@ -331,209 +597,5 @@ class ChainField(torch.nn.Module):
         str
             The number of labels, and what differs from the defaults.
         """
-        constraints = f", constraints={self._masks.scheme or 'some'!r}" if self._masks.any else ""
+        constraints = f", constraints={self._rules.masks.scheme or 'some'!r}" if self._rules.masks.any else ""
         return f"{len(self.labels)} labels{constraints}, ends={self.start is not None}"
-
-
-class _Chains:
-    """A batch of concatenated sequences with their family and the potentials of the layer."""
-
-    def __init__(self, layer: ChainField, scores: Any, lengths: Any, mask: Any, pair_scores: torch.Tensor | None):
-        self.layer, n_labels = layer, len(layer.labels)
-        if not isinstance(scores, torch.Tensor) or not scores.is_floating_point():
-            raise TypeError(f"scores must be a tensor of real numbers, got {getattr(scores, 'dtype', type(scores))}")
-        if scores.ndim not in (2, 3) or scores.shape[-1] != n_labels or scores.numel() == 0:
-            raise ValueError(
-                f"scores must have shape (batch, time, {n_labels}), or (positions, {n_labels}) with lengths, "
-                f"got {tuple(scores.shape)}"
-            )
-        if scores.ndim == 2 and lengths is None:
-            raise ValueError("scores of sequences end to end, (positions, labels), need lengths")
-        self._shape, self._dtype, self._device = scores.shape[:-1], scores.dtype, scores.device
-        sizes = _read_lengths(self._shape, lengths, mask)
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        #: Rows of padded arrays that are positions; None where all are.
-        self._rows: np.ndarray | None = None
-        if scores.ndim == 3 and offsets[-1] < scores.shape[0] * scores.shape[1]:
-            self._rows = np.flatnonzero((np.arange(scores.shape[1]) < sizes[:, None]).reshape(-1))
-        self._index = None if self._rows is None else torch.as_tensor(self._rows, device=scores.device)
-        tied = pair_scores is None
-        self.family = _build_family(offsets, n_labels, tied, scores.device)
-        node = to_family_device(self.family, self._pack("scores", scores, (n_labels,)))
-        edge = self._mask_parameter(layer.transitions, layer.forbidden_steps)[None]
-        if pair_scores is not None:
-            edge = edge + to_family_device(self.family, self._pack("pair_scores", pair_scores, (n_labels, n_labels)))
-            edge[offsets[:-1]] = 0.0  # nothing steps into a start, whatever is there
-        self._check_values({"scores": node, "transitions" if tied else "pair_scores": edge})
-        for own, forbidden, rows in (
-            (layer.start, layer.forbidden_start, offsets[:-1]),
-            (layer.end, layer.forbidden_end, offsets[1:] - 1),
-        ):
-            if own is not None or layer._masks.any:
-                added = self._mask_parameter(
-                    forbidden.new_zeros((), dtype=node.dtype) if own is None else own, forbidden
-                )
-                node = node.index_add(0, torch.as_tensor(rows, device=node.device), added.expand(len(rows), -1))
-        self.node, self.edge = node, edge
-
-    def _mask_parameter(self, parameter: torch.Tensor, forbidden: torch.Tensor) -> torch.Tensor:
-        """Return a parameter, or a number for all entries, with minus infinity for forbidden entries."""
-        return to_family_device(self.family, torch.where(forbidden, -torch.inf, parameter))
-
-    def _pack(self, name: str, values: torch.Tensor, row: tuple[int, ...]) -> torch.Tensor:
-        """Return the rows of positions of padded or packed values, (N, *row)."""
-        wanted = (*self._shape, *row)
-        if tuple(values.shape) != wanted:
-            raise ValueError(f"{name} must have shape {wanted}, as the scores, got {tuple(values.shape)}")
-        rows = values.reshape(-1, *row)
-        return rows if self._index is None else rows[self._index]
-
-    def _check_values(self, given: dict[str, torch.Tensor]) -> None:
-        """Raise ValueError if a score is NaN or plus infinity; one number is read from the device."""
-        if bool((torch.stack([values.detach().amax() for values in given.values()]) < torch.inf).all()):
-            return
-        for name, values in given.items():
-            wrong = ~(values.detach().reshape(len(values), -1) < torch.inf).all(dim=1)
-            if bool(wrong.any()):
-                tied = len(values) < self.family.n_positions
-                where = "" if tied else f"{SEQUENCES.place(self.family.offsets, int(wrong.nonzero()[0]))}: "
-                raise ValueError(f"{where}{name} must be finite or -inf, got NaN or inf; try a lower learning rate")
-
-    def log_partition(self, labels: Any = None) -> torch.Tensor:
-        """Return the logarithm of the sum over labellings consistent with the labels, (S,)."""
-        if labels is None:
-            return log_partition(self.family, self.node, self.edge)
-        known = self._read_labels(labels)
-        if known.dtype == np.bool_:
-            try:
-                return log_partition(self.family, self._restrict(known), self.edge)
-            except InfeasibleSequence as error:
-                raise self._no_labelling_error(error.sequence) from None
-        scores = label_scores(self.family, known, self.node, self.edge)
-        if bool(torch.isneginf(scores.detach()).any()):
-            self.layer._masks.check_labels(known, self.family.offsets, np.array(self.layer.labels))
-            raise self._no_labelling_error(int(torch.isneginf(scores.detach()).nonzero()[0]))
-        return scores
-
-    def marginals(self, labels: Any) -> torch.Tensor:
-        member = self.family.at(self._compute_potentials(labels), None, workers())
-        return torch.as_tensor(member.marginals())
-
-    def best(self, labels: Any) -> torch.Tensor:
-        potentials = self._compute_potentials(labels)
-        if isinstance(self.family, TorchChainFamily):
-            node, edge = potentials.arrays
-            found, values = best_labels(node, edge, self.family.steps)
-            raise_if_infeasible(values.cpu().numpy())
-            return found
-        return torch.as_tensor(self.family.labellings(potentials, workers()).best()[0])
-
-    def _compute_potentials(self, labels: Any) -> Any:
-        node = self.node if labels is None else self._restrict(self._to_sets(self._read_labels(labels)))
-        return to_potentials(self.family, (node, self.edge))
-
-    def _restrict(self, allowed: np.ndarray) -> torch.Tensor:
-        """Return node potentials with minus infinity for excluded labels, (N, L)."""
-        return self.node.masked_fill(torch.as_tensor(~allowed, device=self.node.device), -torch.inf)
-
-    def _to_sets(self, known: np.ndarray) -> np.ndarray:
-        """Return partial labels as a mask of possible labels, (N, L)."""
-        if known.dtype == np.bool_:
-            return known
-        return known[:, None] == np.arange(len(self.layer.labels))
-
-    def _read_labels(self, labels: Any) -> np.ndarray:
-        """Return labels of positions: integers (N,) if all are known, else a mask of possible labels (N, L)."""
-        n_labels = len(self.layer.labels)
-        if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.is_complex():
-            raise TypeError(
-                "labels must be a tensor of whole numbers, -1 for unknown ones, or a bool mask of labels, "
-                f"got {getattr(labels, 'dtype', type(labels))}"
-            )
-        is_sets = labels.dtype == torch.bool
-        wanted = (*self._shape, n_labels) if is_sets else tuple(self._shape)
-        if tuple(labels.shape) != wanted:
-            raise ValueError(f"labels must have shape {wanted}, as the scores, got {tuple(labels.shape)}")
-        values = labels.detach().cpu().numpy().reshape(-1, *wanted[len(self._shape) :])
-        own = values if self._rows is None else values[self._rows]
-        if is_sets:
-            self._refuse(~own.any(axis=1), "no label is allowed: set all to True where a label is not known")
-            return own
-        self._refuse((own < -1) | (own >= n_labels), f"labels must be 0 to {n_labels - 1}, or -1 for unknown")
-        own = own.astype(np.int64)
-        unknown = own < 0
-        return self._to_sets(own) | unknown[:, None] if unknown.any() else own
-
-    def _refuse(self, wrong: np.ndarray, reason: str) -> None:
-        if wrong.any():
-            raise ValueError(f"{SEQUENCES.place(self.family.offsets, int(wrong.argmax()))}: {reason}")
-
-    def _no_labelling_error(self, sequence: int) -> ValueError:
-        return ValueError(
-            f"sequence {sequence}: its labels are forbidden by the constraints, or by scores of minus infinity"
-        )
-
-    def restore(self, values: torch.Tensor) -> torch.Tensor:
-        """Return results on the device and in the type of the scores; float32 for half precision."""
-        dtype = self._dtype if self._dtype in (torch.float32, torch.float64) else torch.float32
-        return values.to(dtype).to(self._device)
-
-    def unpack(self, rows: torch.Tensor, padding: int) -> torch.Tensor:
-        """Return rows of positions in the shape of the scores."""
-        rows = rows.to(self._device)
-        if self._index is None:
-            return rows.reshape(*self._shape, *rows.shape[1:])
-        padded = rows.new_full((int(np.prod(self._shape)), *rows.shape[1:]), padding)
-        padded[self._index] = rows
-        return padded.reshape(*self._shape, *rows.shape[1:])
-
-
-def _build_family(offsets: np.ndarray, n_labels: int, tied: bool, device: torch.device) -> ChainFamily:
-    """Return the family of chains on the device if it has compiled passes, else on the host."""
-    if device.type == "cuda":
-        return TorchChainFamily(offsets, n_labels, tied=tied, device=device)
-    return ChainFamily(offsets, n_labels, tied=tied)
-
-
-def _read_names(labels: Any) -> list:
-    """Return the names of labels; numbers if their count is given."""
-    if is_whole(labels):
-        check_count(labels, "labels")
-        return list(range(int(labels)))
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise TypeError(f"labels must be their number or a sequence of their names, got {labels!r}")
-    names = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    if not names or len(set(names)) < len(names):
-        raise ValueError(f"labels must be different names, at least one, got {names!r:.80}")
-    return names
-
-
-def _read_lengths(shape: torch.Size, lengths: Any, mask: Any) -> np.ndarray:
-    """Return the length of every sequence, (S,)."""
-    if lengths is not None and mask is not None:
-        raise ValueError("give lengths or mask, not both")
-    if mask is not None:
-        inside = np.asarray(mask.cpu() if isinstance(mask, torch.Tensor) else mask).astype(bool)
-        if inside.shape != tuple(shape):
-            raise ValueError(f"mask must have shape {tuple(shape)}, as the scores, got {inside.shape}")
-        gaps = np.flatnonzero((inside[:, 1:] & ~inside[:, :-1]).any(axis=1))
-        if gaps.size:
-            raise ValueError(f"sequence {gaps[0]}: mask must be True up to the end of the sequence and False after it")
-        sizes = inside.sum(axis=1)
-    elif lengths is None:
-        return np.full(shape[0], shape[1])
-    else:
-        sizes = np.asarray(lengths.cpu() if isinstance(lengths, torch.Tensor) else lengths)
-        if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (len(shape) == 2 and len(sizes) != shape[0]):
-            raise ValueError(
-                f"lengths must be whole numbers, one for each of {shape[0] if len(shape) == 2 else 'the'} sequences, "
-                f"got shape {sizes.shape} and dtype {sizes.dtype}"
-            )
-    empty = np.flatnonzero(sizes < 1)
-    if empty.size:
-        raise ValueError(f"sequence {empty[0]} is empty: leave sequences without positions out of the batch")
-    if len(shape) == 2 and sizes.max(initial=0) > shape[1]:
-        raise ValueError(f"lengths must not exceed the {shape[1]} positions of the scores, got {sizes.max()}")
-    if len(shape) == 1 and sizes.sum() != shape[0]:
-        raise ValueError(f"lengths add up to {sizes.sum()}, but the scores have {shape[0]} positions")
-    return sizes.astype(np.int64)

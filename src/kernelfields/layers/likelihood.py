@@ -157,7 +157,7 @@ def _check_groups(family: LabelFamily, potentials: tuple[torch.Tensor, ...]) -> 
 class _LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, family: LabelFamily, *arrays: torch.Tensor) -> torch.Tensor:
-        member = family.at(to_potentials(family, arrays), None, workers())
+        member = family.distribution(to_potentials(family, arrays), None, workers())
         ctx.inferred = family, member
         ctx.save_for_backward(*arrays)
         return torch.as_tensor(member.log_partition)
@@ -178,7 +178,7 @@ class _WeightedMean(torch.autograd.Function):
         if factor != highest:
             own, factor = weights.detach().contiguous(), 1.0
             on_device = isinstance(family, TorchFamily)
-            member = family.at(to_potentials(family, arrays), own if on_device else own.numpy(), workers())
+            member = family.distribution(to_potentials(family, arrays), own if on_device else own.numpy(), workers())
         ctx.inferred = family, member, factor
         return _to_tensors(member.mean(), factor)
 

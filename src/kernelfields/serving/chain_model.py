@@ -2,7 +2,7 @@
 
     from kernelfields.serving import load_chain
 
-    model = load_chain("model.kfm")             # what ChainCRF.save wrote
+    model = load_chain("model.safetensors")             # what ChainCRF.save wrote
     model.predict(X); model.predict_marginals(X)
 
     node_t(b)   = sum over sets of nodes, starts and ends  k(x_t, B) alpha   or   phi(x_t) V
@@ -27,9 +27,9 @@ from kernelfields.inference.packing import InfeasibleSequence, first_largest
 from kernelfields.kernels.arrays import product
 from kernelfields.kernels.kernel import KERNELS, Kernel
 from kernelfields.kernels.registry import kernel_from_spec
-from kernelfields.models.model_file import Document, ModelFileError, ModelFileMissing, read_model_of
-from kernelfields.models.model_text import COMMAND_NOTES, PIPELINE
-from kernelfields.numerics.containers import n_rows_of
+from kernelfields.models.model_file import Document, ModelFileError, ModelFileMissing, read_model_parts
+from kernelfields.models.model_text import COMMAND_NOTES, LAYOUT, PIPELINE
+from kernelfields.numerics.containers import count_rows
 from kernelfields.numerics.parameters import check_window
 from kernelfields.numerics.sparse_rows import Rows, SparseRows, entry_rows
 from kernelfields.numerics.stored_arrays import finite_array, whole_array, whole_number
@@ -44,7 +44,6 @@ SERVED = ("ChainCRF", "KernelClassifier")
 _MASKS = ("edge", "start", "end", "label")
 _LABELS_MET = {"node": 1, "start": 1, "end": 1, "edge": 2, "skip": 2}
 _DECODINGS = ("auto", "viterbi", "posterior")
-_LAYOUT = 3
 # Kernel rows, and tables of steps, that are held at a time: 64 MB of doubles.
 _AT_ONCE = 2**23
 _TRANSFORMERS = ("text", "template")
@@ -54,7 +53,7 @@ _NOT_HERE = "cannot be served: prediction with NumPy alone does not have it"
 
 
 class Term(NamedTuple):
-    """One clique set: which labels meet, what they see, and their coefficients per labelling."""
+    """One clique set: its labels, its inputs, and coefficients per labelling."""
 
     name: str
     #: "node", "start", "end" or "edge".
@@ -106,14 +105,14 @@ class ChainModel:
     >>> from kernelfields import ChainCRF
     >>> from kernelfields.serving import load_chain
     >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
-    >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tagger.kfm")
-    >>> model = load_chain("tagger.kfm")
+    >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tags.safetensors")
+    >>> model = load_chain("tags.safetensors")
     >>> model.classes_.tolist(), model.n_features_in_
     (['NAME', 'VERB'], 3)
     """
 
     def __init__(self, document: Document, transformers: Sequence[StoredTransformer] = (), *, of_rows: bool = False):
-        if document.get("layout", _LAYOUT) != _LAYOUT or "terms" not in document:
+        if document.get("layout", LAYOUT) != LAYOUT or "terms" not in document:
             raise ServingError("it was written by another version of kernelfields and cannot be served: fit again")
         self.classes_ = np.asarray(document["classes"])
         if self.classes_.ndim != 1 or self.classes_.dtype.kind not in "biufU" or not len(self.classes_):
@@ -169,8 +168,8 @@ class ChainModel:
         >>> from kernelfields import ChainCRF
         >>> from kernelfields.serving import load_chain
         >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
-        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tagger.kfm")
-        >>> load_chain("tagger.kfm").predict([[{"word": "Eve"}, {"word": "sings"}]])
+        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tags.safetensors")
+        >>> load_chain("tags.safetensors").predict([[{"word": "Eve"}, {"word": "sings"}]])
         [['NAME', 'VERB']]
         """
         jointly, sequences = self.decodes_jointly(decode), self._to_sequences(X)
@@ -212,8 +211,8 @@ class ChainModel:
         >>> from kernelfields import ChainCRF
         >>> from kernelfields.serving import load_chain
         >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
-        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tagger.kfm")
-        >>> load_chain("tagger.kfm").predict_marginals([[{"word": "Ann"}, {"word": "sings"}]])[0].round(1)
+        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tags.safetensors")
+        >>> load_chain("tags.safetensors").predict_marginals([[{"word": "Ann"}, {"word": "sings"}]])[0].round(1)
         array([[0.8, 0.2],
                [0.2, 0.8]])
         """
@@ -254,8 +253,8 @@ class ChainModel:
         >>> from kernelfields import ChainCRF
         >>> from kernelfields.serving import load_chain
         >>> X = [[{"word": "Ann"}, {"word": "sings"}], [{"word": "Bob"}, {"word": "sings"}]]
-        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tagger.kfm")
-        >>> load_chain("tagger.kfm").log_partition([[{"word": "Ann"}, {"word": "sings"}]]).round(2)
+        >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("tags.safetensors")
+        >>> load_chain("tags.safetensors").log_partition([[{"word": "Ann"}, {"word": "sings"}]]).round(2)
         array([1.75])
         """
         sequences = self._to_sequences(X)
@@ -286,12 +285,12 @@ class ChainModel:
         return [X] if self.of_rows else list(X)
 
     def _split(self, packed: Packed, array: np.ndarray) -> list[np.ndarray]:
-        """Split an array with a row for each position by sequence; that of a table stays whole."""
+        """Split an array with a row for each position by sequence; an array of a table stays whole."""
         return [array] if self.of_rows else packed.split(array)
 
     def _iterate_batches(self, X: list) -> Iterator[tuple[Packed, plain.Chains]]:
         """Yield batches of nonempty sequences with their potentials."""
-        sequences, first = [x for x in X if n_rows_of(x)], 0
+        sequences, first = [x for x in X if count_rows(x)], 0
         if not sequences:
             return
         packed = self.inputs.read(sequences)
@@ -351,7 +350,7 @@ def _infer(chains: plain.Chains) -> plain.Beliefs:
 def _restore_order(answers: Iterable[Any], sequences: list, nothing: Any) -> list:
     """Return the answers in the order of all sequences; empty sequences get ``nothing``."""
     found = iter(answers)
-    return [next(found) if n_rows_of(x) else nothing for x in sequences]
+    return [next(found) if count_rows(x) else nothing for x in sequences]
 
 
 def load_chain(path: str | os.PathLike[str]) -> ChainModel:
@@ -382,12 +381,12 @@ def load_chain(path: str | os.PathLike[str]) -> ChainModel:
     >>> from kernelfields import ChainCRF
     >>> from kernelfields.serving import load_chain
     >>> X = [["Ann", "sings"], ["Bob", "sings"]]  # words
-    >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("words.kfm")
-    >>> load_chain("words.kfm").predict([["Bob", "sings"]])
+    >>> ChainCRF("linear", prior_variance=1.0).fit(X, [["NAME", "VERB"], ["NAME", "VERB"]]).save("words.safetensors")
+    >>> load_chain("words.safetensors").predict([["Bob", "sings"]])
     [['NAME', 'VERB']]
     """
     try:
-        kind, document, _ = read_model_of(path)
+        kind, document, _ = read_model_parts(path)
     except ModelFileMissing:
         raise
     except ModelFileError as error:
@@ -414,6 +413,8 @@ def rebuild_chain(kind: str, document: Document) -> ChainModel:
         if described["kind"] != "ChainCRF":
             raise ServingError(f"a pipeline that ends in a {described['kind']} cannot be served: ChainCRF alone can")
         return ChainModel(described["document"], steps)
+    if kind == "SequenceClassifier":
+        raise ServingError("a model of classes of sequences is no chain: load_sequence_classifier reads it")
     if kind not in SERVED:
         raise ServingError(f"a model of the kind {kind!r} cannot be served: {', '.join(SERVED)} can")
     return ChainModel(document, of_rows=kind == "KernelClassifier")
@@ -423,9 +424,9 @@ def rebuild_chain(kind: str, document: Document) -> ChainModel:
 
 
 def _rebuild_template(document: Document) -> list[StoredTransformer]:
-    from kernelfields.features.templates import template_of_model
+    from kernelfields.features.templates import get_model_template
 
-    template = template_of_model(document)
+    template = get_model_template(document)
     return [] if template is None else [template]
 
 
@@ -451,7 +452,7 @@ def _clique_positions(kind: str, offsets: np.ndarray) -> np.ndarray | slice:
 
 
 def rebuild_kernel(spec: Mapping[str, object], *, explicit: bool = False) -> Kernel:
-    """Return the kernel of a description; ServingError with its name if NumPy alone cannot compute it.
+    """Return the kernel of a description; ServingError with its name if it needs more than NumPy.
 
     ``explicit`` kernels need a feature map.
     """

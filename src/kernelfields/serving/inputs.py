@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kernelfields.data.chunks import features_of, number_word, word_at
+from kernelfields.data.chunks import feature_text, iterate_features, number_word
 from kernelfields.inputs.step import Layout
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.models.model_file import Document
-from kernelfields.numerics.containers import columns_of
-from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, offsets_of
+from kernelfields.numerics.containers import find_column_names
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, is_sparse, make_offsets
 from kernelfields.numerics.stored_arrays import whole_array, whole_number
 
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 
 class ServingError(ValueError):
-    """A model that cannot be read or served; the message has the reason.
+    """An unreadable or unservable model; the message has the reason.
 
     Examples
     --------
     >>> from kernelfields import SegmentCRF
     >>> from kernelfields.serving import ServingError, load_chain
-    >>> SegmentCRF("linear", prior_variance=1.0).fit([[[0.0], [1.0]]], [["a", "b"]]).save("segments.kfm")
+    >>> SegmentCRF("linear", prior_variance=1.0).fit([[[0.0], [1.0]]], [["a", "b"]]).save("segments.safetensors")
     >>> try:
-    ...     load_chain("segments.kfm")
+    ...     load_chain("segments.safetensors")
     ... except ServingError as error:
     ...     print(error)
-    segments.kfm: a model of the kind 'SegmentCRF' cannot be served: ChainCRF, KernelClassifier can
+    segments.safetensors: a model of the kind 'SegmentCRF' cannot be served: ChainCRF, KernelClassifier can
     """
 
 
@@ -104,7 +104,7 @@ class Inputs:
         if not np.isfinite(rows.data if is_sparse(rows) else rows).all():
             raise ValueError("inputs must be finite: impute or drop what is not")
         penalties = None if self.dictionary is None else self.dictionary.penalties(sequences, rows)
-        offsets = np.arange(rows.shape[0] + 1) if self.of_rows else offsets_of(np.array(lengths))
+        offsets = np.arange(rows.shape[0] + 1) if self.of_rows else make_offsets(np.array(lengths))
         return Packed(self.steps(rows, Layout(offsets)), offsets, penalties)
 
     def encode(self, x: Sequence) -> dict[str, np.ndarray]:
@@ -135,7 +135,7 @@ class Inputs:
             for position in sequence:
                 before = len(columns)
                 try:
-                    for name, weight in features_of(position):
+                    for name, weight in iterate_features(position):
                         if weight and name in columns_by_name:
                             columns.append(columns_by_name[name])
                             weights.append(weight)
@@ -153,7 +153,7 @@ class Inputs:
         if not self.sparse:
             dense = [table.toarray() if is_sparse(table) else table for table in tables]
             return np.concatenate(dense).astype(dtype, copy=False), lengths
-        parts = [SparseRows.of(table) for table in tables]
+        parts = [SparseRows.from_rows(table) for table in tables]
         data = np.concatenate([part.data for part in parts]).astype(dtype, copy=False)
         indices = np.concatenate([part.indices for part in parts])
         counts = np.concatenate([np.diff(part.indptr) for part in parts])
@@ -162,10 +162,10 @@ class Inputs:
     def _table(self, item: object, name: str) -> Rows:
         if is_sparse(item):
             item = item.tocsr()
-        if self.columns is not None and columns_of(item) not in (None, self.columns):
+        if self.columns is not None and find_column_names(item) not in (None, self.columns):
             raise ValueError(f"{name} has other columns than the data of the fit: {', '.join(self.columns[:5])} ...")
         if is_sparse(item):
-            table: Rows = SparseRows.of(item)
+            table: Rows = SparseRows.from_rows(item)
         else:
             table = np.asarray(item)
             if table.dtype.kind not in "biuf":
@@ -183,7 +183,7 @@ class Inputs:
 
 
 class Dictionary:
-    """Allowed labels of positions by the value of one feature, as data/label_dictionary.py has learnt them."""
+    """Allowed labels of positions by the value of one feature, as learnt in data/label_dictionary.py."""
 
     def __init__(self, described: Document, n_labels: int):
         if described["kind"] != "dictionary":
@@ -203,6 +203,6 @@ class Dictionary:
 
     def _words(self, sequences: Sequence, rows: Rows) -> Iterable[str | None]:
         if isinstance(self.feature, str):
-            return [word_at(position, self.feature) for sequence in sequences for position in sequence]
+            return [feature_text(position, self.feature) for sequence in sequences for position in sequence]
         column = rows[:, self.feature : self.feature + 1]
         return [number_word(value) for value in (column.toarray() if is_sparse(column) else column)[:, 0]]

@@ -27,6 +27,7 @@ from kernelfields.data.text_files import open_output
 from kernelfields.serving.chain_model import SERVED, ChainModel, Term, load_chain, rebuild_chain
 from kernelfields.serving.inputs import ServingError
 from kernelfields.serving.onnx_graph import (
+    IR_VERSION,
     OPSET,
     DenseGraphRows,
     Graph,
@@ -35,6 +36,7 @@ from kernelfields.serving.onnx_graph import (
     SparseGraphRows,
     Value,
     dense_matrix,
+    log_sum_exp,
 )
 
 if TYPE_CHECKING:
@@ -43,9 +45,6 @@ if TYPE_CHECKING:
 OUTPUTS = ("labels", "marginals", "log_partition")
 #: Estimators around a field whose answers are not those of the field.
 _OWN_PROBABILITIES = ("CalibratedField", "ConformalField")
-_LOWEST = np.finfo(np.float64).min
-# Readers of ONNX from 2022 on have it.
-_IR_VERSION = 8
 
 
 def to_onnx(
@@ -113,19 +112,20 @@ def _check_chain(model: BaseEstimator | ChainModel | str | os.PathLike[str]) -> 
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
-    from kernelfields.models.wrapped_field import WrappedField, opened
+    from kernelfields.models.stored import describe_stored
+    from kernelfields.models.wrapped_field import WrappedField, unwrap_pipeline
 
     if isinstance(model, Pipeline):  # ONNX does not have the steps before
         model = model[-1]
-    model, _ = opened(model, None)
+    model, _ = unwrap_pipeline(model, None)
     while isinstance(model, WrappedField) and type(model).__name__ not in _OWN_PROBABILITIES:
-        model = model.fitted_inside()
+        model = model.get_fitted()
     kind = type(model).__name__
     if kind not in SERVED:
         raise ServingError(f"a {kind} cannot be exported to ONNX: {', '.join(SERVED)} can")
     check_is_fitted(model, msg="this %(name)s is not fitted yet: call fit before it is exported")
     # Neither has it what makes features of words: load_chain(path).inputs.encoded(words) does.
-    return rebuild_chain(kind, {**model.to_document(), "features": ()})
+    return rebuild_chain(kind, {**describe_stored(model)[1], "features": ()})
 
 
 class _Export:
@@ -147,7 +147,7 @@ class _Export:
         self.is_last = positions.node("Equal", count - one)
         if inputs.sparse:
             parts = arrays["indptr"], arrays["indices"], arrays["values"]
-            self.rows: InputRows = SparseGraphRows.of_inputs(*parts, inputs.n_features, self.length)
+            self.rows: InputRows = SparseGraphRows.from_inputs(*parts, inputs.n_features, self.length)
         else:
             rows = arrays["inputs"]
             try:
@@ -158,7 +158,7 @@ class _Export:
             self.rows = DenseGraphRows(rows, inputs.n_columns)
 
     def _compute_potentials(self) -> tuple[Value, Value | None]:
-        """Return scores of labels (T, L) and of steps (T, L, L), zero for the first; None if steps share them."""
+        """Return scores of labels (T, L) and of steps (T, L, L), zero for the first; None for shared steps."""
         graph, masks = self.graph, self.chain.masks
         at = {"node": None, "start": self.is_first, "end": self.is_last}
         label, start, end = (graph.constant(masks[name][None]) for name in ("label", "start", "end"))
@@ -184,7 +184,7 @@ class _Export:
     def _scores(self, term: Term) -> Value:
         if term.kernel is None:
             return self.graph.constant(dense_matrix(term.coefficients))
-        rows = self.rows.windowed(term.window, self.length)
+        rows = self.rows.join_neighbours(term.window, self.length)
         features = term.kernel.feature_map if term.pivots is None else term.kernel.towards(term.pivots)
         try:
             return cast("GraphRows | Value", features(rows)) @ dense_matrix(term.coefficients)
@@ -237,7 +237,7 @@ class _Export:
     def _add_marginals(self) -> tuple[Value, Value]:
         body, node, rows, steps = self._add_body()
         before = body.value("before")
-        scores = _log_sum_exp(before.unsqueeze(1) + steps, 0) + node
+        scores = log_sum_exp(before.unsqueeze(1) + steps, 0) + node
         peak = scores.max(0, keepdims=True)
         after = scores - peak
         states = [(self._initial_scores(), before, after)]
@@ -248,7 +248,7 @@ class _Export:
     def _add_backward(self) -> Value:
         body, node, rows, steps = self._add_body()
         following = body.value("following")
-        scores = _log_sum_exp(steps + (following + node), 1)
+        scores = log_sum_exp(steps + (following + node), 1)
         before = scores - scores.max(0, keepdims=True)
         states = [(self.graph.constant(np.zeros(self.n_labels)), following, before)]
         return self.graph.scan(body, states, rows, [following.node("Identity")], backward=True)[1]
@@ -275,7 +275,7 @@ class _Export:
         answers = [info(name, *kinds[name]) for name in outputs]
         graph = helper.make_graph(self.graph.nodes, "chain", inputs_of_graph, answers, self.graph.initializers)
         opsets = [helper.make_opsetid("", OPSET)]
-        model = helper.make_model(graph, producer_name="kernelfields", opset_imports=opsets, ir_version=_IR_VERSION)
+        model = helper.make_model(graph, producer_name="kernelfields", opset_imports=opsets, ir_version=IR_VERSION)
         helper.set_model_props(model, self._list_notes(jointly))
         return model.SerializeToString()
 
@@ -293,9 +293,3 @@ class _Export:
 def _select(flags: Value, scores: Value) -> Value:
     """Return scores at the positions of a mask, zero elsewhere."""
     return flags.unsqueeze(1).node("Where", scores, 0.0)
-
-
-def _log_sum_exp(joint: Value, axis: int) -> Value:
-    """Return log-sum-exp of a table (L, L) along an axis; minus infinity if all entries are."""
-    peaks = joint.max(axis, keepdims=True).node("Max", _LOWEST)
-    return np.log(np.exp(joint - peaks).sum(axis)) + peaks.squeeze(axis)

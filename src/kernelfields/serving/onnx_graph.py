@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
 
 OPSET = 17
+# Readers of ONNX from 2022 on have it.
+IR_VERSION = 8
 #: A file of ONNX is one message of Protocol Buffers, which has at most 2 GiB.
 _MOST_BYTES = 2**31 - 2**24
+_LOWEST = np.finfo(np.float64).min
 #: The numbers that ONNX has for types: onnx.TensorProto.INT64 and DOUBLE.
 _INT64, _DOUBLE = 7, 11
 
@@ -56,14 +59,14 @@ _OPERATIONS = {
 class Graph:
     """Nodes and constants of a graph; a nested graph can use the values of the outer one."""
 
-    def __init__(self, outer: Graph | None = None):
+    def __init__(self, outer: Graph | None = None, *, prefix: str = ""):
         try:
             from onnx import helper, numpy_helper
         except ImportError as error:
             raise ImportError("writing ONNX needs the package onnx: pip install 'kernelfields[onnx]'") from error
         self._helper: ModuleType = helper
         self._numpy: ModuleType = numpy_helper
-        self.outer = outer
+        self.outer, self._prefix = outer, prefix
         self.nodes: list[NodeProto] = []
         self.initializers: list[TensorProto] = []
         self._constants: dict[bytes, Value] = {}
@@ -76,10 +79,10 @@ class Graph:
     def value(self, kind: str, name: str | None = None) -> Value:
         """Return a value of this graph with the given name, else a new one."""
         self._root._n_names += 1
-        return Value(self, name or f"{kind}_{self._root._n_names}")
+        return Value(self, name or f"{self._root._prefix}{kind}_{self._root._n_names}")
 
     def constant(self, content: ArrayLike, dtype: DTypeLike = np.float64) -> Value:
-        """Return a constant of the outermost graph; small equal ones are shared."""
+        """Return a constant of the outermost graph; small equal constants are shared."""
         if self.outer is not None:
             return self._root.constant(content, dtype)
         array = np.ascontiguousarray(content, dtype=dtype).reshape(np.shape(content))
@@ -145,7 +148,7 @@ class Graph:
 
 
 class Value(NDArrayOperatorsMixin):
-    """An array that a graph computes; only constants have a known ``shape``."""
+    """A symbolic array of a graph; only constants have a known ``shape``."""
 
     has_kernel_operations = True
     dtype = np.dtype(np.float64)
@@ -174,7 +177,7 @@ class Value(NDArrayOperatorsMixin):
         return self
 
     def convert(self, dtype: DTypeLike) -> Value:
-        """Return the values as doubles."""
+        """Return the values in double precision."""
         return self.node("Cast", to=_DOUBLE)
 
     def transform(self, function: Callable[[Value], Value]) -> Value:
@@ -186,13 +189,13 @@ class Value(NDArrayOperatorsMixin):
         return self * rows * columns
 
     def zero_small(self, bounds: Value) -> Value:
-        """Return the values, with those up to their bounds set to zero."""
+        """Return the values, with values up to their bounds set to zero."""
         return (self <= bounds).node("Where", 0.0, self)
 
     def first_negative(self) -> None:
         """Return None: values are unknown before the graph runs."""
 
-    def side_by_side(self, other: GraphRows | Value) -> JoinedRows:
+    def concatenate_columns(self, other: GraphRows | Value) -> JoinedRows:
         """Concatenate the columns of two matrices."""
         return JoinedRows([self, other])
 
@@ -201,7 +204,7 @@ class Value(NDArrayOperatorsMixin):
         return self.node("Min", max)
 
     def argmax(self, axis: int) -> Value:
-        """Return the index of the maximum along an axis; the first of those equal up to rounding."""
+        """Return the index of the maximum along an axis; the first index up to rounding."""
         largest = self.node("GreaterOrEqual", self.max(axis, keepdims=True) - TIE)
         return largest.node("Cast", to=_INT64).node("ArgMax", axis=axis, keepdims=0)
 
@@ -248,12 +251,12 @@ class ConstantRow(Value):
         return super().__array_ufunc__(ufunc, method, *operands)
 
     def convert(self, dtype: DTypeLike) -> ConstantRow:
-        """Return the row, which has doubles."""
+        """Return the row, which is in double precision."""
         return self
 
 
 class Product(Value):
-    """Rows times a matrix (width, m); a factor is multiplied into the matrix.
+    """Rows times a matrix (width, m); a scalar factor scales the matrix.
 
     onnxruntime would join a product and a factor in one node, which has the factor in single precision.
     """
@@ -273,7 +276,7 @@ class Product(Value):
 
 
 class GraphRows:
-    """Rows of inputs with ``width`` columns in a graph; subclasses write the product with a matrix."""
+    """Rows of inputs with ``width`` columns in a graph; subclasses define the product with a matrix."""
 
     has_kernel_operations = True
     dtype = np.dtype(np.float64)
@@ -303,18 +306,18 @@ class GraphRows:
         return self
 
     def convert(self, dtype: DTypeLike) -> Self:
-        """Return the rows, which are doubles."""
+        """Return the rows, which are in double precision."""
         return self
 
     def is_dense(self) -> bool:
         """Whether the rows are dense, so that a row can be subtracted."""
         return isinstance(self, DenseGraphRows)
 
-    def scaled_rows(self, factors: Value) -> ScaledRows:
-        """Multiply every row by a number of its own."""
+    def scale_rows(self, factors: Value) -> ScaledRows:
+        """Multiply each row by its own factor."""
         return self * factors
 
-    def side_by_side(self, other: GraphRows | Value) -> JoinedRows:
+    def concatenate_columns(self, other: GraphRows | Value) -> JoinedRows:
         """Concatenate the columns of two matrices."""
         return JoinedRows([self, other])
 
@@ -336,7 +339,7 @@ class GraphRows:
         """Return a function of the rows."""
         return function(self)
 
-    def filled(self, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> Value:
+    def fill_array(self, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> Value:
         """Return an array of one value."""
         return ConstantRow(self.graph, np.full(shape if len(shape) == 2 else (*shape, 1), value))
 
@@ -369,7 +372,7 @@ class DenseGraphRows(GraphRows):
         # A loop of ONNX may do without a state.
         return self.graph.scan(body, [], [(self.rows, row)], [abs(row - dense_matrix(Z)).sum(1)])[0]
 
-    def windowed(self, window: tuple[int, int], length: Value) -> DenseGraphRows:
+    def join_neighbours(self, window: tuple[int, int], length: Value) -> DenseGraphRows:
         """Concatenate every row with its neighbours; ``length`` is [T]."""
         if window == (0, 0):
             return self
@@ -378,7 +381,7 @@ class DenseGraphRows(GraphRows):
 
 
 class SparseGraphRows(GraphRows):
-    """Rows of a CSR matrix in a window, of which the columns ``seen`` = (begin, end) count.
+    """Rows of a CSR matrix in a window, with the columns ``seen`` = (begin, end).
 
     ``parts`` are the rows (E, 1), columns (E,) and values (E, 1) of the entries.
     """
@@ -396,7 +399,9 @@ class SparseGraphRows(GraphRows):
         super().__init__(length.graph, self.seen[1] - self.seen[0])
 
     @classmethod
-    def of_inputs(cls, indptr: Value, indices: Value, values: Value, n_features: int, length: Value) -> SparseGraphRows:
+    def from_inputs(
+        cls, indptr: Value, indices: Value, values: Value, n_features: int, length: Value
+    ) -> SparseGraphRows:
         """Return the rows of inputs, with the row number of each entry."""
         graph, n_entries = indptr.graph, indices.node("Shape")
         ends = indptr.part(graph.whole(1), graph.whole(-1))
@@ -437,7 +442,7 @@ class SparseGraphRows(GraphRows):
         seen = self.seen[0] + begin, self.seen[0] + end
         return SparseGraphRows(self.parts, self.n_features, self.length, self.window, seen)
 
-    def windowed(self, window: tuple[int, int], length: Value) -> SparseGraphRows:
+    def join_neighbours(self, window: tuple[int, int], length: Value) -> SparseGraphRows:
         """Concatenate every row with its neighbours."""
         return SparseGraphRows(self.parts, self.n_features, length, window)
 
@@ -485,3 +490,9 @@ def dense_matrix(rows: Rows) -> np.ndarray:
         size = " x ".join(map(str, rows.shape))
         raise ServingError(f"a matrix of {size} is too large for a file of ONNX, which has 2 GiB at most")
     return np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
+
+
+def log_sum_exp(joint: Value, axis: int) -> Value:
+    """Return log-sum-exp of a table (L, L) along an axis; minus infinity if all entries are."""
+    peaks = joint.max(axis, keepdims=True).node("Max", _LOWEST)
+    return np.log(np.exp(joint - peaks).sum(axis)) + peaks.squeeze(axis)

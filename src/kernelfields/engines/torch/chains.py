@@ -26,7 +26,7 @@ from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.family import Member
 from kernelfields.inference.packing import InfeasibleSequence, ScaledPasses
 from kernelfields.inference.potentials import EDGE, Potentials
-from kernelfields.numerics.sparse_rows import entries_of
+from kernelfields.numerics.sparse_rows import gather_entries
 
 # A kernel holds the transfer matrices in registers.
 _MOST_COMPILED = 64
@@ -40,7 +40,7 @@ class TorchPotentials(Potentials):
     """Potentials whose arrays are float64 tensors of one device."""
 
     @property
-    def finite(self) -> bool:
+    def is_finite(self) -> bool:
         """Whether all entries, and their sum, are finite."""
         return bool(torch.isfinite(torch.stack([array.sum() for array in self.arrays])).all())
 
@@ -52,10 +52,10 @@ class TorchPotentials(Potentials):
             return 0.0
         return float(torch.stack([torch.linalg.vector_norm(array, ord=torch.inf) for array in filled]).max())
 
-    def moved(self, step: float, direction: Potentials) -> TorchPotentials:
+    def plus(self, step: float, direction: Potentials) -> TorchPotentials:
         """Return self + step * direction."""
         pairs = zip(self.arrays, direction.arrays, strict=True)
-        return self.of(torch.add(mine, theirs, alpha=step) for mine, theirs in pairs)
+        return self.with_arrays(torch.add(mine, theirs, alpha=step) for mine, theirs in pairs)
 
     def add(self, step: float, direction: Potentials) -> None:
         """Add step * direction in place."""
@@ -90,7 +90,7 @@ class Rescued(NamedTuple):
 
 
 class TorchChainMember(Member):
-    """Marginals of chains on a device, and the arrays for covariance products, in the order of the passes.
+    """Marginals of chains on a device, with arrays for covariance products, in step-major order.
 
     ``weights`` (S,) are a tensor. ``compiled`` runs the recursions in Triton kernels; None does where there are such.
     """
@@ -111,7 +111,7 @@ class TorchChainMember(Member):
         elif compiled and not self._tied:
             raise ValueError("the compiled passes are for one transition matrix that serves all positions")
         self.compiled = compiled
-        self._row_weights = None if weights is None else self._given(weights[steps.items])
+        self._row_weights = None if weights is None else self._sort_by_passes(weights[steps.items])
         transfer = edge.clone() if self._tied else edge[steps.permutation]
         top = transfer.amax(dim=(1, 2))
         shift = torch.where(torch.isfinite(top), top, 0.0)
@@ -126,7 +126,7 @@ class TorchChainMember(Member):
             log_partition, low = triton_kernels.forward_backward(node, transfer, shift, steps, *filled)
             self._passes = ScaledPasses(transfer, shift, *filled)
         else:
-            given = self._ordered(node), transfer, shift, steps.order
+            given = self._sort_by_steps(node), transfer, shift, steps.order
             self._passes, terms, low = step_passes.forward_backward(TORCH, *given)
             log_partition = steps.order.sums(terms)
         self._alpha, self._inverse_predicted, self._marginals = self._passes[2:]
@@ -146,14 +146,14 @@ class TorchChainMember(Member):
         """Infer some sequences on the host and clear their scaled quantities."""
         (node, edge), order = self.potentials.arrays, self._steps.order
         weights: Any = self.weights
-        positions, offsets = entries_of(order.offsets, sequences)
+        positions, offsets = gather_entries(order.offsets, sequences)
         of_passes = positions if self.compiled else order.inverse[positions]
         places, rows = (torch.as_tensor(each, device=node.device) for each in (positions, of_passes))
         tables = edge if self._tied else edge[places]
         potentials = Potentials(node[places].cpu().numpy(), {EDGE: tables.cpu().numpy()})
         own = None if weights is None else weights.cpu().numpy()[sequences]
         try:
-            member = ChainFamily(offsets, node.shape[1], tied=self._tied).at(potentials, own)
+            member = ChainFamily(offsets, node.shape[1], tied=self._tied).distribution(potentials, own)
         except InfeasibleSequence as error:
             raise InfeasibleSequence(int(sequences[error.sequence])) from None
         rescued = Rescued(sequences, rows, member)
@@ -163,16 +163,16 @@ class TorchChainMember(Member):
             scaled.index_fill_(0, rows, 0.0)
         return rescued
 
-    def _ordered(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return rows of chains in the order of the passes."""
+    def _sort_by_steps(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return rows of chains in step-major order."""
         return rows if self.compiled else rows[self._steps.permutation]
 
-    def _given(self, rows: torch.Tensor) -> torch.Tensor:
+    def _sort_by_passes(self, rows: torch.Tensor) -> torch.Tensor:
         """Return step-major rows in the order of the passes."""
         return rows[self._steps.inverse] if self.compiled else rows
 
-    def _returned(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return a copy of rows in the order of the chains."""
+    def _sort_by_chains(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return a copy of step-major rows in the order of the chains."""
         return rows.clone() if self.compiled else rows[self._steps.inverse]
 
     @cached_property
@@ -189,11 +189,11 @@ class TorchChainMember(Member):
         return self._marginals * self._inverse_predicted
 
     def _in_given_order(self, node: torch.Tensor, edge: torch.Tensor) -> TorchPotentials:
-        return TorchPotentials(self._returned(node), {EDGE: edge if self._tied else self._returned(edge)})
+        return TorchPotentials(self._sort_by_chains(node), {EDGE: edge if self._tied else self._sort_by_chains(edge)})
 
     def marginals(self, group: str | None = None) -> Any:
         """Return p(y_t), (N, L), or p(y_{t-1} = a, y_t = b), (N, L, L), zero at the start of each sequence."""
-        return self._returned(self._marginals if group is None else self._step_marginals())
+        return self._sort_by_chains(self._marginals if group is None else self._step_marginals())
 
     def _step_marginals(self) -> torch.Tensor:
         gamma = self._gamma()
@@ -208,7 +208,7 @@ class TorchChainMember(Member):
         return marginals
 
     def mean(self) -> TorchPotentials:
-        """Return the weighted marginals; those of tied transitions are summed."""
+        """Return the weighted marginals; marginals of tied transitions are summed."""
         node = self._row_weighted(self._marginals)
         if not self._tied:
             return self._in_given_order(node, self._row_weighted(self._step_marginals()))
@@ -228,7 +228,7 @@ class TorchChainMember(Member):
         for name, given, wanted in (("node", d_node, self._alpha), ("edge", d_edge, self._transfer)):
             if given.shape != wanted.shape:
                 raise ValueError(f"{name} direction has shape {tuple(given.shape)}, expected {tuple(wanted.shape)}")
-        d_node = self._ordered(d_node)
+        d_node = self._sort_by_steps(d_node)
         d_edge = d_edge if self._tied else d_edge[self._steps.permutation]
         moved = self._transfer * d_edge
         if self.compiled:
@@ -268,7 +268,7 @@ class TorchChainMember(Member):
     def _respond(
         self, rescued: Rescued, d_node: torch.Tensor, d_edge: torch.Tensor, node: torch.Tensor, edge: torch.Tensor
     ) -> None:
-        """Replace the response of rescued sequences."""
+        """Replace the response of rescued sequences by responses of the host."""
         steps = d_edge if self._tied else d_edge[rescued.rows]
         direction = Potentials(d_node[rescued.rows].cpu().numpy(), {EDGE: steps.cpu().numpy()})
         node_part, edge_part = map(rescued.on_device, rescued.member.covariance_product(direction).arrays)

@@ -9,13 +9,13 @@ import numpy as np
 
 from kernelfields.basis.subspace import Expansion
 from kernelfields.data.reading import Matrix
-from kernelfields.engines.engine import Engine, PackedData, SampleSettings
+from kernelfields.engines.engine import Engine, PackedData, Sample, SampleSettings
 from kernelfields.inference.chain.family import ChainFamily
 from kernelfields.inference.chain.list_family import ListFamily
 from kernelfields.inference.choice import FamilySpec
 from kernelfields.inference.family import LabelFamily
 from kernelfields.kernels.kernel import Kernel
-from kernelfields.numerics.group import Group
+from kernelfields.numerics.group import Group, Value
 from kernelfields.numerics.registry import SETTINGS
 from kernelfields.objective.designs.budget import parse_memory
 from kernelfields.objective.designs.design import kernel_quadratic_form
@@ -23,7 +23,6 @@ from kernelfields.objective.designs.design import kernel_quadratic_form
 if TYPE_CHECKING:
     import torch
 
-    from kernelfields.engines.threads import LocalSample
     from kernelfields.engines.torch.family import AnsweredChains
 
 
@@ -86,11 +85,11 @@ class Torch(Engine):
         parse_memory(self.memory)
         if self.group not in (None, "env"):
             raise ValueError(f'group must be None, or "env" for the processes of torchrun, got {self.group!r}')
-        self.resolved_device()
+        self.resolve_device()
         if self.group is not None:
             self._processes()
 
-    def resolved_device(self) -> torch.device:
+    def resolve_device(self) -> torch.device:
         """Return the name of the device in PyTorch.
 
         Returns
@@ -110,7 +109,7 @@ class Torch(Engine):
         Examples
         --------
         >>> from kernelfields.engines import Torch
-        >>> Torch("cpu").resolved_device()
+        >>> Torch("cpu").resolve_device()
         device(type='cpu')
         """
         try:
@@ -139,7 +138,7 @@ class Torch(Engine):
         return device
 
     def _own_device(self, device: torch.device) -> torch.device:
-        """Return the device of this process among those of ``torchrun``, if each has one."""
+        """Return the device of this process under ``torchrun``, if every process has a device."""
         number = os.environ.get("LOCAL_RANK")
         if self.group is None or number is None or device.type != "cuda" or device.index is not None:
             return device
@@ -151,24 +150,24 @@ class Torch(Engine):
         """Return the processes of the joint fit."""
         from kernelfields.engines.together.collective import from_environment
 
-        return from_environment(self.resolved_device())
+        return from_environment(self.resolve_device())
 
-    def same_random(self, random: np.random.Generator) -> np.random.Generator:
-        """Return the generator of the first process of a joint fit.
+    def broadcast(self, value: Value) -> Value:
+        """Return the value of the first process of a joint fit.
 
         Parameters
         ----------
-        random : Generator
-            The generator of this process.
+        value : object
+            The value of this process.
 
         Returns
         -------
-        Generator
-            The generator of the first process.
+        object
+            The value of the first process.
         """
-        return random if self.group is None else self._processes().same_random(random)
+        return value if self.group is None else self._processes().gather(value)[0]
 
-    def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> LocalSample:
+    def place(self, data: PackedData, spec: FamilySpec, settings: SampleSettings) -> Sample:
         """Put labelled data, or this process's part of them, on the device.
 
         Parameters
@@ -188,10 +187,10 @@ class Torch(Engine):
         if self.group is not None:
             from kernelfields.engines.together.placing import place_part
 
-            return place_part(Torch(self.resolved_device(), self.memory), data, spec, settings, self._processes())
+            return place_part(Torch(self.resolve_device(), self.memory), data, spec, settings, self._processes())
         from kernelfields.engines.torch.sample import TorchSample
 
-        return TorchSample(data, spec, settings, self.resolved_device(), parse_memory(self.memory))
+        return TorchSample(data, spec, settings, self.resolve_device(), parse_memory(self.memory))
 
     def scores(self, expansion: Expansion, inputs: Matrix) -> np.ndarray:
         """Compute the scores k(x, B) alpha of new inputs on the device.
@@ -210,7 +209,7 @@ class Torch(Engine):
         """
         from kernelfields.engines.torch.rows import device_expansion
 
-        return device_expansion(expansion, self.resolved_device()).scores(inputs)
+        return device_expansion(expansion, self.resolve_device()).scores(inputs)
 
     def quadratic_form(self, kernel: Kernel, inputs: Matrix, residuals: np.ndarray) -> float:
         """Compute tr R^T K R for residuals R, with the kernel matrix K computed on the device.
@@ -230,12 +229,12 @@ class Torch(Engine):
             The value.
         """
         from kernelfields.engines.torch.rows import DeviceRows
-        from kernelfields.kernels.tensors import tensor_from
+        from kernelfields.kernels.tensors import to_tensor
 
-        device = self.resolved_device()
+        device = self.resolve_device()
 
         def placed(rows: Matrix, own: np.ndarray) -> tuple:
-            return DeviceRows(rows, device), tensor_from(own, device)
+            return DeviceRows(rows, device), to_tensor(own, device)
 
         return kernel_quadratic_form(kernel, inputs, residuals, placed)
 
@@ -252,7 +251,7 @@ class Torch(Engine):
         DeviceFamily or None
             The family; None for other families, and if no device was named.
         """
-        device = self.resolved_device()
+        device = self.resolve_device()
         asked_for = device.type != "cpu" or self.device is not None
         if not asked_for or not isinstance(family, ChainFamily) or isinstance(family, ListFamily):
             return None

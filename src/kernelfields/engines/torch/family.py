@@ -46,7 +46,7 @@ _TABLE_VALUES = 2**25
 
 
 class TorchArrangement(Arrangement):
-    """Say where the cliques of sets stand in the potentials of a family, whose arrays are float64 tensors of a device.
+    """Places of the cliques of sets in the potentials of a family, as float64 tensors of a device.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ class TorchArrangement(Arrangement):
         """Return an array as a tensor on the device."""
         return torch.tensor(array, dtype=dtype, device=self.device)
 
-    def placed(self, potentials: Potentials) -> TorchPotentials:
-        """Return potentials, or targets, of the host on the device."""
+    def place_potentials(self, potentials: Potentials) -> TorchPotentials:
+        """Return potentials, or targets, of the host as tensors of the device."""
         tables = {name: self.tensor(table) for name, table in potentials.tables.items()}
         return TorchPotentials(self.tensor(potentials.node), tables)
 
@@ -78,7 +78,7 @@ class TorchArrangement(Arrangement):
         tables = {name: on_host(table) for name, table in potentials.tables.items()}
         return Potentials(on_host(potentials.node), tables)
 
-    def placed_array(self, array: np.ndarray | None) -> Any:
+    def place_array(self, array: np.ndarray | None) -> Any:
         """Return an array, such as weights of items (S,), on the device."""
         return None if array is None else self.tensor(array)
 
@@ -95,13 +95,13 @@ class TorchArrangement(Arrangement):
         return TorchPotentials(node, dict(zip([str(group.name) for group in self.groups[1:]], tables, strict=True)))
 
     def add_scores(self, potentials: Potentials, term: Placed, scores: Any) -> None:
-        """Add the scores of a set's cliques, (n, L^k), or one row for all of them; arrays travel to the device."""
+        """Add the scores of a set's cliques, (n, L^k) or one row for all; arrays are copied to the device."""
         group = self.group(term.group)
         columns, table = self._columns(group, term), potentials[term.group].view(-1, group.size)
         scores = torch.as_tensor(scores, device=self.device).flatten(1)
         rows = None if group.tied else self._rows(group, term)
         # What is tied is added everywhere: nothing reads the steps into the start of a sequence.
-        if rows is None or (term.tied_everywhere and self._holds_all_cliques(group, rows)):
+        if rows is None or (term.is_constant and self._is_whole_group(group, rows)):
             table[:, columns] += scores
         elif isinstance(columns, slice):
             table.index_add_(0, rows, scores.expand(len(rows), group.size).to(table.dtype))
@@ -111,7 +111,7 @@ class TorchArrangement(Arrangement):
     def residuals(self, residual: Potentials, term: Placed) -> Any:
         """Return a gradient at the cliques of a set, (n, L^k), on the device; summed, and on the host, if tied."""
         rows = super().residuals(residual, term)
-        return on_host(rows) if term.tied_everywhere else rows
+        return on_host(rows) if term.is_constant else rows
 
     def weights(self, weights: np.ndarray, term: Placed) -> Any:
         """Return the weight of every clique of a set, (n,), on the device."""
@@ -171,12 +171,12 @@ class TorchFamily(LabelFamily):
     def _log_base(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """Log-weights of the labels of every position, (N, L), and of steps, (L, L), on the device."""
         assert self.base is not None
-        placed = self.arrangement.placed_array
+        placed = self.arrangement.place_array
         return placed(self.base.position), placed(self.base.step)
 
-    def given(self, log_weights: np.ndarray) -> Any:
+    def condition(self, log_weights: np.ndarray) -> Any:
         """Return the family with p0 multiplied by weights of labels (N, L); all labels are kept."""
-        family = LabelFamily.given(self, log_weights)
+        family = LabelFamily.condition(self, log_weights)
         family.__dict__.pop("_log_base", None)
         return family
 
@@ -201,13 +201,13 @@ class HostedLabellings(Labellings):
 
 
 class HostedFamily(TorchFamily):
-    """A family of the host, of class ``host_kind``, moved to a device by ``of``."""
+    """A family of the host, of class ``host_kind``, copied to a device by ``from_host``."""
 
     host_kind: ClassVar[type[LabelFamily]]
     _labellings_type: type[Labellings] = HostedLabellings
 
     @classmethod
-    def of(cls, host: LabelFamily, device: torch.device) -> Self:
+    def from_host(cls, host: LabelFamily, device: torch.device) -> Self:
         """Return the family of the host on a device."""
         family = cls.__new__(cls)
         family.__dict__.update(host.__dict__)
@@ -224,7 +224,7 @@ class HostedFamily(TorchFamily):
 
 
 class TorchChainLabellings(ChainLabellings):
-    """The best labellings of chains on a device, found there; draws are made on the host."""
+    """The best labellings of chains, found on a device; draws are made on the host."""
 
     family: TorchChainFamily
 
@@ -266,10 +266,10 @@ class TorchChainFamily(TorchFamily, ChainFamily):
         """The same family on the host."""
         return ChainFamily(self.offsets, self.n_labels, tied=self.tied, base=self.base)
 
-    def at(
+    def distribution(
         self, potentials: Potentials, weights: Any = None, workers: Workers | None = None, *, keep: bool = True
     ) -> Member:
-        """Return the distribution at potentials on the device; ``weights`` as ``placed_array`` gives them."""
+        """Return the distribution at potentials on the device, for ``weights`` from ``place_array``."""
         return TorchChainMember(self, self.with_base(potentials), self.steps, weights, self.compiled)
 
 
@@ -302,7 +302,7 @@ def best_labels(
 
 
 def _first_largest(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the maximum along the second axis, and its place: the lowest of those equal up to rounding."""
+    """Return the maximum along the second axis, and its index: the lowest index up to rounding."""
     largest = values.amax(dim=1)
     # Of equal numbers a device may find any: one and zero, with the lowest place first.
     places = torch.arange(values.shape[1], 0, -1, device=values.device).view(-1, *(1,) * (values.ndim - 2))
@@ -337,10 +337,10 @@ class HostMember(Member):
 
     @cached_property
     def _on_host(self) -> Member:
-        return self.family.at_on_host(self._on_device, self._workers)
+        return self.family.host_distribution(self._on_device, self._workers)
 
     def mean(self) -> Potentials:
-        """Return the marginals; those of tied transitions are summed."""
+        """Return the marginals; marginals of tied transitions are summed."""
         return self._on_host.mean()
 
     def covariance_product(self, direction: Potentials) -> Potentials:
@@ -352,13 +352,20 @@ class HostMember(Member):
         return self._on_host.entropy()
 
 
+def build_chain_family(offsets: np.ndarray, n_labels: int, tied: bool, device: torch.device) -> ChainFamily:
+    """Return the family of chains on the device if it has compiled passes, else on the host."""
+    if device.type == "cuda":
+        return TorchChainFamily(offsets, n_labels, tied=tied, device=device)
+    return ChainFamily(offsets, n_labels, tied=tied)
+
+
 class AnsweredChains(TorchChainFamily, DeviceFamily):
-    """Chains with potentials, marginals and best labellings on a device, and answers as arrays.
+    """Chains with inference on a device, and answers as arrays of the host.
 
     For other questions the potentials are copied to the host.
     """
 
-    def at_on_host(self, potentials: Potentials, workers: Workers) -> Member:
+    def host_distribution(self, potentials: Potentials, workers: Workers) -> Member:
         """Return the distribution at potentials, inferred on the host."""
         return self._infer(self.with_base(potentials), None, workers)
 
@@ -366,7 +373,7 @@ class AnsweredChains(TorchChainFamily, DeviceFamily):
         """Return potentials plus the logarithm of the base measure, on the host."""
         return ChainFamily.with_base(self, self.arrangement.host_potentials(potentials))
 
-    def at(
+    def distribution(
         self, potentials: Potentials, weights: Any = None, workers: Workers | None = None, *, keep: bool = True
     ) -> Member:
         """Return the distribution at potentials, inferred on the device."""

@@ -64,7 +64,7 @@ class OneGraphMember(Member):
 
     def mean(self) -> TorchPotentials:
         """Return the weighted marginals, summed where potentials are tied."""
-        return self._gradient.of(array.clone() for array in self._gradient.arrays)
+        return self._gradient.with_arrays(array.clone() for array in self._gradient.arrays)
 
     def marginals(self, group: str | None = None) -> Any:
         """Return the probabilities of the labels of each node, (N, L), or of the labels at the factors of a group."""
@@ -94,9 +94,9 @@ class OneGraphFamily(HostedFamily):
         """The common graph of all items."""
         return LabelTableRows(self.offsets, self.members, self.n_labels, 1)
 
-    def log_partition_of(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
+    def item_log_partitions(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return g of some items, (S,), for potentials from :meth:`batch`."""
-        raise NotImplementedError(f"{type(self).__name__} must define log_partition_of(node, tables)")
+        raise NotImplementedError(f"{type(self).__name__} must define item_log_partitions(node, tables)")
 
     def derivative(
         self,
@@ -115,7 +115,7 @@ class OneGraphFamily(HostedFamily):
             inputs = [array.detach().requires_grad_() for array in self.batch(potentials, items)]
             own = inputs[0].new_ones(len(inputs[0])) if weights is None else weights[items]
             with torch.enable_grad():
-                g = self.log_partition_of(inputs[0], inputs[1:])
+                g = self.item_log_partitions(inputs[0], inputs[1:])
                 slopes = torch.autograd.grad(
                     g, inputs, own, create_graph=direction is not None, allow_unused=True, materialize_grads=True
                 )
@@ -130,11 +130,11 @@ class OneGraphFamily(HostedFamily):
         return found
 
     def n_values(self, tied: bool) -> int:
-        """Return the count of numbers for g of one item, with one table of factors for all items or not."""
+        """Return the count of numbers for g of one item, with one shared table of factors or one per item."""
         return self.graph.n_columns * self.n_labels**2
 
     def blocks(self, potentials: Potentials) -> Iterator[slice]:
-        """Split the items into blocks with temporaries that suit the device."""
+        """Split the items into blocks whose temporaries suit the device."""
         step = self._at_once(self.n_values(all(len(table) == 1 for table in potentials.tables.values())))
         yield from (slice(begin, min(begin + step, self.n_items)) for begin in range(0, self.n_items, step))
 
@@ -149,10 +149,10 @@ class OneGraphFamily(HostedFamily):
             arrays.append(table[None] if tied else table.unflatten(0, (self.n_items, len(local)))[items])
         return arrays
 
-    def at(
+    def distribution(
         self, potentials: Potentials, weights: Any = None, workers: Workers | None = None, *, keep: bool = True
     ) -> Member:
-        """Return the distribution at potentials on the device; ``weights`` as ``placed_array`` gives them."""
+        """Return the distribution at potentials on the device, for ``weights`` from ``place_array``."""
         return OneGraphMember(self, self.with_base(potentials), weights)
 
 
@@ -203,7 +203,7 @@ class TorchTreeFamily(OneGraphFamily, TreeFamily):
                 order += reached.tolist()
         return [(v, int(parents[v]), factors.get((v, int(parents[v])), [])) for v in reversed(order)]
 
-    def log_partition_of(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
+    def item_log_partitions(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the sum of g over the trees, by messages from leaves to roots."""
         scores, total = list(node.unbind(1)), node.new_zeros(len(node))
         for child, parent, factors in self._links:
@@ -241,8 +241,8 @@ class TorchTableFamily(OneGraphFamily, TableFamily):
             for local in self.graph.local
         ]
 
-    def log_partition_of(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return g by products of the halves, in logarithms outside the range of doubles."""
+    def item_log_partitions(self, node: torch.Tensor, tables: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the log partition of each item by products of half tables."""
         left, right = (_outer_sums(half) for half in (node[:, : self.rows.half], node[:, self.rows.half :]))
         if any(len(table) > 1 for table in tables):
             own = sum(

@@ -123,7 +123,7 @@ class TorchLoopyMember(Member):
 
 
 class TorchLoopyFamily(HostedFamily, PropagationFamily):
-    """Loopy belief propagation on packed graphs, all messages together; ``warm_start`` begins with the last ones."""
+    """Loopy belief propagation on packed graphs, all messages together; ``warm_start`` reuses the last messages."""
 
     #: Messages at the last potentials, from which the next ones start.
     _last_messages: torch.Tensor | None = None
@@ -131,13 +131,13 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
     host_kind = PropagationFamily
 
     @property
-    def on_one_thread(self) -> bool:
-        """False: the device infers one graph as it infers many."""
+    def is_single_threaded(self) -> bool:
+        """False: the device infers one graph and many graphs alike."""
         return False
 
     @cached_property
     def begins(self) -> list[int]:
-        """The first message of every group."""
+        """The index of the first message of every group."""
         return [0, *np.cumsum([2 * len(nodes) for nodes in self.members]).tolist()]
 
     @cached_property
@@ -225,8 +225,8 @@ class TorchLoopyFamily(HostedFamily, PropagationFamily):
             self._last_messages = finite_or_zero(messages)
         return messages, rounds / _ROUNDS_OF_A_SWEEP, change, change <= self.tolerance
 
-    def at(
+    def distribution(
         self, potentials: Potentials, weights: Any = None, workers: Workers | None = None, *, keep: bool = True
     ) -> Member:
-        """Return the beliefs at potentials on the device; ``weights`` as ``placed_array`` gives them."""
+        """Return the beliefs at potentials on the device, for ``weights`` from ``place_array``."""
         return TorchLoopyMember(self, self.with_base(potentials), weights)

@@ -79,17 +79,17 @@ def fit_bytes(n_positions: int, n_labels: int, rank: int, input_bytes: int) -> i
 
 
 class PartPanel(TorchPanel):
-    """A panel of random inputs for the choice of pivots for all of them."""
+    """A panel of random inputs, for the choice of pivots for all inputs."""
 
     def __init__(self, kernel: Kernel, inputs: Any, capacity: int, dtype: DTypeLike, device: torch.device, part: int):
         #: The numbers of the inputs that are candidates, in order; always the same for the same sizes.
-        self.candidates = np.sort(np.random.default_rng(0).choice(inputs.shape[0], part, replace=False))
+        self.part_rows = np.sort(np.random.default_rng(0).choice(inputs.shape[0], part, replace=False))
         self._all_inputs = inputs
-        super().__init__(kernel, inputs[self.candidates], capacity, dtype, device)
+        super().__init__(kernel, inputs[self.part_rows], capacity, dtype, device)
 
     def subspace(self) -> PivotSubspace:
         """Return the subspace of the pivots, numbered among all inputs."""
-        return replace(super().subspace(), indices=self.numbered(self.candidates[self.pivots]))
+        return replace(super().subspace(), indices=self.number_rows(self.part_rows[self.pivots]))
 
     def release(self) -> None:
         """Free the columns: only the pivots are needed."""

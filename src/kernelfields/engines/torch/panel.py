@@ -33,14 +33,14 @@ from kernelfields.engines.torch.rows import (
     Device,
     DeviceRows,
     block_bytes,
-    by_row_blocks,
     is_out_of_memory,
+    map_row_blocks,
     resolve_device,
 )
 from kernelfields.kernels.arrays import as_rows, on_host
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks
-from kernelfields.kernels.tensors import float32_products, tensor_from
+from kernelfields.kernels.tensors import float32_products, to_tensor
 
 # Arrays as long as a block of new columns that a step holds at once, counted in float64.
 _TEMPORARIES = 5
@@ -49,7 +49,7 @@ _WELL_ABOVE = 100.0
 
 
 def _choose_product(columns: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
-    """Return the function that subtracts A B^T from a block: by matrix units for float32 on CUDA, or by the library."""
+    """Return a function that subtracts A B^T from a block: by matrix units for float32 on CUDA, else by the library."""
     if columns.is_cuda and columns.dtype == torch.float32 and find_spec("triton") is not None:
         from kernelfields.engines.torch.triton_kernels import subtract_product
 
@@ -120,7 +120,7 @@ class TorchPanel(PanelCholesky):
         def fill(rows: slice) -> None:
             diagonal[rows] = on_host(self.kernel.diag(self.rows[rows]))
 
-        by_row_blocks(n_rows, self._rows_at_once(n_columns), fill, "the diagonal of the Gram matrix")
+        map_row_blocks(n_rows, self._rows_at_once(n_columns), fill, "the diagonal of the Gram matrix")
         return diagonal
 
     def _rows_at_once(self, n_columns: int) -> int:
@@ -145,7 +145,7 @@ class TorchPanel(PanelCholesky):
         return np.tril(on_host(self.features[self._index(self.pivots)]))
 
     def _index(self, rows: np.ndarray) -> torch.Tensor:
-        return tensor_from(rows, self.device)
+        return to_tensor(rows, self.device)
 
     def residual_block(self, rows: np.ndarray) -> np.ndarray:
         """Return the residual K - Z Z^T among some of the inputs, in float64 on the host."""
@@ -162,7 +162,7 @@ class TorchPanel(PanelCholesky):
         if self._keeps_factor and len(candidates) > 1:
             features = self._device_features(candidates)
             factor, failed = torch.linalg.cholesky_ex(self._device_block(candidates, features))
-            lowest = _WELL_ABOVE * tensor_from(self.floor[candidates], self.device)
+            lowest = _WELL_ABOVE * to_tensor(self.floor[candidates], self.device)
             if bool((failed == 0) & (factor.diagonal().square() > lowest).all()):
                 self._append(candidates, features, factor)
                 return len(candidates)
@@ -182,7 +182,7 @@ class TorchPanel(PanelCholesky):
     def append(self, pivots: np.ndarray, local_factor: np.ndarray) -> None:
         """Add pivots whose residual block has the lower Cholesky factor ``local_factor``."""
         if len(pivots) > 0:
-            factor = tensor_from(local_factor, self.device, torch.float64)
+            factor = to_tensor(local_factor, self.device, torch.float64)
             self._append(pivots, self._device_features(pivots), factor)
 
     def _append(self, pivots: np.ndarray, wide_features: torch.Tensor, local_factor: torch.Tensor) -> None:
@@ -222,7 +222,7 @@ class TorchPanel(PanelCholesky):
         subtract_product = _choose_product(self._tensor)
         step = min(self._step, self._rows_at_once(size))
         with float32_products():
-            reached = by_row_blocks(n_rows, step, fill, f"the columns of rank {end:,} of {self.capacity:,}")
+            reached = map_row_blocks(n_rows, step, fill, f"the columns of rank {end:,} of {self.capacity:,}")
         if reached < min(step, n_rows):
             self._step = reached  # what did not fit once is not tried again
         return on_host(decrease)
@@ -230,11 +230,11 @@ class TorchPanel(PanelCholesky):
     def subspace(self) -> PivotSubspace:
         """Return the subspace spanned by the pivots, in arrays of NumPy, able to score new inputs."""
         pivots = as_rows(self.inputs)[self.pivots]
-        return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.numbered(self.pivots))
+        return PivotSubspace(self.kernel, on_host(pivots), self.factor, self.number_rows(self.pivots))
 
     def candidate_scores(self, candidates: np.ndarray, residuals: np.ndarray | torch.Tensor) -> np.ndarray:
         """Return ||(K - Z Z^T)_j R||^2 / d_j, see basis/selection.py, for residuals R (N, q), an array or a tensor."""
-        residuals = tensor_from(residuals, self.device, torch.float64)
+        residuals = to_tensor(residuals, self.device, torch.float64)
         size, features, inputs = (len(candidates), residuals.shape[1]), self.features, self.rows[candidates]
         projected = torch.zeros(size, dtype=torch.float64, device=self.device)
         inside = torch.zeros((self.rank, size[1]), dtype=torch.float64, device=self.device)
@@ -246,7 +246,7 @@ class TorchPanel(PanelCholesky):
             inside.add_(span)
 
         with float32_products():
-            by_row_blocks(self.rows.shape[0], self._rows_at_once(size[0]), add, "scores of candidates")
+            map_row_blocks(self.rows.shape[0], self._rows_at_once(size[0]), add, "scores of candidates")
         projected -= features[self._index(candidates)].to(torch.float64) @ inside
         left = np.maximum(self.residual[candidates], self.floor[candidates])
         return on_host(projected.square().sum(dim=1)) / left

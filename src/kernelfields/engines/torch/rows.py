@@ -4,7 +4,7 @@
 :class:`DeviceRows` holds dense inputs as one tensor; of a CSR matrix it holds indices and values, and makes the
 rows dense, zeros included, only for the block that is read: (rows, d) values at a time.
 
-``by_row_blocks`` starts with blocks that fit a number of bytes. Where the device still has no room, blocks are
+``map_row_blocks`` starts with blocks that fit a number of bytes. Where the device still has no room, blocks are
 halved until they are a few rows; then it is a MemoryError, since what is missing is not the room for blocks.
 """
 
@@ -21,7 +21,7 @@ from kernelfields.basis.subspace import Expansion, PivotSubspace
 from kernelfields.data.reading import Matrix
 from kernelfields.kernels.arrays import as_rows
 from kernelfields.kernels.rows import row_blocks
-from kernelfields.kernels.tensors import tensor_from
+from kernelfields.kernels.tensors import to_tensor
 from kernelfields.numerics.sparse_rows import SparseRows
 
 #: A device, or its name; None for the usual one.
@@ -35,7 +35,7 @@ _TRIANGLE = 512
 
 
 def resolve_device(device: Device, inputs: object) -> torch.device:
-    """Return the named device, else that of the inputs if they are a tensor, else CUDA if available."""
+    """Return the named device, else the device of the inputs if they are a tensor, else CUDA if available."""
     if device is not None:
         return torch.device(device)
     if isinstance(inputs, torch.Tensor):
@@ -60,12 +60,12 @@ class DeviceRows:
         self.device = device
         self._host: SparseRows | None = None
         if isinstance(rows, np.ndarray | torch.Tensor):
-            self._values = tensor_from(rows, device)
+            self._values = to_tensor(rows, device)
         else:
             self._host = rows
-            self._columns = tensor_from(rows.indices, device)
-            self._counts = tensor_from(np.diff(rows.indptr), device)
-            self._values = tensor_from(rows.data, device)
+            self._columns = to_tensor(rows.indices, device)
+            self._counts = to_tensor(np.diff(rows.indptr), device)
+            self._values = to_tensor(rows.data, device)
         self.dtype = np.dtype(str(self._values.dtype).removeprefix("torch."))
 
     @property
@@ -77,8 +77,8 @@ class DeviceRows:
         if isinstance(rows, slice):
             return self._values[rows] if self._host is None else self._dense_run(*rows.indices(self.shape[0])[:2])
         if self._host is not None:
-            return tensor_from(self._host[rows].toarray(), self.device)
-        return self._values[tensor_from(rows, self.device)]
+            return to_tensor(self._host[rows].toarray(), self.device)
+        return self._values[to_tensor(rows, self.device)]
 
     def _dense_run(self, begin: int, end: int) -> torch.Tensor:
         assert self._host is not None
@@ -133,7 +133,7 @@ class DeviceExpansion:
             keep(rows, values.to(torch.float64) @ self._dual)
 
         step = (max_bytes or block_bytes(self._device)) // (40 * self._rank + rows_there.dense_bytes)
-        by_row_blocks(n_rows, step, fill, f"scores of new inputs at rank {self._rank:,}")
+        map_row_blocks(n_rows, step, fill, f"scores of new inputs at rank {self._rank:,}")
 
 
 def device_expansion(expansion: Expansion, device: torch.device) -> DeviceExpansion:
@@ -144,17 +144,17 @@ def device_expansion(expansion: Expansion, device: torch.device) -> DeviceExpans
 
 
 def _solve_dual(expansion: Expansion, device: torch.device) -> torch.Tensor:
-    """Return R^-T V on a device: solved there if R fits in its memory, else on the host."""
+    """Return R^-T V, solved on a device if R fits in its memory, else on the host."""
     if device.type != "cpu":
         try:
-            factor = tensor_from(np.asarray(expansion.subspace.factor), device, torch.float64)
+            factor = to_tensor(np.asarray(expansion.subspace.factor), device, torch.float64)
             return torch.linalg.solve_triangular(
-                factor.T, tensor_from(expansion.coefficients, device, torch.float64), upper=True
+                factor.T, to_tensor(expansion.coefficients, device, torch.float64), upper=True
             )
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-    return tensor_from(expansion.dual, device, torch.float64)
+    return to_tensor(expansion.dual, device, torch.float64)
 
 
 class SubspaceRows:
@@ -167,9 +167,9 @@ class SubspaceRows:
         self.shape = (inputs.shape[0], subspace.rank)
         self.kernel, self.device = subspace.kernel, device
         self.inputs, self.pivots = DeviceRows(inputs, device), DeviceRows(subspace.pivots, device)[:]
-        self.factor = tensor_from(np.asarray(subspace.factor), device, torch.float64)
+        self.factor = to_tensor(np.asarray(subspace.factor), device, torch.float64)
         # Products with the inverse keep a device busy, where a triangular system has it wait for one block after the
-        # other: six times faster on an H200, and float64 has digits to spare.
+        # other, and float64 has digits to spare.
         self._inverse = torch.linalg.solve_triangular(
             self.factor, torch.eye(subspace.rank).to(self.factor), upper=False
         )
@@ -193,7 +193,7 @@ class SubspaceRows:
 
     @property
     def at_once(self) -> int:
-        """Number of rows of a block that suits the device."""
+        """Number of rows in a block that suits the device."""
         return max(1, block_bytes(self.device) // (40 * max(1, self.shape[1]) + self.inputs.dense_bytes))
 
     def kernel_rows(self, rows: slice | np.ndarray) -> torch.Tensor:
@@ -206,7 +206,7 @@ class SubspaceRows:
         features = torch.empty_like(values)
         for some in row_blocks(self.shape[1], 1, itemsize=1, budget=_TRIANGLE):
             torch.mm(values[:, : some.stop], self._inverse[some, : some.stop].T, out=features[:, some])
-        chosen = rows if isinstance(rows, slice) else tensor_from(rows, self.device)
+        chosen = rows if isinstance(rows, slice) else to_tensor(rows, self.device)
         self._squared[chosen] = torch.linalg.vector_norm(features, dim=1).square_()
         return features.to(self._dtype)
 
@@ -218,8 +218,8 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def room_for(purpose: str, device: torch.device) -> Iterator[None]:
-    """Turn an out-of-memory error of a device into a MemoryError that names the purpose.
+def name_memory_errors(purpose: str, device: torch.device) -> Iterator[None]:
+    """Convert an out-of-memory error of a device to a MemoryError that names the purpose.
 
     A device that is lost is a RuntimeError in one line.
     """
@@ -239,7 +239,7 @@ def room_for(purpose: str, device: torch.device) -> Iterator[None]:
         ) from error
 
 
-def by_row_blocks(n_rows: int, step: int, work: Callable[[slice], object], purpose: str) -> int:
+def map_row_blocks(n_rows: int, step: int, work: Callable[[slice], object], purpose: str) -> int:
     """Call ``work`` on consecutive blocks of ``step`` rows, halved whenever memory runs out.
 
     ``work`` may be called again on rows it has begun. Returns the last size of blocks, for the next time.

@@ -38,7 +38,7 @@ from kernelfields.engines.torch.graphs import ONE_GRAPH, OneGraphFamily
 from kernelfields.engines.torch.loopy import TorchLoopyFamily
 from kernelfields.engines.torch.memory import DevicePlan, PartPanel, device_budget, fit_bytes, plan_on_device
 from kernelfields.engines.torch.panel import TorchPanel
-from kernelfields.engines.torch.rows import SubspaceRows, room_for
+from kernelfields.engines.torch.rows import SubspaceRows, name_memory_errors
 from kernelfields.engines.torch.step_pairs import room_for_steps
 from kernelfields.engines.torch.steps import DeviceSteps
 from kernelfields.engines.torch.tables import (
@@ -52,20 +52,15 @@ from kernelfields.engines.torch.tables import (
 from kernelfields.engines.view import LocalView
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.chain.step_passes import StepOrder
-from kernelfields.inference.choice import FamilySpec, family_of, has_long_reach
+from kernelfields.inference.choice import FamilySpec, choose_family, has_long_reach
 from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.numerics.group import Group
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.datafit import Datafit, check_tables_fit, choose_objective
 from kernelfields.objective.designs.design import Design, FeatureOrigin, LocalDesign
 from kernelfields.objective.designs.tables import DenseTable, SparseTable
-from kernelfields.objective.likelihoods.likelihood import (
-    Evaluation,
-    Objective,
-    check_tables_fit,
-    labelled_objective,
-)
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
 from kernelfields.objective.term import Term
 
 
@@ -119,8 +114,8 @@ class TorchSample(LocalSample):
         return "half" if self.settings.dtype is None and self.device.type == "cuda" else "float32"
 
     def design(self, term: Term, view: LocalView | None = None, panel: PanelCholesky | None = None) -> LocalDesign:
-        """Return a term on the data, with its table on the device unless it has a support."""
-        if isinstance(panel, PartPanel) and not self._is_part:
+        """Return the design of a term, with its table on the device unless it has a support."""
+        if isinstance(panel, PartPanel):
             return self._design_of_part(term, view, panel)
         design = super().design(term, view, panel)
         own: TorchTable | TorchSparseTable | None = None
@@ -132,15 +127,14 @@ class TorchSample(LocalSample):
         if own is None:
             return design
         # Terms of one subspace share the table on the device.
-        design = self._designs[id(design.term.subspace)] = replace(design, table=own)
-        return design
+        return self.keep(replace(design, table=own))
 
     def _design_of_part(self, term: Term, view: LocalView | None, panel: PartPanel) -> LocalDesign:
-        """Return a term with features computed from pivots that a panel of some inputs has chosen."""
+        """Return the design of a term with pivots chosen by a panel of some inputs."""
         panel.release()
         design = self.design(term, view)
         assert design.origin is not None
-        design.origin.residual_diagonal[panel.candidates[panel.pivots]] = 0.0
+        design.origin.residual_diagonal[panel.part_rows[panel.pivots]] = 0.0
         return design
 
     def _features(self, term: Term, inputs: Any) -> tuple[Any, FeatureOrigin | None]:
@@ -149,7 +143,7 @@ class TorchSample(LocalSample):
         inputs, precision = self.precise(inputs, term.subspace.rank)
         plan = self._plan(inputs, term.subspace.rank, precision)
         storage, units = self._storage(precision == np.float64), False if self.settings.dtype is not None else None
-        with room_for(f"features of {inputs.shape[0]:,} inputs at rank {term.subspace.rank:,}", self.device):
+        with name_memory_errors(f"features of {inputs.shape[0]:,} inputs at rank {term.subspace.rank:,}", self.device):
             rows = SubspaceRows(term.span, inputs, self.device, precision)
             table = self._make_table(rows, plan.keep, storage, units)
         if isinstance(table, TorchRecomputedTable):
@@ -159,7 +153,7 @@ class TorchSample(LocalSample):
     def _make_table(
         self, rows: SubspaceRows, keep: str, storage: str, units: bool | None
     ) -> TorchTable | TorchRecomputedTable:
-        """Return the table of computed features; recomputed ones if the host cannot pin memory for them."""
+        """Return the table of computed features; a recomputed one if the host cannot pin memory for it."""
         if keep in ("panel", "device"):
             return TorchTable(rows, storage, self.device, matrix_units=units)
         if keep == "host":
@@ -185,23 +179,30 @@ class TorchSample(LocalSample):
         family = self._device_family(local)
         if family is not None:
             check_tables_fit(family)
-            likelihood = labelled_objective(family, self.data, Workers(1))
-            return self.settings.group.summed(TorchDatafit(likelihood, local, self.device, self.settings.group))
+            likelihood = choose_objective(family, self.data, Workers(1))
+            return TorchDatafit(likelihood, local, self.device, self.settings.group)
         hosted = self.host_designs(local)
         datafit = super().datafit(hosted)
         if not any(isinstance(each.table, DeviceTable) for each in hosted):
             return datafit
-        return self.settings.group.summed(TorchDatafit(datafit.likelihood, hosted, self.device, self.settings.group))
+        return TorchDatafit(datafit.likelihood, hosted, self.device, self.settings.group)
 
-    def part(self, designs: Sequence[Design], items: Items, times: int = 1, dtype: object = None) -> None:
-        """Return None: on an H200 a second metric cost more than the passes that it saved."""
+    def part(
+        self,
+        designs: Sequence[Design],
+        items: Items,
+        times: int = 1,
+        dtype: object = None,
+        longest: int | None = None,
+    ) -> None:
+        """Return None: on a device a second metric costs more passes than it saves."""
 
     def on_host(self) -> LocalSample:
         """Return the same data with features in host memory."""
-        return super().on_host() if self._is_part else LocalSample(self.data, self.spec, self.settings)
+        return LocalSample(self.data, self.spec, self.settings)
 
     def host_designs(self, designs: Sequence[Design]) -> list[LocalDesign]:
-        """Return designs with scores in host memory; those with a common table still share it."""
+        """Return designs with scores in host memory; designs with a common table still share it."""
         local = super().host_designs(designs)
         tables: dict[int, Any] = {id(each.table): each.table for each in local}
         kept: dict[int, Any] = {
@@ -211,17 +212,17 @@ class TorchSample(LocalSample):
 
     def _one_graph_family(self, designs: Sequence[LocalDesign]) -> OneGraphFamily | None:
         """Return the family of single labels, or of several labels in a tree or a table."""
-        family = family_of(self.data, designs, self.spec)
+        family = choose_family(self.data, designs, self.spec)
         kind = ONE_GRAPH.get(type(family))
         # Labels that meet no others are separate items where some are not known, and so is what is soft.
         apart = self.spec.kind == "instances" and (len(family.groups) == 1 or isinstance(self.data.partial, SoftRows))
-        return None if kind is None or apart else kind.of(family, self.device)
+        return None if kind is None or apart else kind.from_host(family, self.device)
 
     def _loopy_family(self, designs: Sequence[LocalDesign]) -> TorchLoopyFamily | None:
         """Return the family of graphs if it is loopy belief propagation."""
-        family = family_of(self.data, designs, self.spec, planned=self._planned)
+        family = choose_family(self.data, designs, self.spec, planned=self._planned)
         loopy = isinstance(family, PropagationFamily) and not family.reweighted
-        return TorchLoopyFamily.of(family, self.device) if loopy else None
+        return TorchLoopyFamily.from_host(family, self.device) if loopy else None
 
     def _device_family(self, designs: Sequence[LocalDesign]) -> TorchFamily | None:
         """Return the family of the data if the device infers it, else None."""
@@ -236,7 +237,7 @@ class TorchSample(LocalSample):
         base = self.spec.base_measure(self.data)
         if base.lists is not None:
             return None
-        tied = all(design.tied_everywhere for design in designs if design.group == EDGE)
+        tied = all(design.is_constant for design in designs if design.group == EDGE)
         return TorchChainFamily(self.data.offsets, self.spec.n_labels, tied=tied, base=base, steps=self._steps)
 
 
@@ -262,4 +263,6 @@ class TorchDatafit(Datafit):
 
     def _room(self) -> AbstractContextManager[None]:
         family = self.likelihood.family
-        return room_for(f"inference of {family.n_positions:,} positions with {family.n_labels} labels", self.device)
+        return name_memory_errors(
+            f"inference of {family.n_positions:,} positions with {family.n_labels} labels", self.device
+        )

@@ -22,7 +22,7 @@ from kernelfields.engines.torch.rows import is_out_of_memory
 from kernelfields.engines.torch.tables import TorchTable
 from kernelfields.kernels.tensors import float32_products
 from kernelfields.numerics.group import ALONE, Group
-from kernelfields.objective.coordinates import DenseSet, sampled_rows
+from kernelfields.objective.coordinates import DenseSet, sample_rows
 from kernelfields.objective.designs.design import LocalDesign
 
 Found = TypeVar("Found")
@@ -54,11 +54,11 @@ class TorchCoordinates:
         """Return a vector as float64 on the device."""
         return torch.from_numpy(np.ascontiguousarray(vector, dtype=np.float64)).to(self.device)
 
-    def of_gradient(self, gradient: torch.Tensor) -> torch.Tensor:
+    def transform_gradient(self, gradient: torch.Tensor) -> torch.Tensor:
         """Return C^-1 gradient."""
         return self._changed(gradient, gradient / self._root, lambda factor, inverse: inverse)
 
-    def of_step(self, step: torch.Tensor) -> torch.Tensor:
+    def transform_step(self, step: torch.Tensor) -> torch.Tensor:
         """Return C^T step."""
         return self._changed(step, step * self._root, lambda factor, inverse: factor.T)
 
@@ -81,7 +81,7 @@ class TorchCoordinates:
 
 def _factor(table: TorchTable, dense: DenseSet, group: Group) -> tuple[torch.Tensor, torch.Tensor] | None:
     """Return C and its inverse; None if memory or rounding prevents it in some process."""
-    sampled = sampled_rows(*table.shape, group)
+    sampled = sample_rows(*table.shape, group)
     matrix = _try_on_device(lambda: table.gram(sampled))
     if group.largest(matrix is None):
         return None
@@ -132,8 +132,8 @@ class TorchStepPairs:
         limit, coordinates = len(self._steps), self._coordinates
         place = len(self._order) if len(self._order) < limit else self._order.pop(0)
         self._order.append(place)
-        s = coordinates.of_step(coordinates.tensor(step))
-        y = coordinates.of_gradient(coordinates.tensor(change))
+        s = coordinates.transform_step(coordinates.tensor(step))
+        y = coordinates.transform_gradient(coordinates.tensor(change))
         self._steps[place], self._changes[place] = s, y
         known = len(self._order)
         rows = [self._steps[:known] @ y, self._changes[:known] @ s, self._changes[:known] @ y]
@@ -148,7 +148,7 @@ class TorchStepPairs:
         With ``free`` (size,), it is that of these coordinates alone; the others are only scaled.
         """
         order, known, coordinates = self._order, len(self._order), self._coordinates
-        v = coordinates.of_gradient(coordinates.tensor(vector))
+        v = coordinates.transform_gradient(coordinates.tensor(vector))
         steps, changes = self._steps[:known], self._changes[:known]
         mixed, squared = self._mixed, self._squared
         if free is not None and not free.all():

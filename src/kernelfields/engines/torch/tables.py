@@ -50,12 +50,12 @@ from kernelfields.engines.torch.rows import (
     Device,
     SubspaceRows,
     block_bytes,
-    by_row_blocks,
     is_out_of_memory,
+    map_row_blocks,
+    name_memory_errors,
     resolve_device,
-    room_for,
 )
-from kernelfields.kernels.tensors import float32_products, tensor_from
+from kernelfields.kernels.tensors import float32_products, to_tensor
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.tables import weighted_product
 
@@ -70,7 +70,7 @@ ALIGNMENT = 8
 
 
 class Operand:
-    """The form of a thin operand X in a product, and the reading of the product: here, X itself in one precision."""
+    """The form of a thin operand X in a product; here X itself in one precision."""
 
     def __init__(self, dtype: torch.dtype = torch.float32):
         self.dtype = dtype
@@ -83,8 +83,8 @@ class Operand:
         """Return some rows of X in the form of the product, (m, p)."""
         return X.to(self.dtype)
 
-    def combined(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
-        """Return products (..., p) with parts as products with X, (..., q) float64."""
+    def combine(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
+        """Convert products (..., p) with parts to products with X, (..., q) float64."""
         return products.to(torch.float64)
 
 
@@ -97,8 +97,8 @@ class SplitTF32(Operand):
         low = round_to_tf32((X - high).to(torch.float32))
         return _side_by_side(high, low)
 
-    def combined(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
-        """Return H's products plus L's."""
+    def combine(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
+        """Return the sum of the products with H and L."""
         wide = products[..., : 2 * n_columns].to(torch.float64)
         return wide[..., :n_columns] + wide[..., n_columns:]
 
@@ -118,8 +118,8 @@ class SplitHalf(Operand):
         low = scaled.sub_(high).mul_(2.0**_LOW_BITS).to(torch.float16)
         return _side_by_side(high, low)
 
-    def combined(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
-        """Return H's products plus 2^-11 times L's, times 2^e."""
+    def combine(self, products: torch.Tensor, n_columns: int, scale: torch.Tensor | None) -> torch.Tensor:
+        """Return products with H plus 2^-11 times products with L, times 2^e."""
         assert scale is not None
         wide = products[..., : 2 * n_columns].to(torch.float64)
         return wide[..., :n_columns].add(wide[..., n_columns:], alpha=2.0**-_LOW_BITS).mul_(scale)
@@ -127,13 +127,13 @@ class SplitHalf(Operand):
 
 def _side_by_side(high: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
     width = high.shape[1]
-    both = high.new_zeros((high.shape[0], round_up(2 * width)))
+    both = high.new_zeros((high.shape[0], align_size(2 * width)))
     both[:, :width] = high
     both[:, width : 2 * width] = low
     return both
 
 
-def round_up(width: int) -> int:
+def align_size(width: int) -> int:
     """Return the next multiple of the alignment."""
     return -(-width // ALIGNMENT) * ALIGNMENT
 
@@ -156,7 +156,7 @@ def round_to_tf32(X: torch.Tensor) -> torch.Tensor:
 
 
 class DeviceTable:
-    """The common part of tables on a device: the place of their products."""
+    """The base of tables on a device, which defines where products are stored."""
 
     device: torch.device
     #: Whether products are arrays of NumPy rather than tensors.
@@ -225,14 +225,14 @@ class TorchTable(DeviceTable):
     def _store(self, features: np.ndarray | torch.Tensor | SubspaceRows) -> torch.Tensor:
         rank, computed = self.shape[1], isinstance(features, SubspaceRows)
         if not isinstance(features, SubspaceRows) and not self._units and self.storage != "half":
-            return tensor_from(features, self.device, STORAGES[self.storage])
+            return to_tensor(features, self.device, STORAGES[self.storage])
 
         def given(rows: slice) -> torch.Tensor:
-            return tensor_from(features[rows], self.device)
+            return to_tensor(features[rows], self.device)
 
         width = rank
         if self.storage == "half":
-            width = round_up(rank)
+            width = align_size(rank)
             if isinstance(features, SubspaceRows):
                 # A bound for all columns: the range of float16 leaves room for those that are smaller.
                 above = torch.full((1, rank), features.largest, dtype=torch.float64, device=self.device)
@@ -268,7 +268,7 @@ class TorchTable(DeviceTable):
 
     def _by_blocks(self, work: Callable[[slice], object], purpose: str, bytes_per_row: int) -> None:
         step = min(self._block_rows, block_bytes(self.device) // max(1, bytes_per_row))
-        by_row_blocks(self.shape[0], step, work, purpose)
+        map_row_blocks(self.shape[0], step, work, purpose)
 
     @property
     def stored(self) -> torch.Tensor:
@@ -277,7 +277,7 @@ class TorchTable(DeviceTable):
 
     def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
         """Return some rows of Z in their stored form, (n, r) float64 on the host."""
-        chosen = rows if isinstance(rows, slice) else tensor_from(rows, self._stored.device)
+        chosen = rows if isinstance(rows, slice) else to_tensor(rows, self._stored.device)
         block = self._stored[chosen, : self.shape[1]].to(self.device, torch.float64)
         return (block if self._scale is None else block / self._scale).cpu().numpy()
 
@@ -319,7 +319,7 @@ class TorchTable(DeviceTable):
 
     def product(self, coefficients: Array, workers: Workers | None = None) -> Any:
         """Return Z V, (n, q) float64, for an array or a tensor V (r, q); ``workers`` is not used."""
-        V = tensor_from(coefficients, self.device, torch.float64)
+        V = to_tensor(coefficients, self.device, torch.float64)
         if self._scale is not None:
             V = V / self._scale[:, None]
         scale = self._operand.scale(V)
@@ -329,7 +329,7 @@ class TorchTable(DeviceTable):
         out = torch.empty((self.shape[0], V.shape[1]), dtype=torch.float64, device=self.device)
 
         def multiply(rows: slice) -> None:
-            out[rows] = self._operand.combined(self._multiplied(self._factor(rows), right), V.shape[1], scale)
+            out[rows] = self._operand.combine(self._multiplied(self._factor(rows), right), V.shape[1], scale)
 
         with self._precision():
             self._by_blocks(multiply, "a product with the features", self._bytes_per_row(V.shape[1]))
@@ -337,7 +337,7 @@ class TorchTable(DeviceTable):
 
     def transposed_product(self, rows: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T R, (r, q) float64 on the host, for a tensor R (n, q); ``workers`` is not used."""
-        R = tensor_from(rows, self.device)
+        R = to_tensor(rows, self.device)
         scale = self._operand.scale(R)
         total = torch.zeros((self._stored.shape[1], R.shape[1]), dtype=torch.float64, device=self.device)
 
@@ -352,7 +352,7 @@ class TorchTable(DeviceTable):
             if cut < len(left):
                 partial.append(self._multiplied(left[cut:].T, right[cut:])[None])
             for products in partial:
-                total.add_(self._operand.combined(products, R.shape[1], scale).sum(dim=0))
+                total.add_(self._operand.combine(products, R.shape[1], scale).sum(dim=0))
 
         with self._precision():
             self._by_blocks(add, "a product with the features", self._bytes_per_row(R.shape[1]))
@@ -375,7 +375,7 @@ class TorchTable(DeviceTable):
 
     def weighted_gram(self, weights: Array) -> np.ndarray:
         """Return Z^T diag(w) Z, (r, r) float64 on the host, for w (n,), from products in float32."""
-        weights = tensor_from(weights, self.device)
+        weights = to_tensor(weights, self.device)
         total = torch.zeros((self.shape[1],) * 2, dtype=torch.float64, device=self.device)
         wide = torch.float64 if self.storage == "float64" else torch.float32
 
@@ -425,7 +425,7 @@ class TorchHostTable(TorchTable):
 
 
 class TorchRecomputedTable(DeviceTable):
-    """A Z that is not stored: every product computes the rows of its kernel, in float64."""
+    """A Z without storage: every product computes the rows of its kernel, in float64."""
 
     storage = "recomputed"
 
@@ -439,7 +439,7 @@ class TorchRecomputedTable(DeviceTable):
         return self._rows[rows].to(torch.float64).cpu().numpy()
 
     def _by_blocks(self, work: Callable[[slice], object]) -> None:
-        by_row_blocks(self.shape[0], self._rows.at_once, work, "features that are computed in every pass")
+        map_row_blocks(self.shape[0], self._rows.at_once, work, "features that are computed in every pass")
 
     def _of_pivots(self, values: torch.Tensor, *, transposed: bool) -> torch.Tensor:
         """Return R^-1, or R^-T, times values (r, q)."""
@@ -458,7 +458,7 @@ class TorchRecomputedTable(DeviceTable):
 
     def product(self, coefficients: Array, workers: Workers | None = None) -> Any:
         """Return Z V, (n, q) float64, for an array or a tensor V (r, q); ``workers`` is not used."""
-        dual = self._of_pivots(tensor_from(coefficients, self.device, torch.float64), transposed=True)
+        dual = self._of_pivots(to_tensor(coefficients, self.device, torch.float64), transposed=True)
         out = torch.empty((self.shape[0], dual.shape[1]), dtype=torch.float64, device=self.device)
 
         def multiply(rows: slice) -> None:
@@ -469,7 +469,7 @@ class TorchRecomputedTable(DeviceTable):
 
     def transposed_product(self, rows: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T R, (r, q) float64 on the host, for R (n, q); ``workers`` is not used."""
-        R = tensor_from(rows, self.device, torch.float64)
+        R = to_tensor(rows, self.device, torch.float64)
         total = torch.zeros((self.shape[1], R.shape[1]), dtype=torch.float64, device=self.device)
         self._by_blocks(lambda some: total.add_(self._rows.kernel_rows(some).T @ R[some]))
         return self._of_pivots(total, transposed=False).cpu().numpy()
@@ -485,7 +485,7 @@ class TorchRecomputedTable(DeviceTable):
 
     def weighted_gram(self, weights: Array) -> np.ndarray:
         """Return Z^T diag(w) Z, (r, r) float64 on the host, for w (n,)."""
-        weights = tensor_from(weights, self.device, torch.float64)
+        weights = to_tensor(weights, self.device, torch.float64)
         total = torch.zeros((self.shape[1],) * 2, dtype=torch.float64, device=self.device)
 
         def add(rows: slice) -> None:
@@ -506,7 +506,7 @@ class TorchSparseTable(DeviceTable):
         self.shape: tuple[int, int] = features.shape
         self.dtype = np.dtype(np.float64)
         self.stored_values = features.nnz
-        with room_for(f"{features.nnz:,} sparse features", self.device):
+        with name_memory_errors(f"{features.nnz:,} sparse features", self.device):
             self._stored = csr_tensor(features, self.device)
             self._transposed = csr_tensor(features.T.tocsr(), self.device)
 
@@ -514,7 +514,7 @@ class TorchSparseTable(DeviceTable):
         """Return the mean over coordinates of sum_t z_tr^2."""
         return float(self._stored.values().square().sum()) / self.shape[1]
 
-    def squared(self) -> TorchSparseTable:
+    def square_entries(self) -> TorchSparseTable:
         """Return the table of z_tr^2."""
         table = copy.copy(self)
         table._stored, table._transposed = (
@@ -525,11 +525,11 @@ class TorchSparseTable(DeviceTable):
 
     def product(self, coefficients: Array, workers: Workers | None = None) -> Any:
         """Return Z V, (n, q) float64, for an array or a tensor V (r, q); ``workers`` is not used."""
-        return self._returned(self._stored @ tensor_from(coefficients, self.device, torch.float64))
+        return self._returned(self._stored @ to_tensor(coefficients, self.device, torch.float64))
 
     def transposed_product(self, rows: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T R, (r, q) float64 on the host, for a tensor R (n, q); ``workers`` is not used."""
-        return (self._transposed @ tensor_from(rows, self.device, torch.float64)).cpu().numpy()
+        return (self._transposed @ to_tensor(rows, self.device, torch.float64)).cpu().numpy()
 
     def weighted_gram(self, weights: np.ndarray) -> np.ndarray:
         """Return Z^T diag(w) Z, (r, r), for w (n,) of the host, computed there."""
@@ -539,8 +539,8 @@ class TorchSparseTable(DeviceTable):
 def csr_tensor(matrix: scipy.sparse.csr_array, device: torch.device) -> torch.Tensor:
     """Return a CSR matrix of SciPy as a tensor in float64 on a device."""
     index = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
-    starts, columns = (tensor_from(numbers.astype(index), device) for numbers in (matrix.indptr, matrix.indices))
-    return _csr(starts, columns, tensor_from(matrix.data, device, torch.float64), matrix.shape)
+    starts, columns = (to_tensor(numbers.astype(index), device) for numbers in (matrix.indptr, matrix.indices))
+    return _csr(starts, columns, to_tensor(matrix.data, device, torch.float64), matrix.shape)
 
 
 def _csr(starts: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:

@@ -304,7 +304,7 @@ def _cut(source, high, low, n_columns, stride, width: tl.constexpr):
 
 
 def cut(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return float32 values rounded to 11 significant bits, halves to even, and the remainders."""
+    """Split float32 values into 11 significant bits, halves to even, and the remainders."""
     high, low = (torch.empty(values.shape, dtype=torch.float32, device=values.device) for _ in range(2))
     grid = (values.shape[0], triton.cdiv(values.shape[1], _WIDTH))
     _cut[grid](values, high, low, values.shape[1], values.stride(0), _WIDTH)

@@ -1,0 +1,256 @@
+"""Losses of chains on a device without a trip to the host: masks, lengths and labels are read where they are.
+
+    values (2, B) = log sums over all labellings, and over those that fit the labels
+    loss          = values[0] - values[1],      gradients = marginals of the first less those of the second
+
+Both sums, and what their gradients need, come from one call of engines/torch/masked_chains.py. Nothing of a batch is
+read back, so that a training step neither waits nor can raise for what it finds in a tensor of the device: a loss is
+NaN or infinite then, and a line about it is raised by the next loss that is computed after the device has come so far.
+Second derivatives are those of packed_chains.py.
+
+Arrays: scores (B, T, L), pair scores (B, T, L, L). Cost: O(B T L^2), one pass.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from kernelfields.data.constraints import resolve_constraints
+from kernelfields.engines.torch.masked_chains import MaskedChains, sum_labellings
+from kernelfields.layers.packed_chains import (
+    ChainRules,
+    ChainTerms,
+    PackedChains,
+    check_labels,
+    check_mask,
+    check_pair_scores,
+    check_scores,
+    result_type,
+)
+from kernelfields.layers.positions import check_lengths, check_mask_form
+
+
+class _Report(NamedTuple):
+    """The report of a batch on its way to the host: whether a sequence is wrong, its number, and the reason."""
+
+    found: torch.Tensor
+    arrived: Any
+
+
+_REASONS = (
+    "its scores are NaN or infinite, or no labelling has a score that is finite",
+    "its labels are out of range, or forbidden by the constraints or by scores of minus infinity",
+    "it is empty: leave sequences without positions out of the batch",
+)
+#: Reports that have not been read, the oldest first.
+_REPORTS: deque[_Report] = deque()
+
+
+def is_on_device(scores: Any) -> bool:
+    """Whether padded scores are on a device whose tensors should not be read."""
+    return isinstance(scores, torch.Tensor) and scores.is_cuda and scores.ndim == 3
+
+
+def read_chains(
+    terms: ChainTerms,
+    scores: Any,
+    lengths: Any = None,
+    mask: Any = None,
+    *,
+    labels: Any = None,
+    pair_scores: torch.Tensor | None = None,
+) -> PackedChains | DeviceChains:
+    """Return a batch of chains for losses and log partitions, on the device of the scores if possible."""
+    kind = DeviceChains if is_on_device(scores) and terms.rules.weights is None else PackedChains
+    return kind(terms, scores, lengths, mask, labels=labels, pair_scores=pair_scores)
+
+
+class DeviceChains:
+    """A batch of padded chains on a device."""
+
+    def __init__(
+        self,
+        terms: ChainTerms,
+        scores: Any,
+        lengths: Any = None,
+        mask: Any = None,
+        *,
+        labels: Any = None,
+        pair_scores: torch.Tensor | None = None,
+    ):
+        check_scores(scores, len(terms.rules.names), terms.transitions)
+        check_labels(labels, scores, len(terms.rules.names))
+        check_mask(mask, scores)
+        if pair_scores is not None:
+            check_pair_scores(pair_scores, scores)
+        read_reports()
+        self._scores, self._pairs, shape = scores, pair_scores, scores.shape[:2]
+        self._steps = _forbid(terms, terms.transitions, "steps")
+        self._start = _forbid(terms, terms.start, "start")
+        self._end = _forbid(terms, terms.end, "end")
+        selected = _select(shape, lengths, mask, scores.device)
+        #: Sequences without positions, (B,); None if all positions are selected.
+        self._empty = None if selected is None else ~selected.any(dim=1)
+        inside = torch.ones(shape, dtype=torch.bool, device=scores.device) if selected is None else selected
+        ignored = terms.rules.ignore_index
+        if labels is not None and ignored is not None and labels.dtype != torch.bool:
+            inside = inside & (labels != ignored)
+        self.inside, self._known = inside, labels
+
+    def log_partition(self) -> torch.Tensor:
+        """Return the logarithm of the sum over all labellings of each sequence, (B,), 0 for empty sequences."""
+        return self._report_values(self._sum((0,))[0], 0)
+
+    def known_log_partition(self) -> torch.Tensor:
+        """Return the logarithm of the sum over labellings consistent with the labels, (B,)."""
+        return self._report_values(self._sum((1,))[0], 1)
+
+    def losses(self) -> torch.Tensor:
+        """Return the negative log-likelihood of the labels of each sequence, (B,), at least zero."""
+        every, fitting = self._sum((0, 1))
+        # The difference of two sums that are nearly equal may be below zero by their rounding.
+        return self._report_values((every - fitting).clamp_min(0.0), 1)
+
+    def reduce(self, losses: torch.Tensor, reduction: str) -> torch.Tensor:
+        """Return losses (B,), their sum, or their mean over sequences with positions or over positions."""
+        if reduction == "none":
+            return losses
+        total = losses.sum()
+        if reduction == "sum":
+            return total
+        counted = self.inside if reduction == "token_mean" else self.inside.any(dim=1)
+        return total / counted.sum().clamp_min(1)
+
+    def restore(self, values: torch.Tensor) -> torch.Tensor:
+        """Return results in the type of the scores; float32 for half precision."""
+        return values.to(result_type(self._scores.dtype))
+
+    def _sum(self, kinds: tuple[int, ...]) -> torch.Tensor:
+        batch = _Batch(self.inside, self._known, kinds)
+        found: torch.Tensor = _LogSums.apply(batch, self._scores, self._steps, self._start, self._end, self._pairs)
+        return found
+
+    def _report_values(self, values: torch.Tensor, reason: int) -> torch.Tensor:
+        """Return values, NaN for empty sequences, and send the host a report of them."""
+        known = values.detach()
+        if self._empty is not None:
+            values = values.masked_fill(self._empty, torch.nan)
+        _send_report(values.detach(), torch.isnan(known), self._empty, reason)
+        return values
+
+
+class _Batch(NamedTuple):
+    inside: torch.Tensor
+    known: torch.Tensor | None
+    kinds: tuple[int, ...]
+
+
+class _LogSums(torch.autograd.Function):
+    """Log sums over labellings, (K, B), whose gradients are marginals."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        batch: _Batch,
+        scores: torch.Tensor,
+        steps: torch.Tensor,
+        start: torch.Tensor,
+        end: torch.Tensor,
+        pairs: torch.Tensor | None,
+    ) -> torch.Tensor:
+        chains = MaskedChains(scores.detach(), batch.inside, batch.known, steps, start, end, pairs)
+        sums, (firsts, stops) = sum_labellings(chains, batch.kinds), chains.bounds()
+        ctx.batch = batch
+        own = (scores, steps, start, end) if pairs is None else (scores, steps, start, end, pairs)
+        ctx.save_for_backward(sums.marginals, sums.steps, firsts, stops, *own)
+        return sums.log_partition
+
+    @staticmethod
+    def backward(ctx: Any, weights: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        marginals, expected, firsts, stops, *inputs = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return None, *_differentiable_gradients(ctx.batch, weights, inputs), *([None] * (5 - len(inputs)))
+        scores, steps, start, end, *rest = inputs
+        node = (weights[..., None, None] * marginals).sum(dim=0)
+        items = torch.arange(len(firsts), device=node.device)
+        first, last = node[items, firsts].sum(dim=0), node[items, (stops - 1).clamp_min(0)].sum(dim=0)
+        if rest:
+            tables = (weights[..., None, None, None] * expected).sum(dim=0)
+            pairs, total = tables.to(rest[0].dtype), tables.sum(dim=(0, 1))
+        else:
+            pairs, total = None, (weights[..., None, None] * expected).sum(dim=(0, 1))
+        return None, node.to(scores.dtype), total.to(steps.dtype), first.to(start.dtype), last.to(end.dtype), pairs
+
+
+def _differentiable_gradients(
+    batch: _Batch, weights: torch.Tensor, inputs: list[torch.Tensor]
+) -> tuple[torch.Tensor | None, ...]:
+    """Return gradients that are differentiable again, by chains that are packed on the host."""
+    scores, steps, start, end, *rest = inputs
+    rows = batch.inside.any(dim=1).nonzero()[:, 0]
+    names = list(range(scores.shape[2]))
+    rules = ChainRules(names, resolve_constraints(None, np.array(names)), None)
+    terms = ChainTerms(steps, start, end, rules, {})
+    pairs = rest[0][rows] if rest else None
+    labels = None if batch.known is None else batch.known[rows]
+    chains = PackedChains(terms, scores[rows], None, batch.inside[rows], labels=labels, pair_scores=pairs)
+    sums = [chains.known_log_partition() if kind else chains.log_partition() for kind in batch.kinds]
+    own = weights[:, rows].to(sums[0].device)
+    return torch.autograd.grad(torch.stack(sums), inputs, own, create_graph=True, allow_unused=True)
+
+
+def _forbid(terms: ChainTerms, own: torch.Tensor | None, name: str) -> torch.Tensor:
+    """Return a parameter with minus infinity for forbidden entries; zeros for a missing parameter."""
+    given = torch.zeros_like(terms.transitions[0]) if own is None else own
+    return torch.where(terms.forbidden[name], -torch.inf, given) if terms.rules.masks.any else given
+
+
+def _select(shape: torch.Size, lengths: Any, mask: Any, device: torch.device) -> torch.Tensor | None:
+    """Return the positions that lengths or a mask select, (B, T); None for all."""
+    if mask is not None:
+        check_mask_form(shape, lengths, mask)
+        return torch.as_tensor(mask, device=device) != 0
+    if lengths is None:
+        return None
+    if not (isinstance(lengths, torch.Tensor) and lengths.is_cuda):
+        lengths = torch.as_tensor(check_lengths(shape, lengths))
+    return torch.arange(shape[1], device=device) < lengths.to(device, non_blocking=True)[:, None]
+
+
+def _send_report(values: torch.Tensor, is_nan: torch.Tensor, empty: torch.Tensor | None, reason: int) -> None:
+    """Send the host a report whether a sequence has no finite value, without waiting."""
+    if values.is_cuda and torch.cuda.is_current_stream_capturing():
+        return  # a graph that is replayed has no host to read a report
+    wrong = ~torch.isfinite(values)
+    why = torch.where(is_nan, 0, reason)
+    if empty is not None:
+        why = why.masked_fill(empty, 2)
+    sequence = wrong.to(torch.int8).argmax(dim=0, keepdim=True)
+    there = torch.cat([wrong.gather(0, sequence).long(), sequence, why.gather(0, sequence).long()])
+    if not values.is_cuda:
+        _raise_report(there, "")
+        return
+    found = torch.empty(3, dtype=torch.int64, pin_memory=True)
+    found.copy_(there, non_blocking=True)
+    arrived = torch.cuda.Event()
+    arrived.record()
+    _REPORTS.append(_Report(found, arrived))
+
+
+def read_reports() -> None:
+    """Raise ValueError if a report of an earlier batch has arrived with an error."""
+    if _REPORTS and torch.cuda.is_current_stream_capturing():
+        return
+    while _REPORTS and _REPORTS[0].arrived.query():
+        _raise_report(_REPORTS.popleft().found, " of a batch before this one")
+
+
+def _raise_report(found: torch.Tensor, which: str) -> None:
+    wrong, sequence, reason = found.tolist()
+    if wrong:
+        _REPORTS.clear()
+        raise ValueError(f"sequence {sequence}{which}: {_REASONS[reason]}")
