@@ -1,0 +1,114 @@
+"""Submitted annotations, stored as lines of JSON beside the model.
+
+    {"project": "1"}
+    {"task": "7", "data": {...}, "annotation": "3", "result": [...]}     submitted, or submitted again
+    {"deleted": ["3"]}
+
+A line is on the disk before its annotation counts, so a backend that is started again has what the last one had. Of
+several annotations of one task the one that was submitted last counts. A last line without an end was never
+acknowledged, and is cut off.
+
+Fails: AnnotationsError naming the file and the line, or another project; OSError where nothing can be written.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelfields.page.own_files import open_own
+
+
+class AnnotationsError(ValueError):
+    """An unreadable file of annotations, or one of another project."""
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """The annotation of one task by one annotator."""
+
+    task: str
+    data: Mapping[str, Any]
+    id: str
+    result: list[Mapping[str, Any]]
+
+
+class Annotations:
+    """The annotations of one project; ``path`` is their file."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.project: str | None = None
+        self._by_id: dict[str, Annotation] = {}
+        if path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        raw = self.path.read_bytes()
+        end = raw.rfind(b"\n") + 1
+        for number, line in enumerate(raw[:end].splitlines(), start=1):
+            try:
+                self._apply(json.loads(line))
+            except (KeyError, TypeError, ValueError, RecursionError) as error:
+                raise AnnotationsError(
+                    f"{self.path}, line {number}: this is no annotation: move the file away"
+                ) from error
+        if end < len(raw):
+            os.truncate(self.path, end)
+
+    def _apply(self, line: Mapping[str, Any]) -> None:
+        if "project" in line:
+            self.project = str(line["project"])
+        elif "deleted" in line:
+            for name in line["deleted"]:
+                self._by_id.pop(str(name), None)
+        else:
+            own = Annotation(str(line["task"]), dict(line["data"]), str(line["annotation"]), list(line["result"]))
+            self._by_id.pop(own.id, None)
+            self._by_id[own.id] = own
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        file = open_own(self.path, "annotations", appending=True)
+        size = os.fstat(file).st_size
+        try:
+            raw = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+            if os.write(file, raw) < len(raw):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+            os.fsync(file)
+        except OSError:
+            os.ftruncate(file, size)
+            raise
+        finally:
+            os.close(file)
+        self._apply(line)
+
+    def claim(self, project: str) -> None:
+        """Bind the file to a project; AnnotationsError if it belongs to another."""
+        if self.project is None:
+            self._append({"project": project})
+        elif self.project != project:
+            raise AnnotationsError(
+                f"{self.path} has annotations of project {self.project}: start another backend for project {project}"
+            )
+
+    def add(self, own: Annotation) -> None:
+        """Store an annotation, replacing an earlier one with its id."""
+        line = {"task": own.task, "data": own.data, "annotation": own.id, "result": own.result}
+        self._append(line)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove annotations by their ids."""
+        if known := [name for name in names if name in self._by_id]:
+            self._append({"deleted": known})
+
+    def latest(self) -> list[Annotation]:
+        """Return the latest annotation of each task."""
+        return list({own.task: own for own in self._by_id.values()}.values())
+
+    def __len__(self) -> int:
+        return len(self._by_id)
