@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -294,6 +295,128 @@ def test_time_lines_are_drawn_and_dragged(browser, served):
     page.close()
 
 
+def test_at_the_end_of_the_work_the_page_says_what_comes_next(browser, served, tmp_path):
+    path = tmp_path / "new.conll"
+    path.write_text("Anna\n\nran\n", encoding="utf-8")
+    file = open_file(str(path))
+    session = LabellingSession(file.words, None, words=file.words, classes=["PER"], scheme="bio", file=file)
+    page = opened(browser, served(session))
+    assert not page.locator("#finished").is_visible()
+    colours = "[...document.querySelectorAll('.token, body')].map((own) => getComputedStyle(own).color)"
+    assert len(set(page.evaluate(colours))) == 1  # text without a label is no paler than other text
+    press(page, "1", "d", "d")
+    assert "All done: nothing is left to label in new.conll." in page.inner_text("#finished")
+    assert "Save first (s)" in page.inner_text("#finished")
+    press(page, "s")
+    assert "Save first" not in page.inner_text("#finished")
+    assert f"kernelfields train {path} -m " in page.inner_text("#finished code >> nth=0")
+    press(page, "u")
+    assert not page.locator("#finished").is_visible()
+    assert page.problems == []
+    page.close()
+
+
+GUIDELINES = """# How to label
+Mark **names of people**, *not* their titles;
+write `PER`, not person_name.
+
+2. whole names
+3. no titles
+   - Dr, Mr
+
+> "Dr Bob" is Bob
+---
+```
+Dr [Bob **PER**]
+```
+<img src=x onerror="window.ran = 1"> <b>plain</b> &amp;
+"""
+DRAWN = [
+    "<h2>How to label</h2>",
+    "<p>Mark <strong>names of people</strong>, <em>not</em> their titles; write <code>PER</code>, not person_name.</p>",
+    '<ol start="2"><li>whole names</li><li>no titles<ul><li>Dr, Mr</li></ul></li></ol>',
+    '<blockquote>"Dr Bob" is Bob</blockquote>',
+    "<hr>",
+    "<pre>Dr [Bob **PER**]</pre>",
+    '<p>&lt;img src=x onerror="window.ran = 1"&gt; &lt;b&gt;plain&lt;/b&gt; &amp;amp;</p>',
+]
+
+
+def test_guidelines_stand_beside_the_items_and_are_never_run(browser, served):
+    words = [["Anna", "ran"]]
+    page = opened(browser, served(LabellingSession(words, None, words=words, classes=["PER"], guidelines=GUIDELINES)))
+    assert page.locator("#guidelines").is_visible()
+    assert page.evaluate("[...document.querySelector('#guidelines').children].map((own) => own.outerHTML)") == DRAWN
+    press(page, "i")
+    assert not page.locator("#guidelines").is_visible()
+    page.close()
+    html = "<!DOCTYPE html>\n<html><script>window.ran = 1</script><h1>Rules</h1></html>"
+    page = opened(browser, served(LabellingSession(words, None, words=words, classes=["PER"], guidelines=html)))
+    assert page.inner_text("#guidelines pre") == html
+    assert page.evaluate("window.ran") is None
+    assert page.problems == []
+    page.close()
+    page = opened(browser, served(LabellingSession(words, None, words=words, classes=["PER"])))
+    assert not page.locator("#guide").is_visible()
+    page.close()
+
+
+def test_forty_disagreements_of_two_annotators_take_a_key_each(browser, served):
+    words = [["we", "saw", "Anna", "Smith", "."]] * 42
+    left = [["O", "O", "B-PER", "I-PER", "O"]] * 42
+    right = [left[0], *[["O", "O", "B-PER", "O", "O"], ["O", "O", "B-ORG", "I-ORG", "O"]] * 20, [None] * 5]
+    session = LabellingSession(words, None, words=words, annotators={"anna": left, "ben": right})
+    assert len(session.places("disagreements")) == 40
+    page = opened(browser, served(session))
+    assert page.inner_text("#finding") == "1 of 40: item 2, anna: [Anna Smith] PER, ben: [Anna] PER"
+    press(page, *["ArrowLeft", "ArrowRight"] * 19)
+    assert page.inner_text("#finding").startswith("39 of 40: item 40")
+    page.click("#other")
+    ready(page)
+    press(page, "k")
+    assert not page.locator("#tour").is_visible()
+    decided = [own for pair in zip(left[1:39:2], right[2:40:2], strict=True) for own in pair]
+    undecided = ["O", "O", None, None, "O"]
+    assert session.labels() == [left[0], *decided, right[39], undecided, left[0]]
+    press(page, "x")
+    assert page.inner_text("#finding").startswith("1 of 1: item 41")
+    assert page.problems == []
+    page.close()
+
+
+@pytest.mark.filterwarnings("ignore:left out of the features")
+def test_the_axis_shows_the_clock_with_gaps_as_they_are(browser, served, tmp_path):
+    path = tmp_path / "rooms.csv"
+    clock = [*range(0, 60, 2), *range(540, 600, 2)]  # seconds, with eight minutes without a row
+    rows = [f"monday,2024-01-01 10:{each // 60:02}:{each % 60:02},{each},{each % 7},?" for each in clock]
+    path.write_text("\n".join(["day,time,x,y,state", *rows]) + "\n")
+    file = open_file(str(path), sequence="day", label="state", lanes=["y"])
+    session = LabellingSession(file.X, file.y, classes=["rest"], columns=file.columns, file=file)
+    page = opened(browser, served(session))
+    assert page.inner_text("#where") == "monday, 1 of 1"
+    assert page.inner_text("#queue li") == "monday\n60 positions · new"
+    box = page.locator("#columns").bounding_box()
+    width = box["width"] - 94
+
+    def at(second):
+        return box["x"] + 85 + second / 600 * width
+
+    page.mouse.move(at(541), box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(at(599), box["y"] + 60, steps=3)
+    page.mouse.up()
+    ready(page)
+    assert "marked 2024-01-01 10:09:00 to 10:09:58, 30 positions" in page.inner_text("#where")
+    press(page, "1")
+    assert session.labels()[0] == [None] * 30 + ["rest"] * 30
+    # A place in the gap belongs to the position before it.
+    page.mouse.click(at(300), box["y"] + 60)
+    ready(page)
+    assert "marked 2024-01-01 10:00:58 to 10:00:58" in page.inner_text("#where")
+    assert page.problems == []
+    page.close()
+
+
 def test_labels_that_may_be_wrong_and_doubtful_words_one_by_one(browser, served):
     X, y = sentences(60, seed=1)
     known = [list(own) for own in y]
@@ -569,3 +692,127 @@ def test_nothing_that_was_acknowledged_is_lost_when_the_server_is_killed(kills, 
             assert session.labels()[item][place] == label
     assert len(known) > 5
     assert sorted(each.name for each in Path(tmp_path).iterdir()) == ["journal", "new.conll"]
+
+
+def test_texts_are_drawn_as_they_were_written(browser, served, tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("Call  your mother.\nMail bob@x.org, 😀 if possible\n")
+    file = open_file(str(path))
+    session = LabellingSession(file.X, None, words=file.words, file=file, scheme="bio", classes=["X"])
+    page = opened(browser, served(session))
+    assert page.inner_text("#tokens") == "Call  your mother."
+    press(page, "n")
+    assert page.inner_text("#tokens") == "Mail bob@x.org, 😀 if possible"
+    drag(page, 1, 5)
+    press(page, "1")
+    assert spans(page) == [["X", "bob @ x . org"]]
+    assert page.inner_text("#tokens .span") == "bob@x.orgX"
+    assert page.problems == []
+
+
+def letter(page, word, number, after=False):
+    """Return the middle of the edge of a letter of a word on the page."""
+    return page.evaluate(
+        """([word, number, after]) => {
+          const text = [...document.querySelectorAll('.word')].find((own) => own.textContent === word).firstChild;
+          const range = document.createRange();
+          const sizes = Array.from(word).map((each) => each.length);
+          const units = (count) => sizes.slice(0, count).reduce((a, b) => a + b, 0);
+          range.setStart(text, units(number)); range.setEnd(text, units(number + 1));
+          const box = range.getBoundingClientRect();
+          return [after ? box.right - 1 : box.left + 1, (box.top + box.bottom) / 2];
+        }""",
+        [word, number, after],
+    )
+
+
+def drag_letters(page, first, last):
+    """Drag with Alt from the begin of a letter to the end of another."""
+    page.keyboard.down("Alt")
+    page.mouse.move(*first)
+    page.mouse.down()
+    page.mouse.move(*last, steps=4)
+    page.mouse.up()
+    page.keyboard.up("Alt")
+    ready(page)
+
+
+def test_parts_of_words_are_marked_by_mouse_and_by_keyboard(browser, served, tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("Ann Smith-Jones 😀😀took 5mg.\nالمدرسة القديمة هنا\n", encoding="utf-8")
+    file = open_file(str(path))
+    session = LabellingSession(file.X, None, words=file.words, file=file, scheme="bio", classes=["X"])
+    page = opened(browser, served(session))
+    drag_letters(page, letter(page, "Smith-Jones", 6), letter(page, "Smith-Jones", 10, after=True))
+    press(page, "1")
+    assert spans(page) == [["X", "Jones"]]
+    drag_letters(page, letter(page, "😀😀took", 1), letter(page, "😀😀took", 3, after=True))
+    press(page, "1")
+    assert spans(page) == [["X", "Jones"], ["X", "😀to"]]
+    press(page, "End", "ArrowLeft", "w", "Enter")  # the first of two places in 5mg
+    assert session.show(0)["words"][-4:] == ["ok", "5", "mg", "."]
+    press(page, "1")
+    assert spans(page) == [["X", "Jones"], ["X", "😀to"], ["X", "mg"]]
+    assert page.inner_text("#tokens").replace("X", "") == "Ann Smith-Jones 😀😀took 5mg."
+    press(page, "u", "u")
+    assert session.show(0)["words"][-2:] == ["5mg", "."]
+    press(page, "n")
+    word = "المدرسة"  # its article is at the right
+    drag_letters(page, letter(page, word, 2, after=True), letter(page, word, 6))
+    assert session.show(1)["words"][:2] == ["ال", "مدرسة"]
+    assert page.problems == []
+
+
+def test_an_item_is_large_and_its_neighbours_are_grey(browser, served, tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("We saw her.\nShe was far away, though.\nThen she left us.\n")
+    file = open_file(str(path))
+    session = LabellingSession(file.X, None, words=file.words, file=file, scheme="bio", classes=["X"])
+    page = opened(browser, served(session))
+    assert page.is_hidden("#before")
+    press(page, "n")
+    assert [page.inner_text(name) for name in ("#before", "#after")] == ["We saw her.", "Then she left us."]
+    size = "(name) => parseFloat(getComputedStyle(document.querySelector(name)).fontSize)"
+    assert page.evaluate(size, "#tokens") >= 1.4 * page.evaluate(size, "#before")
+    colour = "(name) => getComputedStyle(document.querySelector(name)).color"
+    assert page.evaluate(colour, "#before") != page.evaluate(colour, "#tokens")
+    assert page.problems == []
+
+
+def test_a_label_is_explained_in_words(browser, served):
+    X, _ = sentences(12, seed=1)
+    session = LabellingSession(X, None, city_model(), words=X, scheme="bio")
+    page = opened(browser, served(session))
+    place = next(k for k, own in enumerate(session.show(0)["positions"]) if own["kind"] == "city")
+    press(page, *["ArrowRight"] * place, "e")
+    told = page.inner_text("#more .why")
+    assert re.fullmatch(
+        r"city \(begins\) 0\.\d\d, rather than no span 0\.\d\d: mostly because of .* \(\+\d\.\d\).*\.", told
+    )
+    assert "=" not in told
+    assert page.inner_text("#legend").startswith("dashed and pale: predicted")
+    assert page.problems == []
+
+
+def test_reasons_for_a_label_are_words(browser, served):
+    session = LabellingSession([["a"]], None, words=[["a"]], classes=["X"], scheme="bio")
+    page = opened(browser, served(session))
+    found = {
+        "label": "NOUN",
+        "probability": 0.93,
+        "other": "VERB",
+        "other_probability": 0.05,
+        "contributions": [
+            {"kind": "feature", "name": "word=cat", "amount": 1.2},
+            {"kind": "transition", "name": "transition from B-DET", "amount": 0.6},
+            {"kind": "feature", "name": "lower[-1]=the", "amount": 0.2},
+            {"kind": "feature", "name": "suffix3[2]=ing", "amount": -0.9},
+        ],
+    }
+    ask = "async (found) => (await import('/explain.js')).sentences(found)"
+    assert page.evaluate(ask, found) == (
+        "NOUN 0.93, rather than VERB 0.05: mostly because of the word 'cat' (+1.2) and the label before, DET (+0.6). "
+        "Against it: the ending 'ing' of the word 2 after (−0.9)."
+    )
+    rule = {**found, "contributions": [{"kind": "rule", "name": "rule", "amount": None}]}
+    assert page.evaluate(ask, rule).endswith("the rules of the labels leave nothing else.")

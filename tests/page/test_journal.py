@@ -202,8 +202,9 @@ def test_one_session_for_a_file_and_for_a_journal(tmp_path):
         with pytest.raises(LockedError, match=r"new.conll is being labelled by this process"):
             opened(tmp_path, journal)
     (tmp_path / "link.conll").symlink_to(tmp_path / "new.conll")
+    link = open_file(str(tmp_path / "link.conll"))
     with pytest.raises(LockedError, match=r"link.conll is being labelled"):
-        LabellingSession([["a"]], words=[["a"]], file=open_file(str(tmp_path / "link.conll")))
+        LabellingSession(link.words, words=link.words, file=link)
     with pytest.raises(LockedError, match=r"new.journal is being labelled"):
         Journal(tmp_path / "new.journal", b"")
     session.change(0, 0, [[0, ["O"]]])

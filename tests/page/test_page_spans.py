@@ -23,7 +23,7 @@ def drawn_spans(random, length):
 def labels_of(view, spans, length):
     labels = ["O"] * length
     for kind, begin, end in spans:
-        labels[begin:end] = view.written(kind, end - begin, labels[begin - 1] if begin else None)
+        labels[begin:end] = view.write_labels(kind, end - begin, labels[begin - 1] if begin else None)
     return labels
 
 
@@ -38,7 +38,7 @@ def test_what_is_marked_replaces_what_it_meets_in_every_scheme(name):
         begin = int(random.integers(length))
         end = int(random.integers(begin + 1, length + 1))
         kind = random.choice(["x", "y", None])
-        for t, label in view.marked(labels, [True] * length, begin, end, kind).items():
+        for t, label in view.mark_span(labels, [True] * length, begin, end, kind).items():
             labels[t] = label
         left = [span for span in spans if span.end <= begin or span.begin >= end]
         assert view.spans(labels) == sorted(
@@ -50,10 +50,10 @@ def test_what_is_marked_replaces_what_it_meets_in_every_scheme(name):
 def test_what_is_left_of_a_span_is_not_known_in_an_item_that_is_not_done():
     view = SpanView(SCHEMES["bio"])
     shown, known = ["B-x", "I-x", "I-x", None], [True, True, True, False]
-    assert view.marked(shown, known, 1, 2, "y") == {0: None, 2: None, 1: "B-y"}
-    assert view.marked(shown[:3], known[:3], 1, 2, "y") == {0: "O", 2: "O", 1: "B-y"}
+    assert view.mark_span(shown, known, 1, 2, "y") == {0: None, 2: None, 1: "B-y"}
+    assert view.mark_span(shown[:3], known[:3], 1, 2, "y") == {0: "O", 2: "O", 1: "B-y"}
     with pytest.raises(ValueError, match="'' cannot be the type of a span"):
-        view.labels_of("")
+        view.list_labels("")
 
 
 def test_a_span_ends_where_it_was_marked():

@@ -129,7 +129,7 @@ def test_a_journal_with_labels_that_the_file_cannot_hold_is_opened_without_them(
     first, line = path.read_text().splitlines()
     entry = json.loads(line) | {"changes": [[0, ["B-first name"]]]}
     path.write_text("\n".join([first, json.dumps(entry), ""]))
-    with pytest.warns(UserWarning, match="item 1: .*brat has no spaces in labels"):
+    with pytest.warns(UserWarning, match=r"left out \(1\): g: .*brat has no spaces in labels"):
         session = LabellingSession(file.words, file.y, words=file.words, file=file, journal=path)
     assert session.labels()[0][0] == "O"
     session.save()

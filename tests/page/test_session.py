@@ -172,7 +172,7 @@ def test_the_journal_brings_everything_back(tmp_path, model):
 def test_killed_between_the_file_and_its_journal(tmp_path, model):
     session = labelled(tmp_path, model)
     session.change(0, 0, [[0, ["O"]]])
-    content = session.file.written(session.labels())
+    content = session.file.with_labels(session.labels())
     session.journal.announce_save(content)
     session.file.save(content)  # and here the process ends
     session.close()
@@ -225,3 +225,23 @@ def test_bad_input(model):
         session.save()
     with pytest.raises(ValueError, match="y holds labels of 1 items"):
         LabellingSession(X, [["O"]], model, words=X)
+
+
+def test_labels_of_two_annotators_are_known_where_they_agree():
+    X = [["a", "b", "c"], ["d"]]
+    sides = {"anna": [["x", "y", None], ["x"]], "ben": [["x", {"x", "z"}, "z"], None]}
+    session = LabellingSession(X, None, words=X, scheme=None, annotators=sides)
+    assert session.labels() == [["x", None, "z"], ["x"]]
+    assert session.state()["labels"] == ["x", "y", "z"]
+    (place,) = session.places("disagreements")
+    assert (place["item"], place["begin"], place["end"]) == (0, 1, 2)
+    assert place["sides"] == [[["y"]], [["x", "z"]]]
+    assert place["text"] in ("anna: y, ben: x|z", "anna: y, ben: z|x")
+    session.change(0, 0, [[1, ["y"]]])
+    assert session.places("disagreements") == []
+    decided = LabellingSession(X, [["x", "x", None], None], words=X, scheme=None, annotators=sides)
+    assert decided.labels() == [["x", "x", None], [None]]
+    with pytest.raises(ValueError, match="those of two annotators, got 1"):
+        LabellingSession(X, None, words=X, annotators={"anna": sides["anna"]})
+    with pytest.raises(ValueError, match="y holds labels of 1 items, and there are 2"):
+        LabellingSession(X, None, words=X, annotators=sides | {"ben": [["x"]]})

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from kernelfields.numerics.wording import counted
-from kernelfields.page.history import Change, Changes, plain_changes
-from kernelfields.page.journal import Action, Flag
+from kernelfields.numerics.wording import inflect
+from kernelfields.page.history import Change, Changes, Cut, plain_changes, plain_entry
+from kernelfields.page.items import Known
+from kernelfields.page.journal import Action, Flag, Split
 from kernelfields.page.known_items import LISTED, WINDOW, KnownItems
 from kernelfields.page.spans import OUTSIDE
 
@@ -27,7 +28,7 @@ class Conflict(ValueError):
 
 
 class ChangedItems(KnownItems):
-    """Items whose labels are marked, accepted, forgotten, undone and saved; parameters as in LabellingSession."""
+    """Items with changes of their labels, undo and saving; parameters as in LabellingSession."""
 
     def _write(self, item: int, changes: Changes, kind: str = "do", step: int | None = None) -> Change:
         """Write changes to the journal, and apply them."""
@@ -38,12 +39,26 @@ class ChangedItems(KnownItems):
         self._apply(item, changes)
         return Change(item, before, changes)
 
+    def _write_cut(self, cut: Cut, kind: str = "do", step: int | None = None) -> Cut:
+        """Write a cut to the journal, and apply it."""
+        file = self._replace_cut(cut, kind)
+        known = list(self.known[cut.item])
+        here, new = cut.replacement(kind)
+        known[here] = new
+        file.check_item(cut.item, self.items.labels([known])[0])
+        before, (first, second) = plain_entry(cut.before), map(plain_entry, cut.after)
+        self.journal.append(
+            Split(cut.item, self.versions[cut.item], cut.position, cut.at, before, (first, second), kind, step)
+        )
+        self._apply_cut(cut, kind, file)
+        return cut
+
     def _check_version(self, item: object, version: object) -> int:
         """Return the number of an item; Conflict if its version is another one."""
         number = self._item(item)
         if version != self.versions[number]:
             raise Conflict(
-                f"item {number + 1} was changed elsewhere: version {self.versions[number]}, not {version!r:.20}"
+                f"{self.title(number)} was changed elsewhere: version {self.versions[number]}, not {version!r:.20}"
             )
         return number
 
@@ -91,7 +106,9 @@ class ChangedItems(KnownItems):
     def _range(self, item: int, begin: object, end: object) -> tuple[int, int]:
         whole = all(isinstance(one, int) and not isinstance(one, bool) for one in (begin, end))
         if not whole or not 0 <= begin < end <= self.lengths[item]:  # type: ignore[operator]  # whole numbers
-            raise ValueError(f"item {item + 1} has {self.lengths[item]} positions, and none from {begin!r} to {end!r}")
+            raise ValueError(
+                f"{self.title(item)} has {self.lengths[item]} positions, and none from {begin!r} to {end!r}"
+            )
         return begin, end  # type: ignore[return-value]  # whole numbers
 
     def mark(
@@ -143,29 +160,91 @@ class ChangedItems(KnownItems):
                 raise ValueError(f"the type of a span is a text, got {kind!r:.40}")
             return self._do(number, self._changes_of_mark(number, start, stop, kind, self._labels_shown(number)), first)
 
+    def split(self, item: object, version: object, places: object, first: int = 0) -> dict[str, Any]:
+        """Cut words of an item in two, so that spans can begin and end inside of them.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item.
+        version : int
+            The version of the item that was seen.
+        places : list of int
+            Places in the text of the item, in characters, which are code points. At the edge of a word there is nothing
+            to cut.
+        first : int, default 0
+            The position from which on the item is shown.
+
+        Returns
+        -------
+        dict
+            The item as :meth:`show` returns it.
+
+        Raises
+        ------
+        ValueError
+            If the item is not at that version any more, if the text has no such place, or if the file has no place for
+            parts of words.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from kernelfields.page import LabellingSession
+        >>> from kernelfields.page.files import open_file
+        >>> n = Path("notes.txt").write_text("Take 5mg daily")
+        >>> file = open_file("notes.txt")
+        >>> session = LabellingSession(file.X, words=file.words, file=file, classes=["unit"], scheme="spans")
+        >>> session.split(0, 0, [6])["words"]
+        ['Take', '5', 'mg', 'daily']
+        """
+        with self._lock:
+            number = self._check_version(item, version)
+            text = self._get_text(number)
+            if text is None:
+                raise ValueError(f"{self.title(number)} was not read from a text: its words stay as they are")
+            listed: list[Any] = places if isinstance(places, list) else [None]
+            whole = all(isinstance(at, int) and not isinstance(at, bool) for at in listed)
+            if not whole or not all(0 <= at <= len(text.text) for at in listed):
+                raise ValueError(f"{self.title(number)} has {len(text.text)} characters, and no place {places!r:.40}")
+            found = [(place, text.find_word(place)) for place in sorted(set(listed), reverse=True)]
+            cuts = [(word, place - text.tokens[word][0]) for place, word in found if word is not None]
+            step = self.history.new_step() if len(cuts) > 1 else None
+            for k, (position, at) in enumerate(cuts):  # the last one first: those before it keep their numbers
+                entry = self.known[number][position]
+                cut = Cut(number, position, at, entry, self._parts_of_entry(entry))
+                self.history.record(self._write_cut(cut, step=step), begins=k == 0)
+            return self.show(number, first)
+
+    def _parts_of_entry(self, entry: Known) -> tuple[Known, Known]:
+        """Return the known labels of the parts of a word from the known labels of the word."""
+        if entry is None or self.spans is None:
+            return entry, entry
+        parts = [self.spans.split(label) for label in entry]
+        return frozenset(first for first, _ in parts), frozenset(second for _, second in parts)
+
     def _changes_of_mark(
         self, item: int, begin: int, end: int, kind: str | None, shown: list, *, decode: bool = True
     ) -> Changes:
         """Return the changes for a marked span; a prediction that continues beyond its end gets another label."""
         assert self.spans is not None
         known = [entry is not None and len(entry) == 1 for entry in self.known[item]]
-        labels = self.spans.marked(shown, known, begin, end, kind)
+        labels = self.spans.mark_span(shown, known, begin, end, kind)
         changes = self._checked(item, [(t, None if label is None else [label]) for t, label in labels.items()])
         if not decode or kind is None or end == self.lengths[item] or known[end]:
             return changes
         given = list(self.known[item])
         for position, entry in changes:
             given[position] = entry
-        found = self._decoded(item, given)
+        found = self._decode_item(item, given)
         last = str(next(iter(given[end - 1] or ())))
-        if found is not None and self.spans.continues(last, str(found[1][end])):
+        if found is not None and self.spans.is_continued(last, str(found[1][end])):
             names = [str(name) for name in found[0]]
-            chances = np.where([self.spans.continues(last, name) for name in names], -1.0, found[2][end])
+            chances = np.where([self.spans.is_continued(last, name) for name in names], -1.0, found[2][end])
             changes.append((end, frozenset([names[int(np.argmax(chances))]])))
         return changes
 
     def accept(self, item: object, version: object, begin: object, end: object, first: int = 0) -> dict[str, Any]:
-        """Fix what is predicted at positions, with all of the spans that they touch.
+        """Accept the predicted labels at positions, with all of the spans that they touch.
 
         Parameters
         ----------
@@ -213,7 +292,7 @@ class ChangedItems(KnownItems):
             return self._do(number, self._shown_changes(number, shown, range(start, stop)), first)
 
     def done(self, item: object, version: object, first: int = 0) -> dict[str, Any]:
-        """Fix all labels that are shown of an item; if labels write spans, the rest is outside of them.
+        """Accept all shown labels of an item; without a shown label, positions are outside of spans.
 
         Parameters
         ----------
@@ -249,12 +328,12 @@ class ChangedItems(KnownItems):
         with self._lock:
             number = self._check_version(item, version)
             shown = self._labels_shown(number)
-            if self.model is not None and self.lengths[number] and self._decoded(number) is None:
+            if self.model is not None and self.lengths[number] and self._decode_item(number) is None:
                 raise ValueError("what is known of this item breaks a rule of the field: correct a label first")
             if self.spans is not None:
                 shown = self.spans.rewrite([OUTSIDE if label is None else label for label in shown])
             elif missing := shown.count(None):
-                raise ValueError(f"{counted(missing, 'position')} of item {number + 1} have no label yet")
+                raise ValueError(f"{inflect(missing, 'position')} of {self.title(number)} have no label yet")
             return self._do(number, self._shown_changes(number, shown, range(self.lengths[number])), first)
 
     def _shown_changes(self, item: int, shown: Sequence, positions: Sequence[int]) -> Changes:
@@ -269,7 +348,7 @@ class ChangedItems(KnownItems):
         return self.show(item, first)
 
     def undo(self, first: int = 0) -> dict[str, Any]:
-        """Take back the last change.
+        """Undo the last change.
 
         Parameters
         ----------
@@ -294,7 +373,7 @@ class ChangedItems(KnownItems):
         return self._undo_or_redo("undo", first)
 
     def redo(self, first: int = 0) -> dict[str, Any]:
-        """Make the change again that was undone last.
+        """Repeat the change that was undone last.
 
         Parameters
         ----------
@@ -322,15 +401,18 @@ class ChangedItems(KnownItems):
         with self._lock:
             changes = self.history.next_step(kind)
             step = self.history.new_step() if len(changes) > 1 else None
-            for item, before, after in reversed(changes) if kind == "undo" else changes:
-                labels = plain_changes(before if kind == "undo" else after)
-                self._write(item, self._checked(item, labels), kind, step)
+            for change in reversed(changes) if kind == "undo" else changes:
+                if isinstance(change, Cut):
+                    self._write_cut(change, kind, step)
+                    continue
+                labels = plain_changes(change.before if kind == "undo" else change.after)
+                self._write(change.item, self._checked(change.item, labels), kind, step)
             self.history.record_turn(kind)
-            item, (position, _) = changes[0].item, changes[0].before[0]
+            item, position = changes[0].item, changes[0].position
             return self.show(item, max(min(first, position), position - WINDOW + 1)) | {"at": position}
 
     def repeats(self, item: object, begin: object, end: object, kind: object, apply: object = False) -> dict[str, Any]:
-        """Find where the words of a span occur without a label, and mark them if wanted.
+        """Find the unlabelled places with the words of a span, and mark them on request.
 
         Parameters
         ----------
@@ -369,7 +451,7 @@ class ChangedItems(KnownItems):
             if self.spans is None or self.items.words is None or not isinstance(kind, str):
                 raise ValueError("spans of words can be repeated, and of nothing else")
             words = [str(word) for word in self.items.words[number][start:stop]]
-            places = [*self._places_of(words)]
+            places = [*self._unlabelled_places(words)]
             if apply is True and places:
                 step = self.history.new_step()
                 for number, (other, at) in enumerate(places):
@@ -377,12 +459,15 @@ class ChangedItems(KnownItems):
                     marked = self._changes_of_mark(other, at, at + len(words), kind, shown, decode=False)
                     self.history.record(self._write(other, marked, step=step), begins=number == 0)
             listed = [
-                {"item": other, "text": " ".join(map(str, self.items.words[other][max(0, at - 4) : at + 6]))}
+                {
+                    "title": self.title(other),
+                    "text": self._phrase(other, max(0, at - 4), min(at + 6, self.lengths[other])),
+                }
                 for other, at in places[:LISTED]
             ]
             return {"words": " ".join(words), "count": len(places), "places": listed}
 
-    def _places_of(self, words: list[str]) -> Iterator[tuple[int, int]]:
+    def _unlabelled_places(self, words: list[str]) -> Iterator[tuple[int, int]]:
         """Yield items and positions with these words and without labels."""
         assert self.items.words is not None
         for item, own in enumerate(self.items.words):
@@ -396,7 +481,7 @@ class ChangedItems(KnownItems):
                     at += 1
 
     def flag(self, item: object, note: object) -> dict[str, Any]:
-        """Flag an item to come back to, or take its flag away.
+        """Flag an item for later, or remove its flag.
 
         Parameters
         ----------
@@ -426,7 +511,7 @@ class ChangedItems(KnownItems):
             return {"item": number, "flag": note}
 
     def save(self) -> str:
-        """Write the labels into the file that the items come from.
+        """Write the labels into the file of the items.
 
         What was done can be undone all the same.
 
@@ -445,7 +530,7 @@ class ChangedItems(KnownItems):
                 raise ValueError("these items come from no file: take labels() in Python")
             if self.file.current() != self.file.content:
                 raise ValueError(f"{self.file.path.name} was changed by another program: it is left as it is")
-            content = self.file.written(self.labels())
+            content = self.file.with_labels(self.labels())
             self.journal.announce_save(content)
             self.file.save(content)
             self.file = replace(self.file.after(content), scheme=self.file.scheme)
@@ -453,5 +538,5 @@ class ChangedItems(KnownItems):
             return f"wrote {self.file.path.name}"
 
     def close(self) -> None:
-        """Release the file and its journal, so that another session can open them."""
+        """Release the file and its journal for other sessions."""
         self.journal.close()

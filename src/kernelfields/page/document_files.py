@@ -26,13 +26,15 @@ from kernelfields.formats.annotated_texts import (
     LabelledSpan,
     Labelling,
     choose_labelling,
+    cut_tokens_at_spans,
     document_name,
     get_tokens,
     list_labels,
     list_spans,
 )
 from kernelfields.formats.annotation_files import guess_annotation_format, read_documents, write_documents
-from kernelfields.page.label_file import LabelFile
+from kernelfields.formats.tokens import TokenizedText
+from kernelfields.page.label_file import LabelFile, command_line, name_items, neighbours
 from kernelfields.page.sequence_files import SequenceLabelFile
 
 # Files of a folder that belong to a format; a hidden one lists them in their order.
@@ -46,26 +48,49 @@ class DocumentFile(LabelFile):
 
     documents: list[Document]
     kind: str
+    #: The texts cut into words, also where a span begins or ends inside of a word.
+    texts: Sequence[TokenizedText] = ()
 
     @classmethod
-    def read_from(cls, path: str, kind: str, options: dict[str, Any]) -> DocumentFile:
+    def from_path(cls, path: str, kind: str, options: dict[str, Any]) -> DocumentFile:
         """Read texts with spans, or without."""
         documents = read_documents(path, kind, **options)
         if kind == "text":
             documents = [replace(document, tokens=get_tokens(document)) for document in documents]
-        named = [(document, document_name(document, number)) for number, document in enumerate(documents, start=1)]
-        words = [document.words for document in documents]
-        y = [list_labels(document, name=name) if document.labellings else None for document, name in named]
+        texts = [TokenizedText(document.text, cut_tokens_at_spans(document)) for document in documents]
+        words = [text.words for text in texts]
+        y = [
+            list_labels(_with_tokens(document, text), name=document_name(document, number))
+            if document.labellings
+            else None
+            for number, (document, text) in enumerate(zip(documents, texts, strict=True), start=1)
+        ]
         labels = [None if own is None else [_entry(label) for label in own] for own in y]
         scheme = next((document.scheme for document in documents if document.labellings), "spans")
         own = (Path(path), b"", words, labels, words, None, None if scheme == NO_SCHEME else scheme, options)
-        found = cls(*own, documents=documents, kind=kind)
+        found = cls(*own, documents=documents, kind=kind, texts=texts, names=_names(documents))
         return replace(found, content=found.current())
 
-    def written(self, labels: Sequence[Sequence[object]]) -> bytes:
+    def with_labels(self, labels: Sequence[Sequence[object]]) -> bytes:
         """Return the documents with their labels."""
         assert len(labels) == len(self.documents)
         return self._file_content([self._labelled(item, own) for item, own in enumerate(labels)])
+
+    def text(self, item: int) -> TokenizedText | None:
+        """Return the text of a document."""
+        return self.texts[item]
+
+    def read_surroundings(self, item: int) -> tuple[int | None, int | None]:
+        """Return the lines before and after a line of raw text; other texts are documents of their own."""
+        return neighbours(item, len(self.documents), lambda _: self.kind != "text")
+
+    def with_text(self, item: int, text: TokenizedText) -> LabelFile:
+        """Return the file with other words of a text."""
+        if self.kind == "conllu":
+            return super().with_text(item, text)
+        texts, words = list(self.texts), list(self.words or ())
+        texts[item], words[item] = text, text.words
+        return replace(self, texts=texts, X=words, words=words)
 
     def check_item(self, item: int, labels: Sequence[object]) -> None:
         """Raise ValueError if the format cannot hold a document with these labels."""
@@ -73,7 +98,10 @@ class DocumentFile(LabelFile):
 
     def _labelled(self, item: int, labels: Sequence[Any]) -> Document:
         as_spans = self.kind not in ("text", "conllu")  # these have a label for each word
-        return _labelled(self.documents[item], labels, as_spans, self.scheme or NO_SCHEME)
+        document, text = self.documents[item], self.texts[item]
+        labelled = _labelled(document, text, labels, as_spans, self.scheme or NO_SCHEME)
+        # Words that spans cut again when they are read need not be written.
+        return labelled if cut_tokens_at_spans(labelled) == text.tokens else _with_tokens(labelled, text)
 
     def _file_content(self, documents: list[Document]) -> bytes:
         """Return the content of the files of the documents."""
@@ -83,11 +111,30 @@ class DocumentFile(LabelFile):
             write_documents(place, documents, kind or "columns")
             return _content(place, self.kind)
 
+    def without_labels(self) -> LabelFile:
+        """Return the texts without the spans of anybody, nor words that are cut at them."""
+        documents = [replace(document, labellings=[]) for document in self.documents]
+        texts = [TokenizedText(document.text, cut_tokens_at_spans(document)) for document in documents]
+        words = [text.words for text in texts]
+        return replace(self, documents=documents, texts=texts, X=words, words=words, y=None)
+
     def after(self, content: bytes) -> LabelFile:
         """Return the file after saving, read again with its present ids."""
         if self.kind == "text":
-            return SequenceLabelFile.read_from(str(self.path), "columns", {})
-        return self.read_from(str(self.path), self.kind, self.options)
+            return SequenceLabelFile.from_path(str(self.path), "columns", {})
+        return self.from_path(str(self.path), self.kind, self.options)
+
+    def commands(self) -> dict[str, str]:
+        """Return the commands to export the file and to train on it; models are trained on columns."""
+        model = self.path.with_suffix(".safetensors")
+        if self.kind in ("text", "conllu"):
+            exported = command_line("convert", self.path, self.path.with_suffix(".jsonl"), "--to", "doccano")
+            return {"train a model": command_line("train", self.path, "-m", model), "export the labels": exported}
+        columns = self.path.with_suffix(".conll")
+        return {
+            "export the labels": command_line("convert", self.path, columns, "--from", self.kind),
+            "train a model": command_line("train", columns, "-m", model),
+        }
 
     def current(self) -> bytes:
         """Return the present content of the files, empty without files."""
@@ -95,7 +142,7 @@ class DocumentFile(LabelFile):
 
     def save(self, content: bytes) -> None:
         """Replace the files, all at once."""
-        if not _means_several_files(self.path, self.kind):
+        if not _has_several_files(self.path, self.kind):
             super().save(content)
             return
         folder = self.path.parent if self.path.suffix == ".ann" else self.path
@@ -105,14 +152,14 @@ class DocumentFile(LabelFile):
 
 @dataclass(frozen=True, eq=False)
 class TierFile(DocumentFile):
-    """Time lines whose intervals are labelled in a tier, ``tier``; ``intervals`` are those of each document."""
+    """Time lines whose intervals are labelled in a tier, ``tier``; ``intervals`` has the intervals of each document."""
 
     tier: str = ""
     intervals: Sequence[Sequence[tuple[float, float]]] = ()
 
     @classmethod
-    def read_from(cls, path: str, kind: str, options: dict[str, Any]) -> TierFile:
-        """Read tiers; the option ``label`` names the one that is labelled."""
+    def from_path(cls, path: str, kind: str, options: dict[str, Any]) -> TierFile:
+        """Read tiers; the option ``label`` names the labelled one."""
         documents = read_documents(path, kind)
         names = list(dict.fromkeys(own.annotator for document in documents for own in document.labellings))
         tier = str(options.get("label") or (names[-1] if names else "labels"))
@@ -126,8 +173,23 @@ class TierFile(DocumentFile):
             intervals.append([(span.begin, span.end) for span in spans])
             y.append([_label_at(labelled, *interval) for interval in intervals[-1]])
         own = (Path(path), b"", words, y, words, None, None, options)
-        found = cls(*own, documents=documents, kind=kind, tier=tier, intervals=intervals)
+        found = cls(*own, documents=documents, kind=kind, tier=tier, intervals=intervals, names=_names(documents))
         return replace(found, content=found.current())
+
+    def text(self, item: int) -> None:
+        """Return None: a time line has no text."""
+
+    def without_labels(self) -> LabelFile:
+        """Return the time lines without the labels of their tier; the other tiers are unchanged."""
+        return replace(self, y=None)
+
+    def commands(self) -> dict[str, str]:
+        """Return the command that exports the tiers."""
+        other, ending = ("elan", ".eaf") if self.kind == "textgrid" else ("textgrid", ".TextGrid")
+        exported = self.path.with_suffix("" if self.path.is_dir() else ending)
+        if exported == self.path:
+            exported = self.path.with_name(f"{self.path.name}-{other}")
+        return {"export the tiers": command_line("convert", self.path, exported, "--from", self.kind, "--to", other)}
 
     def _labelled(self, item: int, labels: Sequence[Any]) -> Document:
         """Return a document with the labels of its tier; spans with the same label do not change."""
@@ -152,19 +214,27 @@ class TierFile(DocumentFile):
         return replace(document, labellings=changed)
 
 
+def _names(documents: Sequence[Document]) -> list[str | None]:
+    return name_items([document.id for document in documents])
+
+
 def _entry(label: Any) -> Any:
     return set(label) if isinstance(label, frozenset) else label
 
 
-def _labelled(document: Document, entries: Sequence[Any], as_spans: bool, scheme: str) -> Document:
-    """Return a document with what is known of its words, as spans where everything is known.
+def _with_tokens(document: Document, text: TokenizedText) -> Document:
+    return document if document.tokens == text.tokens else replace(document, tokens=list(text.tokens))
+
+
+def _labelled(document: Document, text: TokenizedText, entries: Sequence[Any], as_spans: bool, scheme: str) -> Document:
+    """Return a document with known labels of the words of its text, as spans if all labels are known.
 
     ``scheme`` is that of labels where there were none.
     """
     labels = [frozenset(entry) if isinstance(entry, set | frozenset) else entry for entry in entries]
     old = choose_labelling(document)
     if (old is None and not any(entry is not None for entry in labels)) or (
-        old is not None and labels == list_labels(document, old)
+        old is not None and _is_labelled(document, text, old, labels)
     ):
         return document
     place = next((k for k, own in enumerate(document.labellings) if own is old), 0)
@@ -173,7 +243,7 @@ def _labelled(document: Document, entries: Sequence[Any], as_spans: bool, scheme
         return replace(document, labellings=others)
     if not document.labellings:
         document = replace(document, scheme=scheme)
-    whole = replace(document, tokens=get_tokens(document))
+    whole = _with_tokens(document, text)
     new = replace(old or Labelling([]), spans=None, labels=labels, predicted=False)
     if as_spans and document.scheme != NO_SCHEME and all(isinstance(entry, str) for entry in labels):
         before = {(span.label, span.begin, span.end): span for span in (old.spans if old else None) or ()}
@@ -182,6 +252,13 @@ def _labelled(document: Document, entries: Sequence[Any], as_spans: bool, scheme
     if any((own.spans is None) != (new.spans is None) for own in others):
         others = [replace(own, spans=None, labels=list_labels(whole, own)) for own in others]
     return replace(whole, labellings=[*others[:place], new, *others[place:]])
+
+
+def _is_labelled(document: Document, text: TokenizedText, labelling: Labelling, labels: Sequence[Any]) -> bool:
+    """Whether a labelling has these labels of the words of a text."""
+    if labelling.labels is not None and document.tokens != text.tokens:
+        return False
+    return labels == list_labels(_with_tokens(document, text), labelling)
 
 
 def _files_of_path(path: Path, kind: str) -> list[Path]:
@@ -194,12 +271,12 @@ def _files_of_path(path: Path, kind: str) -> list[Path]:
 
 def _content(path: Path, kind: str) -> bytes:
     """Return the bytes of a file, or of all files of a format that has several, as one JSON object."""
-    if not _means_several_files(path, kind):
+    if not _has_several_files(path, kind):
         return path.read_bytes()
     return json.dumps({each.name: each.read_bytes().hex() for each in _files_of_path(path, kind)}).encode()
 
 
-def _means_several_files(path: Path, kind: str) -> bool:
+def _has_several_files(path: Path, kind: str) -> bool:
     """Whether a path means several files: a folder, even a missing one, or a text and its labels."""
     return kind == "brat" or (kind in _MEMBERS and path.suffix.lower() not in _MEMBERS[kind])
 
@@ -214,7 +291,7 @@ def _label_at(spans: Sequence[LabelledSpan], begin: float, end: float) -> str | 
 
 
 def _with_gaps(document: Document, spans: Sequence[LabelledSpan]) -> Iterator[LabelledSpan]:
-    """Yield the intervals of a tier and those between them."""
+    """Yield the intervals of a tier and the gaps between them."""
     position, last = document.duration or (0.0, 0.0)
     for span in spans:
         if span.begin > position:
@@ -226,7 +303,7 @@ def _with_gaps(document: Document, spans: Sequence[LabelledSpan]) -> Iterator[La
 
 
 def _clip_span(span: LabelledSpan, others: Sequence[LabelledSpan]) -> LabelledSpan:
-    """Clip a span at others, none of which holds its middle."""
+    """Clip a span at others, of which none contains its middle."""
     middle = (span.begin + span.end) / 2
     begin = max([span.begin, *(other.end for other in others if other.end <= middle)])
     end = min([span.end, *(other.begin for other in others if other.begin >= middle)])

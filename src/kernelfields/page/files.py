@@ -12,17 +12,23 @@ Fails: SequenceFileError in one line for what cannot be read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kernelfields.data.text_files import remove_leftovers
+import numpy as np
+
+from kernelfields.data.text_files import read_lines, remove_leftovers
 from kernelfields.formats import SequenceFileError, guess_format
-from kernelfields.formats.annotation_files import guess_annotation_format
+from kernelfields.formats.annotation_files import guess_annotation_format, has_raw_text
+from kernelfields.formats.tokens import TokenizedText
 from kernelfields.page.document_files import DocumentFile, TierFile
 from kernelfields.page.label_file import LabelFile
 from kernelfields.page.sequence_files import SequenceLabelFile
+from kernelfields.page.spans import split_entry
 
+_LONGEST_GUIDELINES = 500_000
 _READERS: dict[str, type[LabelFile]] = {
     **dict.fromkeys(("columns", "conllu", "csv"), SequenceLabelFile),
     **dict.fromkeys(("doccano", "labelstudio", "brat", "spacy", "text"), DocumentFile),
@@ -46,7 +52,7 @@ def open_file(
     format : its format; "auto" goes by the name, and by the lines of texts
     output : where labels are written, the file itself if left out; once it is there, it is read in its place
     blind : with ``output``, begin without the labels of ``path``
-    options : those of the format: label, sequence, separator and so on
+    options : those of the format: label, sequence, separator and so on; of CSV also ``lanes``, the columns to draw
     """
     kind = document_format(path) or guess_format(path, "--format") if format == "auto" else format
     if kind == "text" and output is None:
@@ -56,16 +62,65 @@ def open_file(
     remove_leftovers(path)
     if kind not in _READERS:
         raise SequenceFileError(f"the page labels files of {', '.join(_READERS)}, and {path} is of format {kind}")
+    if "lanes" in options and kind != "csv":
+        raise SequenceFileError(f"--columns names columns of CSV tables, and {path} is of format {kind}")
     # Labels in MISC of CoNLL-U are read with the text; all others stand in columns.
     in_misc = kind == "conllu" and isinstance(options.get("label"), str)
-    opened = (DocumentFile if in_misc else _READERS[kind]).read_from(path, kind, options)
+    opened = (DocumentFile if in_misc else _READERS[kind]).from_path(path, kind, options)
     if output is None:
         return opened
-    return replace(opened, path=Path(output), content=b"", y=None if blind else opened.y)
+    return replace(opened.without_labels() if blind else opened, path=Path(output), content=b"")
+
+
+def share_words(files: Sequence[LabelFile]) -> list[LabelFile]:
+    """Return files of the same texts with the same words, which are cut wherever one file cuts them.
+
+    Annotators may begin spans inside of words, each in words of their own. Files of other texts stay as they are.
+
+    Raises
+    ------
+    ValueError
+        If the words of a file cannot be cut.
+    """
+    shared = list(files)
+    if len({len(own.X) for own in files}) > 1:
+        return shared
+    for item in range(len(files[0].X)):
+        texts = [own.text(item) for own in shared]
+        found = [text for text in texts if text is not None]
+        if len(found) < len(texts) or len({"".join(text.words) for text in found}) > 1:
+            continue
+        ends = sorted({int(end) for text in found for end in np.cumsum([len(word) for word in text.words])})
+        shared = [_cut_words(own, item, text, ends) for own, text in zip(shared, found, strict=True)]
+    return shared
+
+
+def _cut_words(file: LabelFile, item: int, text: TokenizedText, ends: Sequence[int]) -> LabelFile:
+    """Return a file whose words of an item end at all of these places, counted in the characters of words."""
+    entries = [None] * len(text.tokens) if file.y is None or file.y[item] is None else list(file.y[item])
+    place, number, cut = 0, 0, text
+    for end in ends:
+        begin, stop = cut.tokens[number]
+        if end < place + stop - begin:
+            cut = cut.split(number, end - place)
+            entries[number : number + 1] = split_entry(entries[number])
+        place, number = end, number + 1
+    if cut is text:
+        return file
+    changed = file.with_text(item, cut)
+    return changed if file.y is None else replace(changed, y=[*file.y[:item], entries, *file.y[item + 1 :]])
+
+
+def read_guidelines(path: str) -> str:
+    """Return the text of a file of guidelines."""
+    lines = list(read_lines(path))
+    if sum(map(len, lines)) > _LONGEST_GUIDELINES:
+        raise SequenceFileError(f"{path} has more than {_LONGEST_GUIDELINES} characters: guidelines are a text to read")
+    return "\n".join(lines)
 
 
 def document_format(path: str) -> str | None:
-    """Return the format of texts or time lines that a file has by its name, and by its lines; None for sequences."""
+    """Return the format of texts or time lines by the name and the lines of a file; None for sequences."""
     place = Path(path)
     if place.is_dir():
         endings = {each.suffix.lower() for each in place.iterdir()}
@@ -74,15 +129,7 @@ def document_format(path: str) -> str | None:
         if found is None:
             raise SequenceFileError(f"{path} is a folder without files of brat, Praat or ELAN")
         return found
-    if place.suffix.lower() in (".txt", "") and place.exists() and not _in_columns(place.read_bytes()):
+    if has_raw_text(place):
         return "text"
     named = guess_annotation_format(path)
     return None if named is None or _READERS[named] is SequenceLabelFile else named
-
-
-def _in_columns(content: bytes) -> bool:
-    """Whether lines are rows: two or more, with as many cells each, but for comments and empty lines."""
-    lines = [
-        line.split() for line in content.splitlines() if line.strip() and not line.startswith((b"#", b"-DOCSTART-"))
-    ]
-    return len(lines) > 1 and len(set(map(len, lines))) == 1

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelfields.data.constraints import Scheme
 from kernelfields.data.reading import plain_label
 from kernelfields.estimators import ChainCRF, MultiLabelCRF
+from kernelfields.estimators.answering.formats import get_answer_format
 from kernelfields.models.partial import PartialLabels
 from kernelfields.page.items import Known
 from kernelfields.selection.field_search_cv import FieldSearchCV
@@ -32,10 +33,10 @@ def inner_estimator(model: Any) -> Any:
     return model
 
 
-def classes_of(model: BaseEstimator) -> list:
+def possible_labels(model: BaseEstimator) -> list:
     """Return the possible labels of a position."""
     field = inner_estimator(model)
-    return [plain_label(label) for label in field.answer_format.labels(field)]
+    return [plain_label(label) for label in get_answer_format(field).labels(field)]
 
 
 def prepare_for_fit(model: Any, known: list[list[Known]]) -> Any:
@@ -52,7 +53,7 @@ def prepare_for_fit(model: Any, known: list[list[Known]]) -> Any:
     elif partly:
         raise ValueError(f"{type(field).__name__} needs all labels of the items that it is fitted to")
     if own := get_parameter(model, "warm_start"):
-        old = set(classes_of(field)) if hasattr(field, "classes_") else set()
+        old = set(possible_labels(field)) if hasattr(field, "classes_") else set()
         model.set_params(**{own: old == named})
     return model
 
@@ -62,7 +63,7 @@ def usual_estimator(words: bool, scheme: Scheme | None) -> Any:
     return ChainCRF(constraints=None if scheme is None or not words else scheme.name, random_state=0)
 
 
-def fitted_or_none(estimator: BaseEstimator | None) -> Any:
+def get_if_fitted(estimator: BaseEstimator | None) -> Any:
     """Return the estimator if it is fitted."""
     if estimator is None:
         return None

@@ -17,11 +17,12 @@ from sklearn.utils import _safe_indexing
 
 from kernelfields.data.graph_reading import is_networkx, read_graphs
 from kernelfields.data.partial_labels import single_labels
-from kernelfields.data.reading import holds_words, is_feature_sequences, plain_label
+from kernelfields.data.reading import has_words, is_feature_sequences, plain_label
 from kernelfields.estimators import ChainCRF, GraphCRF, KernelClassifier, MultiLabelCRF, SegmentCRF, SequenceClassifier
-from kernelfields.numerics.containers import columns_of, n_dimensions, n_rows_of
+from kernelfields.numerics.containers import count_rows, find_column_names, n_dimensions
 from kernelfields.numerics.sparse_rows import is_sparse
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
+from kernelfields.page.time_lines import TimeLines, lines_of_arrays, number_or_none
 from kernelfields.reports.graph_pictures import layout
 
 #: Labels of which one is right at a position; None where nothing is known.
@@ -33,14 +34,15 @@ _MOST_DRAWN = 300
 
 
 class SequenceItems:
-    """Sequences: words, or numbers on a time line; also the base of the others."""
+    """Sequences: words, or numbers on a time line; also the base of the other items."""
 
-    def __init__(self, X: Any, words: Sequence | None, columns: Sequence[str] | None):
-        if words is None and self.drawn == "line" and holds_words(X):
+    def __init__(self, X: Any, words: Sequence | None, columns: Sequence[str] | None, lines: TimeLines | None = None):
+        if words is None and self.drawn == "line" and has_words(X):
             words = X
-        if words is None and self.drawn == "line" and is_feature_sequences(X):
+        if words is None and lines is None and self.drawn == "line" and is_feature_sequences(X):
             words = [[", ".join(list(map(str, own))[:_CELLS]) for own in item] for item in X]
         self.X, self.words, self.columns = X, words, columns
+        self.lines = lines if lines is not None else lines_of_arrays(X, columns)
         self.lengths = self._lengths()
 
     #: How items are drawn where there are no words.
@@ -61,7 +63,7 @@ class SequenceItems:
         return _safe_indexing(self.X, list(items))
 
     def entries(self, y: Any) -> list[list[Known]]:
-        """Return the known labels of each position from labels in the form of an estimator."""
+        """Convert labels from the form of an estimator to known labels of each position."""
         if y is None:
             return [[None] * length for length in self.lengths]
         if len(y) != len(self.lengths):
@@ -73,7 +75,7 @@ class SequenceItems:
         return [own or [None] * length for own, length in zip(found, self.lengths, strict=True)]
 
     def by_position(self, y: Any) -> list[list[Known]]:
-        """Return labels in the form of an estimator as a list of what is known for each item; [] for nothing."""
+        """Convert labels from the form of estimators to a list of known labels for each item, [] without any."""
         seen: dict[Any, Known] = {}  # the same labels come again and again
 
         def known(entry: Any) -> Known:
@@ -87,16 +89,16 @@ class SequenceItems:
 
     def labels(self, known: Sequence[Sequence[Known]]) -> Any:
         """Return the known labels of some items in the form of estimators."""
-        return [[entry_of(own) for own in item] for item in known]
+        return [[to_entry(own) for own in item] for item in known]
 
     def place(self, part: Any) -> int:
-        """Return the number of a position that tables of findings name."""
+        """Return the number of a position by its name in tables of findings."""
         return int(part)
 
     def text(self, item: int, most: int | None = None) -> str:
         """Return an item in one line, its first characters if ``most`` is given."""
         if self.words is None:
-            return counted(self.lengths[item], "position")
+            return inflect(self.lengths[item], "position")
         words = self.words[item]
         return " ".join(map(str, words if most is None else words[:most]))[:most]
 
@@ -104,8 +106,7 @@ class SequenceItems:
         """Return the positions of an item for the page."""
         if self.words is not None:
             return {"words": [str(word) for word in self.words[item][rows]]}
-        values = np.asarray(self.X[item], dtype=np.float64)[rows]
-        return {"columns": [[number_or_none(value) for value in column] for column in values.T.tolist()]}
+        return self.lines.show(item, rows)
 
 
 class GraphItems(SequenceItems):
@@ -149,7 +150,7 @@ class GraphItems(SequenceItems):
 
     def text(self, item: int, most: int | None = None) -> str:
         """Return the names of the nodes, or their number."""
-        return counted(self.lengths[item], "node") if self.words is None else super().text(item, most)
+        return inflect(self.lengths[item], "node") if self.words is None else super().text(item, most)
 
     def _heads(self) -> list[str]:
         return [str(name) for name in self.columns or range(self._inputs.shape[1])][:_CELLS]
@@ -161,15 +162,15 @@ class SampleItems(SequenceItems):
     drawn = "table"
 
     def _lengths(self) -> list[int]:
-        return [1] * n_rows_of(self.X)
+        return [1] * count_rows(self.X)
 
     def by_position(self, y: Any) -> list[list[Known]]:
-        """Return what is known of the one label of each input."""
+        """Return the known label of each input."""
         return [[_known(own)] for own in y]
 
     def labels(self, known: Sequence[Sequence[Known]]) -> Any:
         """Return one entry for each input."""
-        return [entry_of(own) for (own,) in known]
+        return [to_entry(own) for (own,) in known]
 
     def place(self, part: Any) -> int:
         """Return zero, the only place."""
@@ -186,26 +187,26 @@ class SampleItems(SequenceItems):
             return (own if isinstance(own, str) else " ".join(map(str, own)))[:most]
         row = self.part([item])
         if n_dimensions(row) != 2:
-            return counted(len(self.X[item]), "position")
+            return inflect(len(self.X[item]), "position")
         values = np.asarray(row.toarray() if is_sparse(row) else row).ravel()
-        heads = columns_of(self.X) if self.columns is None else self.columns
+        heads = find_column_names(self.X) if self.columns is None else self.columns
         names = [str(name) for name in (range(len(values)) if heads is None else heads)]
         chosen = np.flatnonzero(values != 0)[: 2 * _CELLS]
         return ", ".join(f"{names[column]} = {values[column]:.4g}" for column in chosen.tolist())[:most]
 
 
 class InstanceItems(SampleItems):
-    """Instances of several labels: a row for each label, which is there (1) or not (0)."""
+    """Instances of several labels: a row for each label, which is present (1) or not (0)."""
 
     def __init__(self, X: Any, words: Sequence | None, columns: Sequence[str] | None, names: Sequence, frame: Any):
         self.names, self._frame = list(names), frame
         super().__init__(X, words, columns)
 
     def _lengths(self) -> list[int]:
-        return [len(self.names)] * n_rows_of(self.X)
+        return [len(self.names)] * count_rows(self.X)
 
     def by_position(self, y: Any) -> list[list[Known]]:
-        """Return what is known of each label of each instance."""
+        """Return the known labels of each instance."""
         rows = np.asarray(y).tolist()
         return [[None if _is_open(own) else frozenset([int(own)]) for own in row] for row in rows]
 
@@ -225,41 +226,41 @@ class InstanceItems(SampleItems):
         return {"names": names, "cells": [[]] * len(names), "heads": [], "text": self.text(item)}
 
 
-def items_of(
-    field: BaseEstimator | None, X: Any, y: Any, words: Sequence | None, columns: Sequence[str] | None
+def resolve_items(
+    field: BaseEstimator | None,
+    X: Any,
+    y: Any,
+    words: Sequence | None,
+    columns: Sequence[str] | None,
+    lines: TimeLines | None = None,
 ) -> SequenceItems:
-    """Return the items that a fitted or unfitted estimator labels; TypeError for other estimators."""
+    """Return the items for a fitted or unfitted estimator; TypeError for other estimators."""
     if isinstance(field, MultiLabelCRF):
         if hasattr(field, "label_names_"):
             names = field.label_names_.tolist()
         elif y is not None:
-            heads = columns_of(y)
+            heads = find_column_names(y)
             names = list(range(np.shape(y)[1]) if heads is None else heads)
         else:
             raise ValueError("y must have a column for each label, NaN where nothing is known, to be labelled")
-        return InstanceItems(X, words, columns, names, type(y) if columns_of(y) is not None else None)
+        return InstanceItems(X, words, columns, names, type(y) if find_column_names(y) is not None else None)
     if isinstance(field, GraphCRF):
         return GraphItems(X, words, columns)
     if isinstance(field, KernelClassifier | SequenceClassifier):
         return SampleItems(X, words, columns)
     if field is None or isinstance(field, ChainCRF | SegmentCRF):
-        return SequenceItems(X, words, columns)
+        return SequenceItems(X, words, columns, lines)
     raise TypeError(
         "the page labels sequences, graphs, instances and single inputs, by a ChainCRF, SegmentCRF, GraphCRF, "
         f"MultiLabelCRF, KernelClassifier or SequenceClassifier, got {type(field).__name__}"
     )
 
 
-def entry_of(own: Known) -> Any:
+def to_entry(own: Known) -> Any:
     """Return a known label, or set of labels, in the form of estimators."""
     if own is None:
         return None
     return next(iter(own)) if len(own) == 1 else set(own)
-
-
-def number_or_none(value: float) -> float | None:
-    """Return a number for the page, or None for infinity and NaN."""
-    return round(float(value), 6) if np.isfinite(value) else None
 
 
 def _known(entry: Any) -> Known:

@@ -3,15 +3,16 @@
     {"journal": 1, "of": digest}                                     the file that the actions change
     {"item": 3, "version": 5, "changes": [[7, ["B-NP"]], [8, null]]} labels of positions; null forgets them
     {..., "before": [[7, null], [8, ["O"]]], "kind": "undo", "step": 2}  what they were; one undo takes back a step
+    {"split": 3, "version": 6, "position": 7, "at": 2, "before": ["B-NP"], "after": [["B-NP"], ["I-NP"]]}  a word in two
     {"flag": 3, "note": "two readings"}                              an item to come back to; null takes it away
     {"saving": digest}                                               the file is about to become this one
     {"saved": digest}                                                it is
 
-Labels are sets of which one is right. Applying an action twice changes nothing, so that after any end of the process
-the journal is read from its beginning: what was acknowledged is there, and a line that was cut off never was. Actions
-that stand before the last content of the file that is named are saved: they are kept, so that they can be undone. Where
-everything is saved and another program has changed the file, the journal is begun anew; its first line is written with
-the first action. While it is open, it and its file are locked.
+Labels are sets of which one is right; ``at`` counts characters of a word, which are code points. After any end of the
+process the journal is read from its beginning: what was acknowledged is there, and a line that was cut off never was.
+Actions that stand before the last content of the file that is named are saved: they are kept, so that they can be
+undone. Where everything is saved and another program has changed the file, the journal is begun anew; its first line is
+written with the first action. While it is open, it and its file are locked.
 
 Lines are written as a whole or not at all: where the disk is full, what was written of a line is cut off again. Lines
 that cannot be read all the same are left out, and ``left_out`` lists them; whole actions that stand behind a torn one
@@ -42,7 +43,7 @@ KINDS = ("do", "undo", "redo")
 _LARGEST = 2**63
 _MARK = "journal"
 # How entries begin; inside of labels quotes are escaped, so that these never stand there.
-_BEGIN = re.compile(rb'\{"(?:item|saving|saved|flag)": ')
+_BEGIN = re.compile(rb'\{"(?:item|split|saving|saved|flag)": ')
 # The first line, and how one begins that was cut off in it.
 _HEAD = re.compile(rb'\{"journal": 1, "of": "[^"\\]*"\}')
 _BEGINNING, _DIGEST = b'{"journal": 1, "of": "', re.compile(rb'[0-9a-f]{0,63}|[0-9a-f]{64}(?:"\}?)?')
@@ -53,7 +54,7 @@ class JournalError(ValueError):
 
 
 class Action(NamedTuple):
-    """Changes of the labels of one item: (position, labels of which one is right, or None to forget them).
+    """A change of the labels of one item: (position, possible labels, or None to forget them).
 
     ``before`` is what they were, None in journals that do not say; ``kind`` is "do", "undo" or "redo", and ``step``
     the number that actions share which are undone together.
@@ -63,6 +64,19 @@ class Action(NamedTuple):
     version: int
     changes: list[tuple[int, list | None]]
     before: list[tuple[int, list | None]] | None = None
+    kind: str = "do"
+    step: int | None = None
+
+
+class Split(NamedTuple):
+    """A word cut in two after ``at`` characters; labels as in Action, and "undo" joins the parts."""
+
+    item: int
+    version: int
+    position: int
+    at: int
+    before: list | None
+    after: tuple[list | None, list | None]
     kind: str = "do"
     step: int | None = None
 
@@ -94,8 +108,8 @@ class Journal:
 
     def __init__(self, path: Path | None, content: bytes, file: Path | None = None):
         self.path = path
-        self.actions: list[Action] = []
-        self.history: list[Action] = []
+        self.actions: list[Action | Split] = []
+        self.history: list[Action | Split] = []
         self.flags: dict[int, str] = {}
         self.left_out: list[str] = []
         self._digest, self._file, self._size = _digest(content), -1, 0
@@ -120,7 +134,7 @@ class Journal:
             return
         if not lines or not _HEAD.fullmatch(lines[0]):
             raise JournalError(f"{path} is no journal that can be read, and stays as it is: name another by --journal")
-        entries: list[Action | Flag | _Saved] = [_Saved(json.loads(lines[0])["of"], done=False)]
+        entries: list[Action | Split | Flag | _Saved] = [_Saved(json.loads(lines[0])["of"], done=False)]
         for number, line in enumerate(lines[1:], start=2):
             entry, left = _entry(line)
             if left:
@@ -134,13 +148,13 @@ class Journal:
                 self._size = 0
                 self._truncate()
                 return
-            count = sum(isinstance(entry, Action) for entry in entries)
+            count = sum(isinstance(entry, Action | Split) for entry in entries)
             raise JournalError(
                 f"the file has changed since {path.name} was begun, and its {count} actions may not fit: "
                 f"bring back the old file, or move {path.name} away to begin anew"
             )
         for number, entry in enumerate(entries):
-            if isinstance(entry, Action):
+            if isinstance(entry, Action | Split):
                 (self.actions if number > named[-1] else self.history).append(entry)
             elif isinstance(entry, Flag):
                 self._keep_flag(entry)
@@ -148,11 +162,16 @@ class Journal:
             self.left_out.append(f"line {len(lines) + 1}, cut off: {rest.decode(errors='replace'):.100}")
         self._truncate()
 
-    def append(self, action: Action) -> None:
-        """Write an action; when this returns it is on the disk."""
-        entry: dict[str, Any] = {"item": action.item, "version": action.version, "changes": action.changes}
-        if action.before is not None:
-            entry["before"] = action.before
+    def append(self, action: Action | Split) -> None:
+        """Write an action durably to the disk."""
+        entry: dict[str, Any]
+        if isinstance(action, Split):
+            entry = {"split": action.item, "version": action.version, "position": action.position, "at": action.at}
+            entry |= {"before": action.before, "after": action.after}
+        else:
+            entry = {"item": action.item, "version": action.version, "changes": action.changes}
+            if action.before is not None:
+                entry["before"] = action.before
         if action.kind != "do":
             entry["kind"] = action.kind
         if action.step is not None:
@@ -161,7 +180,7 @@ class Journal:
         self.actions.append(action)
 
     def flag(self, flag: Flag) -> None:
-        """Write a flag; when this returns it is on the disk."""
+        """Write a flag durably to the disk."""
         self._append({"flag": flag.item, "note": flag.note})
         self._keep_flag(flag)
 
@@ -172,11 +191,11 @@ class Journal:
             self.flags[flag.item] = flag.note
 
     def announce_save(self, content: bytes) -> None:
-        """Write that the file is about to be saved with a content."""
+        """Announce that the file will be saved with a content."""
         self._append({"saving": _digest(content)})
 
     def confirm_save(self, content: bytes) -> None:
-        """Write that the file has this content, so that all actions are saved."""
+        """Confirm that the file has this content, and thus all actions."""
         self.history += self.actions
         self.actions = []
         with suppress(OSError):  # what was announced says the same, unless another program changes the file
@@ -226,7 +245,7 @@ def _is_beginning(raw: bytes) -> bool:
     return raw.startswith(_BEGINNING) and _DIGEST.fullmatch(raw, len(_BEGINNING)) is not None
 
 
-def _entry(line: bytes) -> tuple[Action | Flag | _Saved | None, bytes]:
+def _entry(line: bytes) -> tuple[Action | Split | Flag | _Saved | None, bytes]:
     """Return the entry of a line, and a description of an unreadable line."""
     for begin in [0, *(found.start() for found in _BEGIN.finditer(line, 1))]:
         try:
@@ -236,23 +255,27 @@ def _entry(line: bytes) -> tuple[Action | Flag | _Saved | None, bytes]:
     return None, line
 
 
-def _read_entry(entry: dict[str, Any]) -> Action | Flag | _Saved:
-    """Return an entry whose every part is what the page writes there; ValueError, KeyError or TypeError if not."""
+def _read_entry(entry: dict[str, Any]) -> Action | Split | Flag | _Saved:
+    """Parse an entry of the page; ValueError, KeyError or TypeError for any invalid part."""
     for name in ("saving", "saved"):
         if name in entry:
             return _Saved(_text(entry[name]), done=name == "saved")
     if "flag" in entry:
         return Flag(_whole(entry["flag"]), None if entry["note"] is None else _text(entry["note"]))
+    kind, step = entry.get("kind", "do"), entry.get("step")
+    if kind not in KINDS:
+        raise ValueError("no action")
+    step = None if step is None else _whole(step)
+    if "split" in entry:
+        first, second = map(_labels, entry["after"])
+        item, version, position, at = (_whole(entry[name]) for name in ("split", "version", "position", "at"))
+        return Split(item, version, position, at, _labels(entry["before"]), (first, second), kind, step)
     changes, before = _changes(entry["changes"]), entry.get("before")
     if before is not None:
         before = _changes(before)
         if [position for position, _ in before] != [position for position, _ in changes]:
             raise ValueError("what was there before is of other positions")
-    kind, step = entry.get("kind", "do"), entry.get("step")
-    if kind not in KINDS:
-        raise ValueError("no action")
-    item, version = _whole(entry["item"]), _whole(entry["version"])
-    return Action(item, version, changes, before, kind, None if step is None else _whole(step))
+    return Action(_whole(entry["item"]), _whole(entry["version"]), changes, before, kind, step)
 
 
 def _changes(found: list) -> list[tuple[int, list | None]]:
@@ -261,10 +284,15 @@ def _changes(found: list) -> list[tuple[int, list | None]]:
         raise ValueError("no changes")
     changes: list[tuple[int, list | None]] = []
     for position, labels in found:
-        if labels is not None and not (isinstance(labels, list) and labels and all(map(_is_label, labels))):
-            raise ValueError("no labels")
-        changes.append((_whole(position), labels))
+        changes.append((_whole(position), _labels(labels)))
     return changes
+
+
+def _labels(found: Any) -> list | None:
+    """Return a set of possible labels, or None."""
+    if found is not None and not (isinstance(found, list) and found and all(map(_is_label, found))):
+        raise ValueError("no labels")
+    return found
 
 
 def _is_label(value: object) -> bool:

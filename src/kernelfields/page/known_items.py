@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,21 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from kernelfields.data.constraints import Scheme, find_scheme, guess_scheme
 from kernelfields.data.reading import plain_label
 from kernelfields.estimators import SequenceClassifier
+from kernelfields.estimators.answering.decisions import resolve_decision
+from kernelfields.estimators.answering.formats import get_answer_format
 from kernelfields.estimators.questions import LabelField
-from kernelfields.formats.annotated_texts import detect_scheme
+from kernelfields.formats.tokens import TokenizedText
 from kernelfields.inference.answers import Answers
-from kernelfields.models.wrapped_field import WrappedField, field_inside, opened
+from kernelfields.models.wrapped_field import WrappedField, unwrap_field, unwrap_pipeline
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.page.fits import classes_of, fitted_or_none, inner_estimator, usual_estimator
-from kernelfields.page.history import Changes, History
-from kernelfields.page.items import Known, items_of
-from kernelfields.page.journal import Journal, JournalError
+from kernelfields.page.fits import get_if_fitted, inner_estimator, possible_labels, usual_estimator
+from kernelfields.page.history import Changes, Cut, History, read_cut
+from kernelfields.page.items import Known, resolve_items
+from kernelfields.page.journal import Journal, JournalError, Split
 from kernelfields.page.label_file import LabelFile
-from kernelfields.page.spans import SpanView
+from kernelfields.page.spans import SpanView, choose_scheme
 from kernelfields.selection.held_out import unwrap_frame
 
 # The most positions of an answer, the likeliest labels of each, and the labellings to pick from.
@@ -43,12 +44,10 @@ _ASIDE, _MOST_ASIDE = 0.1, 100
 _ITEMS_AT_ONCE = 256
 # The most characters of a label, and the most lines that a message lists.
 _LONGEST, LISTED = 200, 5
-# Items whose labels show the scheme.
-_LOOKED_AT = 2000
 
 
 class KnownItems:
-    """Items, what is known of their labels, and a field that fills in the rest; parameters as in LabellingSession."""
+    """Items with known labels, and a field for the unknown labels; parameters as in LabellingSession."""
 
     def __init__(
         self,
@@ -60,37 +59,53 @@ class KnownItems:
         scheme: str | None = "auto",
         words: Sequence | None = None,
         columns: Sequence[str] | None = None,
+        names: Sequence[str | None] | None = None,
         file: LabelFile | None = None,
         journal: str | Path | None = None,
+        guidelines: str | None = None,
+        annotators: Mapping[str, Sequence] | None = None,
         random_state: int = 0,
     ):
-        self.file = file
+        self.file, self.guidelines = file, guidelines
         if isinstance(inner_estimator(estimator), WrappedField):  # models on tables and of other forms
             check_is_fitted(estimator)
             labels = None if y is None else unwrap_frame(estimator, X, y)[2]
-            estimator, X, _ = field_inside(estimator, X, None, labelled=False)
+            estimator, X, _ = unwrap_field(estimator, X, None, labelled=False)
             y = labels
-        self.items = items_of(inner_estimator(estimator), X, y, words, columns)
+        #: Which inputs of the file the model gets, by name; None for others, whose words are fixed.
+        self._inputs = None if file is None else "words" if X is file.words else "X" if X is file.X else None
+        self.items = resolve_items(
+            inner_estimator(estimator), X, y, words, columns, None if file is None else file.lines
+        )
         self.lengths = self.items.lengths
-        self.model = fitted_or_none(estimator)
-        self.given = self.items.entries(y)
+        named = names if names is not None else () if file is None else file.names
+        self.names = list(named) or [None] * len(self.lengths)
+        if len(self.names) != len(self.lengths):
+            raise ValueError(f"names are those of {len(self.names)} items, and there are {len(self.lengths)}")
+        self.model = get_if_fitted(estimator)
+        #: The labels of two annotators by name, whose differences are decided one by one.
+        self.sides = {name: self.items.entries(own) for name, own in (annotators or {}).items()}
+        if len(self.sides) not in (0, 2):
+            raise ValueError(f"disagreements are those of two annotators, got {len(self.sides)}")
+        self.given = self._agreed() if y is None and self.sides else self.items.entries(y)
         #: How often each label is known.
         self.counts: Counter = Counter()
         for entry, count in Counter(entry for own in self.given for entry in own if entry is not None).items():
             self.counts.update(dict.fromkeys(entry, count if len(entry) == 1 else 0))
-        of_model = [] if self.model is None else classes_of(self.model)
-        found = _scheme(scheme, [*of_model, *self.counts], list(classes or []), self.given)
+        of_model = [] if self.model is None else possible_labels(self.model)
+        found = choose_scheme(scheme, [*of_model, *self.counts], list(classes or []), self.given)
         self.spans = None if found is None else SpanView(found)
         if file is not None:
             self.file = file = replace(file, scheme=None if found is None else found.name)
         self._unfitted = estimator if estimator is not None else usual_estimator(words is not None, found)
-        self.classes = _labels(self._named(classes or ()), of_model, set(self.counts))
+        self.classes = _labels(self._named(classes or ()), of_model, set(self.counts) | self._disputed())
         self.known: list[list[Known]] = [list(own) for own in self.given]
         #: How many labels of each item are not known, (S,).
         self.left = np.array([own.count(None) for own in self.known], dtype=np.int64)
         self.versions = [0] * len(self.lengths)
         self._lock = threading.RLock()
         self._answers: dict[int, tuple[Any, Any, Answers]] = {}
+        self._texts: dict[int, TokenizedText | None] = {}
         self._last: tuple[Any, int, list[Known], tuple | None] | None = None
         random = np.random.default_rng(random_state)
         self.order = random.permutation(len(self.lengths))
@@ -121,13 +136,25 @@ class KnownItems:
             self.journal.close()
             raise
 
+    def _agreed(self) -> list[list[Known]]:
+        """Return the labels of both annotators if they are equal, and the labels of one annotator alone."""
+        one, other = self.sides.values()
+        return [
+            [b if a is None else a if b is None or a == b else None for a, b in zip(*own, strict=True)]
+            for own in zip(one, other, strict=True)
+        ]
+
+    def _disputed(self) -> set:
+        """Return all labels of the annotators."""
+        return {label for side in self.sides.values() for own in side for entry in own for label in entry or ()}
+
     def _named(self, classes: Sequence) -> list:
-        """Return labels that were named, of types of spans those that write them."""
+        """Return the given labels, with the labels of named types of spans."""
         if self.spans is None:
             return list(classes)
         labels: dict[str, None] = {}
         for name in classes:
-            own = [name] if self.spans.scheme.holds([name]) else self.spans.labels_of(str(name))
+            own = [name] if self.spans.scheme.matches([name]) else self.spans.list_labels(str(name))
             labels |= dict.fromkeys(own)
         return list(labels)
 
@@ -140,11 +167,19 @@ class KnownItems:
         for item in [item for item in self.journal.flags if item >= len(self.lengths)]:
             left_out.append(f"the flag of item {item + 1}: there are {len(self.lengths)} items")
             del self.journal.flags[item]
+        moved: set[int] = set()  # items whose later actions count other words
         for action in self.journal.actions:
             try:
-                self._apply(action.item, self._checked(action.item, action.changes))
+                if action.item in moved:
+                    raise ValueError("an action on words whose parts are not there")
+                if isinstance(action, Split):
+                    cut = read_cut(action)
+                    self._apply_cut(cut, action.kind, self._replace_cut(cut, action.kind))
+                else:
+                    self._apply(action.item, self._checked(action.item, action.changes))
             except ValueError as error:  # such as labels that cannot be written: they would block every save
-                left_out.append(f"item {action.item + 1}: {error}")
+                left_out.append(f"{self.title(action.item)}: {error}")
+                moved |= {action.item} if isinstance(action, Split) else set()
         self.history = History([*self.journal.history, *self.journal.actions])
 
     def _warn_of_skipped_actions(self) -> None:
@@ -159,20 +194,20 @@ class KnownItems:
             warn_user(self.status)
 
     def _check_file(self) -> None:
-        """Raise ValueError where the file could not be saved; items whose journal is the reason are as they were."""
+        """Raise ValueError if the file cannot be saved; items are unchanged if their journal is the reason."""
         if self.file is None:
             return
         try:
-            self.file.written(self.labels())
+            self.file.with_labels(self.labels())
         except ValueError:
             for item in sorted({action.item for action in self.journal.actions}):
                 try:
                     self._check_item(item, [])
                 except ValueError as error:
-                    self.journal.left_out.append(f"item {item + 1}: {error}")
+                    self.journal.left_out.append(f"{self.title(item)}: {error}")
                     self._apply(item, [*enumerate(self.given[item])])
             try:
-                self.file.written(self.labels())
+                self.file.with_labels(self.labels())
             except ValueError as error:
                 raise ValueError(f"{self.file.path} is not opened, because it could not be saved: {error}") from error
 
@@ -185,8 +220,31 @@ class KnownItems:
             (labels,) = self.items.labels([known])
             self.file.check_item(item, labels)
 
+    def title(self, item: int) -> str:
+        """Return the name of an item, or its number, counted from 1.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item, counted from 0.
+
+        Returns
+        -------
+        str
+            The name.
+
+        Examples
+        --------
+        >>> from kernelfields.page import LabellingSession
+        >>> words = [["we", "saw", "Rome"], ["Lima", "was", "far"]]
+        >>> session = LabellingSession(words, None, words=words, names=["diary", None])
+        >>> session.title(0), session.title(1)
+        ('diary', 'item 2')
+        """
+        return self.names[item] or f"item {item + 1}"
+
     def labels(self) -> Any:
-        """Return what is known of all labels, as ``fit`` takes it.
+        """Return the known labels of all items, in the form of ``fit``.
 
         Returns
         -------
@@ -219,7 +277,7 @@ class KnownItems:
         for position, labels in changes:
             if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < self.lengths[item]:
                 raise ValueError(
-                    f"item {item + 1} has {self.lengths[item]} positions, and no position {position!r:.40}"
+                    f"{self.title(item)} has {self.lengths[item]} positions, and no position {position!r:.40}"
                 )
             if labels is not None and not (isinstance(labels, list) and labels):
                 raise ValueError("labels of a position must be a list of labels, or null to forget them")
@@ -228,12 +286,44 @@ class KnownItems:
             checked.append((position, None if labels is None else frozenset(labels)))
         return checked
 
+    def _replace_cut(self, cut: Cut, kind: str) -> LabelFile:
+        """Return the file with a word cut in two or, by "undo", joined; ValueError if this is impossible."""
+        text = self._get_text(cut.item)
+        if text is None or self.file is None or self._inputs is None:
+            raise ValueError("words are cut where they were read from a text, and the model reads words")
+        if self.sides:
+            raise ValueError("words stay as they are while the labels of two annotators are compared")
+        return self.file.with_text(cut.item, cut.apply(text, kind))
+
+    def _apply_cut(self, cut: Cut, kind: str, file: LabelFile) -> None:
+        """Cut a word in two, or join its parts by "undo"; ``file`` has its words."""
+        item, (here, new) = cut.item, cut.replacement(kind)
+        old = self.known[item][here]
+        self._count(old, -1)
+        self._count(new, 1)
+        given = self.given[item][here]
+        self.given[item][here] = new if given == old else [None] * len(new)
+        self.known[item][here] = new
+        self.file = file
+        self.items.X, self.items.words = file.words if self._inputs == "words" else file.X, file.words
+        self.lengths[item] = len(self.known[item])
+        self.left[item] = self.known[item].count(None)
+        self.versions[item] += 1
+        self._texts.pop(item, None)
+        self._answers.pop(item, None)
+        self._last = None
+
+    def _count(self, entries: Sequence[Known], by: int) -> None:
+        """Add counts of known labels, or subtract them."""
+        for entry in entries:
+            if entry is not None and len(entry) == 1:
+                self.counts[next(iter(entry))] += by
+
     def _apply(self, item: int, changes: Changes) -> None:
         for position, labels in changes:
             old, self.known[item][position] = self.known[item][position], labels
-            for entry, change in ((old, -1), (labels, 1)):
-                if entry is not None and len(entry) == 1:
-                    self.counts[next(iter(entry))] += change
+            self._count([old], -1)
+            self._count([labels], 1)
             self.classes += sorted(labels - set(self.classes), key=str) if labels else []
         self.left[item] = self.known[item].count(None)
         self.versions[item] += 1
@@ -246,17 +336,17 @@ class KnownItems:
         return item
 
     def _opened(self, item: int) -> tuple[Any, Any]:
-        return opened(self.model, self.items.part([item]))
+        return unwrap_pipeline(self.model, self.items.part([item]))
 
     def _known_labels(self, field: LabelField, known: Sequence[Known]) -> Any:
-        """Return what is known of an item as the field takes it; labels that it has not seen are left open."""
-        seen = set(field.answer_format.labels(field).tolist())
+        """Return the known labels of an item in the form of the field; labels outside its classes are unknown."""
+        seen = set(get_answer_format(field).labels(field).tolist())
         return self.items.labels([[None if own is None else own & seen or None for own in known]])
 
-    def _decoded(
+    def _decode_item(
         self, item: int, known: Sequence[Known] | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Return classes, labels (T,) and marginals (T, L) of an item given what is known.
+        """Return classes, labels (T,) and marginals (T, L) of an item given its known labels.
 
         None without a model, and where what is known breaks a rule of the field: given that, nothing has a probability.
         """
@@ -274,16 +364,16 @@ class KnownItems:
             kept = self._answers[item] = (self.model, field, next(iter(field.answers(x))))
         _, field, answers = kept
         given = self._known_labels(field, known)
-        answers = answers.given(field.answer_format.known_log_weights(field, given, answers.data))
-        classes, found = field.answer_format.labels(field), None
+        answers = answers.condition(get_answer_format(field).known_log_weights(field, given, answers.data))
+        classes, found = get_answer_format(field).labels(field), None
         if not answers.family.impossible().any():
-            found = classes, classes[field.decision_rule.decision(field, None).choose(answers)], answers.marginals
+            found = classes, classes[resolve_decision(field).choose(answers)], answers.marginals
         self._last = (self.model, item, known, found)
         return found
 
     def _labels_shown(self, item: int, found: tuple | None = None) -> list:
         """Return the known or predicted label of each position, or None without one."""
-        found = self._decoded(item) if found is None else found
+        found = self._decode_item(item) if found is None else found
         predicted = [None] * self.lengths[item] if found is None else map(plain_label, found[1])
         return [
             next(iter(known)) if known is not None and len(known) == 1 else label
@@ -328,7 +418,7 @@ class KnownItems:
             length = self.lengths[number]
             begin = min(max(int(first), 0), max(length - 1, 0))
             rows = slice(begin, min(begin + WINDOW, length))
-            found = self._decoded(number)
+            found = self._decode_item(number)
             positions = []
             version, _, suspects = self._suspects.get(number, (None, 0.0, {}))
             suspects = suspects if version == self.versions[number] else {}
@@ -351,14 +441,44 @@ class KnownItems:
                 positions.append(entry)
             if self.spans is not None:
                 self._add_spans(positions, rows, self._labels_shown(number, found), found)
-            shown: dict[str, Any] = {"item": number, "version": self.versions[number], "length": length}
+            shown: dict[str, Any] = {
+                "item": number,
+                "name": self.names[number],
+                "version": self.versions[number],
+                "length": length,
+            }
             shown |= {"first": rows.start, "positions": positions, "aside": number in self.aside}
             shown |= {"flag": self.journal.flags.get(number), "left": int(self.left[number])}
             shown["broken"] = found is None and self.model is not None and length > 0
+            if self.file is not None and self.items.shape == "words":
+                shown |= self.file.show_text(number, rows)
             return shown | self.items.show(number, rows)
 
+    def _get_text(self, item: int) -> TokenizedText | None:
+        """Return the text of an item; None if there are only words."""
+        if self.file is None or self.items.shape != "words":
+            return None
+        if item not in self._texts:
+            self._texts[item] = self.file.text(item)
+        return self._texts[item]
+
+    def _phrase(self, item: int, begin: int, end: int) -> str:
+        """Return words of an item as one phrase of its text."""
+        text = self._get_text(item)
+        if text is not None:
+            return " ".join(text.slice(begin, end).split())
+        assert self.items.words is not None
+        return " ".join(map(str, self.items.words[item][begin:end]))
+
+    def _to_line(self, item: int, most: int | None = None) -> str:
+        """Return an item in one line, its first characters if ``most`` is given."""
+        text = self._get_text(item)
+        if text is None:
+            return self.items.text(item, most)
+        return " ".join(text.text[: None if most is None else 2 * most].split())[:most]
+
     def _add_spans(self, positions: list[dict], rows: slice, labels: list, found: tuple | None) -> None:
-        """Add to positions the types of their spans, null outside, where these begin, and the likeliest types."""
+        """Add the types of spans to positions, null outside, with their begins and the likeliest types."""
         assert self.spans is not None
         for entry in positions:
             entry |= {"kind": None, "begins": False}
@@ -374,7 +494,7 @@ class KnownItems:
                     entry["p"] = round(own[kinds.index(entry["kind"])], 4)
 
     def best(self, item: object) -> list[dict[str, Any]]:
-        """Return the best labellings of an item given what is known.
+        """Return the best labellings of an item given its known labels.
 
         Parameters
         ----------
@@ -413,8 +533,7 @@ class KnownItems:
                 labels = np.atleast_1d(own).tolist()
                 entry = {"labels": labels, "p": round(float(np.exp(log)), 4)}
                 if self.spans is not None and self.items.words is not None:
-                    words = list(map(str, self.items.words[number]))
-                    entry["spans"] = [[kind, " ".join(words[a:b])] for kind, a, b in self.spans.spans(labels)]
+                    entry["spans"] = [[kind, self._phrase(number, a, b)] for kind, a, b in self.spans.spans(labels)]
                 found.append(entry)
             return found
 
@@ -455,7 +574,7 @@ class KnownItems:
             self._checked(number, [(position, None)])  # type: ignore[list-item]  # checked there
             if self.model is None:
                 raise ValueError("there is no model yet: label a few items and refit")
-            found, (field, x) = self._decoded(number), self._opened(number)
+            found, (field, x) = self._decode_item(number), self._opened(number)
             if found is None:
                 raise ValueError("what is known of this item breaks a rule of the field: correct a label first")
             # The labels that the page shows, given what is known; of a whole sequence, the states are explained.
@@ -468,27 +587,13 @@ class KnownItems:
             return {"position": position, **own}
 
     def _labels_in_words(self, labels: Sequence) -> str:
-        """Return labels of neighbours in the words of the page: spans by their types, or each label once."""
+        """Describe labels of neighbours: spans by their types, or each label once."""
         if self.spans is None:
             return ", ".join(dict.fromkeys(map(str, labels)))
         return ", ".join(span.kind for span in self.spans.spans([str(label) for label in labels])) or "no span"
 
 
-def _scheme(asked: str | None, others: list, named: list, given: Sequence[Sequence[Known]]) -> Scheme | None:
-    """Return the scheme that was asked for, or that labels show, of the model and the file, or else those named."""
-    if asked is None:
-        return None
-    if asked not in ("auto", "spans"):
-        return find_scheme(asked)
-    labels = [label for label in others or named if isinstance(label, str)]
-    found = guess_scheme(labels) if len(labels) == len(others or named) else None
-    if found is None:
-        return find_scheme("bio") if asked == "spans" and not others else None
-    known = [[next(iter(e)) if e and len(e) == 1 else None for e in own] for own in given[:_LOOKED_AT]]
-    return find_scheme("iob1") if found.name == "bio" and detect_scheme(known) == "iob1" else found
-
-
 def _labels(named: list, of_model: list, of_items: set) -> list:
-    """Return all labels, each once, those that were named first."""
+    """Return all distinct labels, named labels first."""
     found = list(dict.fromkeys([*named, *of_model]))
     return found + sorted(of_items - set(found), key=str)

@@ -8,24 +8,31 @@ Fails: ValueError for labels that could not be read again.
 
 from __future__ import annotations
 
+import shlex
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kernelfields.data.text_files import write_whole
 from kernelfields.formats.label_marks import BETWEEN, UNKNOWN
+from kernelfields.formats.tokens import TokenizedText
+from kernelfields.page.time_lines import TimeLines
 
 # Kinds of characters that end lines or cells, or that UTF-8 does not have.
 _UNWRITABLE = ("Cc", "Zl", "Zp", "Cs")
+# The most characters of the items before and after.
+_MOST_BESIDE = 300
 
 
 @dataclass(frozen=True, eq=False)
-class LabelFile:
-    """A file that was read: inputs ``X`` and labels ``y`` as estimators take them, words or columns to show.
+class LabelFile(ABC):
+    """A file with inputs ``X`` and labels ``y`` in the form of estimators, and words or columns to show.
 
     ``content`` is that of the file at ``path``, empty if it is not there yet; ``scheme`` is that of LabellingSession.
+    ``names`` are those of the items, None for one without a name; ``lines`` are what a table draws.
     """
 
     path: Path
@@ -36,14 +43,16 @@ class LabelFile:
     columns: list[str] | None
     scheme: str | None
     options: dict[str, Any]
+    names: Sequence[str | None] = field(default=(), kw_only=True)
+    lines: TimeLines | None = field(default=None, kw_only=True)
 
     @classmethod
-    def read_from(cls, path: str, kind: str, options: dict[str, Any]) -> LabelFile:
+    @abstractmethod
+    def from_path(cls, path: str, kind: str, options: dict[str, Any]) -> LabelFile:
         """Read a file of a format."""
-        raise NotImplementedError(f"{cls.__name__} must define read_from(path, kind, options)")
 
     def check_label(self, label: str, *, new: bool) -> None:
-        """Raise ValueError for a label that would not be read as it was written; ``new`` ones may hold no spaces."""
+        """Raise ValueError for a label that changes by writing and reading, or a ``new`` label with spaces."""
         if not label.strip() or any(unicodedata.category(each) in _UNWRITABLE for each in label):
             raise ValueError(
                 f"the label {label!r:.40} cannot be written: labels may not hold {self._forbidden}, nor be empty"
@@ -60,20 +69,53 @@ class LabelFile:
 
     @property
     def _marks(self) -> tuple[list[str], str]:
-        """What stands for unknown labels, as it is written first, and what between labels of which one is right."""
+        """The mark of unknown labels, and the separator of alternative labels."""
         return [UNKNOWN], BETWEEN
 
-    def written(self, labels: Sequence[Sequence[object]]) -> bytes:
-        """Return the content with labels, None where nothing is known, sets of which one is right."""
-        raise NotImplementedError(f"{type(self).__name__} must define written(labels)")
+    @abstractmethod
+    def with_labels(self, labels: Sequence[Sequence[object]]) -> bytes:
+        """Return the content with labels, None for unknown labels, sets for alternatives."""
 
+    @abstractmethod
     def check_item(self, item: int, labels: Sequence[object]) -> None:
         """Raise ValueError if the file cannot hold these labels of an item."""
-        raise NotImplementedError(f"{type(self).__name__} must define check_item(item, labels)")
 
+    def without_labels(self) -> LabelFile:
+        """Return the file without its labels, and without parts that reveal them."""
+        return replace(self, y=None)
+
+    @abstractmethod
     def after(self, content: bytes) -> LabelFile:
         """Return the file after saving."""
-        raise NotImplementedError(f"{type(self).__name__} must define after(content)")
+
+    def text(self, item: int) -> TokenizedText | None:
+        """Return the original text of an item; None if there is none."""
+        return None
+
+    def read_surroundings(self, item: int) -> tuple[int | None, int | None]:
+        """Return the items before and after an item in its document, or None without a neighbour."""
+        return None, None
+
+    def show_text(self, item: int, rows: slice) -> dict[str, Any]:
+        """Return the text around words of an item: between them, and in the items before and after."""
+        text = self.text(item)
+        if text is None:
+            return {}
+        found: dict[str, Any] = {"gaps": text.gaps(rows.start, rows.stop)}
+        found["begins"] = [begin for begin, _ in text.tokens[rows]]
+        for side, other in zip(("before", "after"), self.read_surroundings(item), strict=True):
+            if other is not None and (own := self.text(other)) is not None:
+                line = " ".join(own.text.split())
+                found[side] = line[-_MOST_BESIDE:] if side == "before" else line[:_MOST_BESIDE]
+        return found
+
+    def with_text(self, item: int, text: TokenizedText) -> LabelFile:
+        """Return the file with other words of an item, from the same text; ValueError if its words are fixed."""
+        raise ValueError(f"words of {self.path.name} stay as they are: it has no place for parts of them")
+
+    @abstractmethod
+    def commands(self) -> dict[str, str]:
+        """Return the commands to train on the file and to export it, by their purpose."""
 
     def current(self) -> bytes:
         """Return the present content of the file, empty without a file."""
@@ -82,3 +124,19 @@ class LabelFile:
     def save(self, content: bytes) -> None:
         """Replace the file, all at once."""
         write_whole({str(self.path): content})
+
+
+def command_line(name: str, *arguments: object) -> str:
+    """Return a command of this package as a line for a shell."""
+    return shlex.join(["kernelfields", name, *map(str, arguments)])
+
+
+def name_items(ids: Sequence[str | None], noun: str = "id") -> list[str | None]:
+    """Return names of items by their ids; a number gets a noun before it."""
+    return [None if own is None else f"{noun} {own}" if own.isdecimal() else own for own in ids]
+
+
+def neighbours(item: int, count: int, is_first: Callable[[int], bool]) -> tuple[int | None, int | None]:
+    """Return the items before and after an item; ``is_first`` marks the first items of documents."""
+    before = item - 1 if item and not is_first(item) else None
+    return before, item + 1 if item + 1 < count and not is_first(item + 1) else None

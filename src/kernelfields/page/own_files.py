@@ -22,11 +22,11 @@ _SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_C
 
 
 class NotOwnFileError(ValueError):
-    """Another file at the place of a lock or journal of the page."""
+    """A foreign file in the place of a lock or journal of the page."""
 
 
 def open_own(path: Path, kind: str, *, appending: bool = False) -> int:
-    """Open, or make, a file of the page for reading and writing; ``kind`` is what messages call it."""
+    """Open, or make, a file of the page for reading and writing; ``kind`` is its name in messages."""
     try:
         if path.is_symlink():  # for systems that cannot refuse to follow it
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))

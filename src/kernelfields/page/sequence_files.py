@@ -15,9 +15,13 @@ from typing import Any
 import numpy as np
 
 from kernelfields.formats import ColumnFile, SequenceFile, SequenceFileError, label_text, read_sequences
+from kernelfields.formats.annotation_columns import find_sequence_id, read_sequence_text, replace_sequence_words
 from kernelfields.formats.column_files import ColumnSequence, format_columns
 from kernelfields.formats.label_marks import BETWEEN
-from kernelfields.page.label_file import LabelFile
+from kernelfields.formats.sequence_tables import SequenceTable
+from kernelfields.formats.tokens import TokenizedText
+from kernelfields.page.label_file import LabelFile, command_line, name_items, neighbours
+from kernelfields.page.time_lines import lines_of_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,26 +33,28 @@ class SequenceLabelFile(LabelFile):
     labelled: bool
 
     @classmethod
-    def read_from(cls, path: str, kind: str, options: dict[str, Any]) -> SequenceLabelFile:
-        """Read words or numbers."""
+    def from_path(cls, path: str, kind: str, options: dict[str, Any]) -> SequenceLabelFile:
+        """Read words or numbers; the option ``lanes`` names the columns that a time line draws."""
         content = Path(path).read_bytes()
         settings: dict[str, Any] = {"label_sets": BETWEEN, "labels_required": False, **options}
+        lanes = settings.pop("lanes", None)
         if "label" not in settings and kind == "columns" and _one_column(content):
             settings["label"] = None  # words alone
         read = read_sequences(path, **{"format": kind, **settings})
         words = [list(own) for own in read.words if own is not None] or None
         columns = None
-        if words is None:
+        lines = lines_of_table(read, lanes, path) if isinstance(read, SequenceTable) else None
+        if words is None and (lines is None or isinstance(read.X[0], np.ndarray)):
             if not isinstance(read.X[0], np.ndarray):
                 raise SequenceFileError(f"{path} has neither words nor columns of numbers to show")
             columns = [str(name) for name in read.reading.get("features") or range(read.X[0].shape[1])]
         known = read.y is not None and any(entry is not None for own in read.y for entry in own)
         scheme = "spans" if words is not None and not known and kind == "columns" else "auto"
         own = (Path(path), content, read.X, read.y, words, columns, scheme, options)
-        return cls(*own, read=read, source=content, labelled=read.y is not None)
+        return cls(*own, read=read, source=content, labelled=read.y is not None, names=_names(read), lines=lines)
 
     def check_label(self, label: str, *, new: bool) -> None:
-        """Raise ValueError for a label that would not be read as it was written; ``new`` ones may hold no spaces."""
+        """Raise ValueError for a label that changes by writing and reading, or a ``new`` label with spaces."""
         # Labels of tab-separated files may hold spaces, but who reads the file elsewhere may part cells there.
         if isinstance(self.read, ColumnFile) and any(map(str.isspace, label)) and (new or not self._has_tabs):
             label = ""
@@ -66,7 +72,7 @@ class SequenceLabelFile(LabelFile):
     def _marks(self) -> tuple[list[str], str]:
         return self.read.unknown_marks, self.read.reading["label_sets"]
 
-    def written(self, labels: Sequence[Sequence[object]]) -> bytes:
+    def with_labels(self, labels: Sequence[Sequence[object]]) -> bytes:
         """Return the rows with their labels."""
         unknown, between = self._marks
         texts = [[label_text(entry, unknown[0], between) for entry in own] for own in labels]
@@ -78,12 +84,58 @@ class SequenceLabelFile(LabelFile):
             unknown, between = self._marks
             self._columns([[label_text(entry, unknown[0], between) for entry in labels]], [self.read.sequences[item]])
 
+    def text(self, item: int) -> TokenizedText | None:
+        """Return the text of a sentence, from its comment or else its words with spaces between them."""
+        if not isinstance(self.read, ColumnFile):
+            return None
+        return read_sequence_text(self.read.sequences[item], self.read.format, self.path.name)
+
+    def read_surroundings(self, item: int) -> tuple[int | None, int | None]:
+        """Return the sentences before and after a sentence of a column file, up to marks of documents."""
+        if not isinstance(self.read, ColumnFile):
+            return None, None
+        sequences, marks = self.read.sequences, ("-DOCSTART-", "# newdoc")
+        return neighbours(
+            item, len(sequences), lambda k: any(row == 0 and line.startswith(marks) for row, line in sequences[k].kept)
+        )
+
+    def with_text(self, item: int, text: TokenizedText) -> LabelFile:
+        """Return the file with other rows of a sentence; their labels are written later."""
+        read = self.read
+        if not isinstance(read, ColumnFile) or read.format != "columns":
+            return super().with_text(item, text)
+        if len(read.sequences[item].rows[0]) > 1 + self.labelled or (self.labelled and read.reading["label"] != 1):
+            raise ValueError(
+                f"words of {self.path.name} stay as they are: it has columns beside words and labels, and parts of a "
+                "word have none of their own"
+            )
+        sequences, X, words = list(read.sequences), list(self.X), list(self.words or ())
+        sequences[item] = replace_sequence_words(read.sequences[item], text, self.path.name)
+        (X[item],) = read.read_inputs([sequences[item]])
+        words[item] = text.words
+        return replace(self, read=replace(read, sequences=sequences), X=X, words=words)
+
     def after(self, content: bytes) -> LabelFile:
         """Return the file after saving."""
         if self.labelled:
             return replace(self, content=content)
         # Where a column of labels was added, rows are read again, so that the next time it is replaced.
-        return self.read_from(str(self.path), self.read.format, self.options)
+        return self.from_path(str(self.path), self.read.format, self.options)
+
+    def commands(self) -> dict[str, str]:
+        """Return the commands to train on the file and to export it."""
+        label = self.options.get("label")
+        options = [] if label is None else ["--label-column", label]
+        model = self.path.with_suffix(".safetensors")
+        if isinstance(self.read, SequenceTable):
+            options = ["--sequence-column", self.read.reading["sequence"], *options]
+            exported = [self.path.with_suffix(".crfsuite"), *options]
+        else:
+            exported = [self.path.with_suffix(".jsonl"), "--to", "doccano", *options]
+        return {
+            "train a model": command_line("train", self.path, *options, "-m", model),
+            "export the labels": command_line("convert", self.path, *exported),
+        }
 
     def _columns(self, texts: list[list[str]], read: Sequence[ColumnSequence]) -> bytes:
         sequences = []
@@ -113,6 +165,13 @@ class SequenceLabelFile(LabelFile):
         writer.writerow(header if name in header else [*header, name])
         writer.writerows(body)
         return out.getvalue().encode()
+
+
+def _names(read: SequenceFile) -> list[str | None]:
+    """Return the names of sequences: recordings of tables, ids of sentences."""
+    if isinstance(read, SequenceTable):
+        return name_items(list(map(str, read.groups.ids)), read.reading["sequence"])
+    return name_items(list(map(find_sequence_id, read.sequences))) if isinstance(read, ColumnFile) else []
 
 
 def _one_column(content: bytes) -> bool:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.base import BaseEstimator
 
-from kernelfields.numerics.containers import n_rows_of
+from kernelfields.numerics.containers import count_rows
 from kernelfields.page.changes import Conflict
 from kernelfields.page.journal import JournalError
 from kernelfields.page.session import LabellingSession
@@ -43,7 +43,7 @@ _MOST_BYTES = 1_000_000
 #: The most open connections, of which browsers need six, and the seconds that the end waits for open requests.
 _MOST_CONNECTIONS, _PATIENCE = 100, 2
 _STATIC = Path(__file__).parent / "static"
-_SCRIPTS = ("page", "server", "words", "panels", "timeline", "graph")
+_SCRIPTS = ("page", "server", "words", "panels", "timeline", "graph", "guidelines", "explain")
 _FILES = {"page.css": "text/css", **{f"{name}.js": "text/javascript" for name in _SCRIPTS}}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -100,7 +100,7 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
     def answer(status: int, content: object) -> Response:
         return JSONResponse(content, status, headers=_HEADERS)
 
-    async def body_of(request: Request) -> dict[str, Any]:
+    async def read_body(request: Request) -> dict[str, Any]:
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             raise Refused(415, "requests are JSON")
         raw = b""
@@ -117,12 +117,12 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
         return body
 
     def question(ask: Callable[[dict[str, Any]], object]) -> Callable[[Request], Any]:
-        """Return the handler of a question, which is checked before anything of it is read."""
+        """Return the handler of a question, with checks of the request first."""
 
         async def handle(request: Request) -> Response:
             try:
                 checked(request, request.headers.get(TOKEN_HEADER))
-                return answer(200, await run_in_threadpool(ask, await body_of(request)))
+                return answer(200, await run_in_threadpool(ask, await read_body(request)))
             except Refused as refusal:
                 return answer(refusal.status, {"error": str(refusal)})
             except Conflict as conflict:
@@ -153,25 +153,26 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
             raise ValueError(f"{name} must be a whole number")
         return value
 
-    def asked(method: Callable[..., object], *names: str) -> Callable[[dict[str, Any]], object]:
-        """Return a question that passes on what the page sends under these names."""
+    def make_question(method: Callable[..., object], *names: str) -> Callable[[dict[str, Any]], object]:
+        """Return a question that passes arguments of these names on from the page."""
         return lambda body: method(*(number(body, name, 0) if name == "first" else body.get(name) for name in names))
 
     place = ("item", "version", "begin", "end")
     questions: dict[str, Callable[[dict[str, Any]], object]] = {
-        "state": asked(labelling.state),
-        "item": asked(labelling.show, "item", "first"),
-        "change": asked(labelling.change, "item", "version", "changes", "first"),
-        "mark": asked(labelling.mark, *place, "kind", "first"),
-        "accept": asked(labelling.accept, *place, "first"),
-        "done": asked(labelling.done, "item", "version", "first"),
-        "undo": asked(labelling.undo, "first"),
-        "redo": asked(labelling.redo, "first"),
-        "repeats": asked(labelling.repeats, "item", "begin", "end", "kind", "apply"),
-        "flag": asked(labelling.flag, "item", "note"),
-        "places": asked(labelling.places, "kind"),
-        "best": asked(labelling.best, "item"),
-        "explain": asked(labelling.explain, "item", "position"),
+        "state": make_question(labelling.state),
+        "item": make_question(labelling.show, "item", "first"),
+        "change": make_question(labelling.change, "item", "version", "changes", "first"),
+        "mark": make_question(labelling.mark, *place, "kind", "first"),
+        "split": make_question(labelling.split, "item", "version", "places", "first"),
+        "accept": make_question(labelling.accept, *place, "first"),
+        "done": make_question(labelling.done, "item", "version", "first"),
+        "undo": make_question(labelling.undo, "first"),
+        "redo": make_question(labelling.redo, "first"),
+        "repeats": make_question(labelling.repeats, "item", "begin", "end", "kind", "apply"),
+        "flag": make_question(labelling.flag, "item", "note"),
+        "places": make_question(labelling.places, "kind"),
+        "best": make_question(labelling.best, "item"),
+        "explain": make_question(labelling.explain, "item", "position"),
         "queue": lambda body: labelling.queue(
             str(body.get("order", "given")),
             number(body, "item", 0),
@@ -179,6 +180,7 @@ def make_app(labelling: LabellingSession, token: str, port: int) -> Starlette:
             label=body.get("label"),
             part=str(body.get("part", "all")),
         ),
+        "guidelines": lambda _: {"text": labelling.guidelines},
         "refit": lambda body: {"status": labelling.refit()},
         "check": lambda body: {"status": labelling.check()},
         "save": lambda body: {"status": labelling.save()},
@@ -194,7 +196,7 @@ class Server:
 
     def __init__(self, labelling: LabellingSession, port: int = 0, *, log: bool = False):
         token = secrets.token_urlsafe(24)
-        self.labelling, self._socket = labelling, _bind_socket(port)
+        self.labelling, self._socket = labelling, bind_socket(port)
         self.port = int(self._socket.getsockname()[1])
         app = make_app(labelling, token, self.port)
         import uvicorn
@@ -228,7 +230,7 @@ class Server:
 
 
 def _few_connections() -> type[asyncio.Protocol]:
-    """Return what reads connections: one too many closes the one that has been open for longest."""
+    """Return a reader of connections that closes the oldest one above a limit."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class FewConnections(H11Protocol):
@@ -304,7 +306,7 @@ def serve(
     'http://127.0.0.1:.../'
     >>> server.stop()
     """
-    if X is None or not n_rows_of(X):
+    if X is None or not count_rows(X):
         raise ValueError("X holds no items to label")
     check_installed()
     labelling = LabellingSession(X, y, estimator, **settings)
@@ -318,16 +320,16 @@ def serve(
     return server
 
 
-def _bind_socket(port: int) -> socket.socket:
-    """Return a socket on the local address; OSError in words if the port is taken."""
+def bind_socket(port: int, host: str = HOST) -> socket.socket:
+    """Return a socket on an address of this machine; OSError in words if the port is taken."""
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        bound.bind((HOST, port))
+        bound.bind((host, port))
         bound.listen(128)  # so that a browser which is quicker than the server waits
     except OSError as error:
         bound.close()
-        raise OSError(f"port {port} of {HOST} cannot be used ({error.strerror}): name another by --port") from error
+        raise OSError(f"port {port} of {host} cannot be used ({error.strerror}): name another by --port") from error
     return bound
 
 

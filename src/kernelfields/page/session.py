@@ -1,4 +1,4 @@
-"""LabellingSession: items and a field, the queue, refits, and labels that may be wrong.
+"""LabellingSession: items and a field, the queue, refits, and suspicious labels.
 
 A random sample of the items is set aside: it is labelled as all others, never fitted to, and judges each refit. A refit
 runs beside the labelling, from the last estimate, and takes the place of the old model unless it is clearly worse: the
@@ -11,7 +11,7 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,13 @@ from sklearn.base import clone
 from kernelfields.data.reading import plain_label
 from kernelfields.evaluation.model_evaluation import FittedModel
 from kernelfields.labelling.label_errors import find_label_errors
-from kernelfields.labelling.progress import forecast, score_of
-from kernelfields.models.wrapped_field import opened
-from kernelfields.numerics.wording import counted
+from kernelfields.labelling.progress import forecast, span_score
+from kernelfields.models.wrapped_field import unwrap_pipeline
+from kernelfields.numerics.wording import inflect
 from kernelfields.page.changes import ChangedItems
-from kernelfields.page.fits import classes_of, prepare_for_fit
-from kernelfields.page.items import number_or_none
+from kernelfields.page.fits import possible_labels, prepare_for_fit
+from kernelfields.page.items import Known
+from kernelfields.page.time_lines import number_or_none
 from kernelfields.reports.label_colours import label_colours
 
 ORDERS = ("doubtful", "suspicious", "random", "given")
@@ -42,7 +43,7 @@ _IN_LIST = 200
 
 
 class LabellingSession(ChangedItems):
-    """Label items with a field beside that fills in the rest.
+    """Label items with the help of a field for unknown labels.
 
     It is what the page of :func:`serve` asks, and can be used without it. If a label is fixed, the rest of the item is
     predicted again at once, exactly, given the label, without a refit. A random sample of the items is set aside: it is
@@ -65,10 +66,17 @@ class LabellingSession(ChangedItems):
         What to show of each position, of instances and single inputs a text for each; by default the columns of X.
     columns : sequence of str, optional
         The names of the columns.
+    names : sequence of str or None, optional
+        The names of the items; by default those of the file, and numbers where there are none.
     file : LabelFile, optional
         The file that the items come from, which is written when they are saved.
     journal : path, optional
         The file that keeps all actions; by default there is none.
+    guidelines : str, optional
+        How to label, in Markdown, which the page shows beside the items.
+    annotators : dict of str to list, optional
+        The labels of two annotators by name. Without ``y``, labels of which they say the same are known; the others
+        are decided one by one.
     random_state : int, default 0
         The seed of the sample that is set aside.
 
@@ -101,7 +109,7 @@ class LabellingSession(ChangedItems):
     def queue(
         self, order: str = "given", item: int = 0, *, text: str = "", label: object = None, part: str = "all"
     ) -> list[dict[str, Any]]:
-        """List items to look at, those with nothing left to do last.
+        """List items to check, finished items last.
 
         Parameters
         ----------
@@ -110,7 +118,7 @@ class LabellingSession(ChangedItems):
         item : int, default 0
             The item around which those in the given order are listed.
         text : str, default ""
-            Text that items hold.
+            Text that items, or their names, hold.
         label : object, optional
             A label, or type of spans, that is known of the items.
         part : {"all", "open", "flagged"}, default "all"
@@ -119,7 +127,7 @@ class LabellingSession(ChangedItems):
         Returns
         -------
         list of dict
-            For each item its number, length, score, text and flag, and how many labels are ``left`` to find.
+            For each item its number, name, length, score, text and flag, and how many labels are ``left`` to find.
 
         Raises
         ------
@@ -146,7 +154,7 @@ class LabellingSession(ChangedItems):
                 scores = self._scores(order)
                 numbers = np.argsort(-scores, kind="stable")
             if text or label is not None or part != "all":
-                numbers = numbers[self._chosen(str(text).lower(), label, part)[numbers]]
+                numbers = numbers[self._select_items(str(text).lower(), label, part)[numbers]]
             if order == "given":
                 place = int(np.searchsorted(numbers, self._item(item)))
                 first = max(0, min(place - _IN_LIST // 4, len(numbers) - _IN_LIST))
@@ -157,17 +165,18 @@ class LabellingSession(ChangedItems):
             return [
                 {
                     "item": each,
+                    "name": self.names[each],
                     "left": int(left[each]),
                     "length": self.lengths[each],
                     "score": number_or_none(scores[each]),
-                    "text": self.items.text(each, _LONGEST_TEXT),
+                    "text": self._to_line(each, _LONGEST_TEXT),
                     "flag": self.journal.flags.get(each),
                 }
                 for each in listed.tolist()
             ]
 
-    def _chosen(self, text: str, label: object, part: str) -> np.ndarray:
-        """Return a mask (S,) of the items with a text and a label in a part of the items."""
+    def _select_items(self, text: str, label: object, part: str) -> np.ndarray:
+        """Return a mask (S,) of the items in a part that contain a text and a label."""
         chosen = np.ones(len(self.lengths), dtype=bool)
         if part == "open":
             chosen &= self.left > 0
@@ -175,10 +184,10 @@ class LabellingSession(ChangedItems):
             chosen[:] = False
             chosen[list(self.journal.flags)] = True
         if label is not None:
-            named = {label} if self.spans is None else set(self.spans.labels_of(str(label)))
+            named = {label} if self.spans is None else set(self.spans.list_labels(str(label)))
             chosen &= [any(entry is not None and named & entry for entry in own) for own in self.known]
         if text:
-            chosen &= [text in self.items.text(item).lower() for item in range(len(chosen))]
+            chosen &= [text in f"{name or ''} {self._to_line(k)}".lower() for k, name in enumerate(self.names)]
         return chosen
 
     def _scores(self, order: str) -> np.ndarray:
@@ -187,7 +196,7 @@ class LabellingSession(ChangedItems):
             if self.model is None:
                 return np.zeros(len(self.lengths))
             if self._doubts is None:
-                field, X = opened(self.model, self.items.X)
+                field, X = unwrap_pipeline(self.model, self.items.X)
                 self._doubts = np.asarray(field.entropy(X)) / np.maximum(self.lengths, 1)
             return self._doubts
         scores = np.full(len(self.lengths), -np.inf)
@@ -197,12 +206,13 @@ class LabellingSession(ChangedItems):
         return scores
 
     def places(self, kind: str) -> list[dict[str, Any]]:
-        """List places to look at one by one.
+        """List places to check one by one.
 
         Parameters
         ----------
-        kind : {"findings", "changed"}
-            The findings of the last :meth:`check`, or the predictions that the last :meth:`refit` changed.
+        kind : {"findings", "changed", "disagreements"}
+            The findings of the last :meth:`check`, the predictions that the last :meth:`refit` changed, or where two
+            annotators disagree and nothing is decided yet.
 
         Returns
         -------
@@ -222,11 +232,49 @@ class LabellingSession(ChangedItems):
         >>> session.places("findings")  # there was no check yet
         []
         """
-        if kind not in ("findings", "changed"):
-            raise ValueError(f"places are 'findings' or 'changed', got {kind!r:.40}")
+        if kind not in ("findings", "changed", "disagreements"):
+            raise ValueError(f"places are 'findings', 'changed' or 'disagreements', got {kind!r:.40}")
         with self._lock:
+            if kind == "disagreements":
+                return list(islice(self._disagreements(), _PLACES))
             found = self._findings if kind == "findings" else self._changed
-            return [own for own in found if own["version"] == self.versions[own["item"]]][:_PLACES]
+            current = [own for own in found if own["version"] == self.versions[own["item"]]][:_PLACES]
+            return [own | {"title": self.title(own["item"])} for own in current]
+
+    def _disagreements(self) -> Iterator[dict[str, Any]]:
+        """Yield the unknown places with different labels of both annotators, and these labels."""
+        for item, sides in enumerate(zip(*self.sides.values(), strict=True)):
+            both = enumerate(zip(*sides, self.known[item], strict=True))
+            open_places = [t for t, (a, b, known) in both if known is None and None not in (a, b) and a != b]
+            for begin, end in _runs(open_places):
+                told = zip(self.sides, self._told(item, sides, begin, end), strict=True)
+                labels = [[sorted(entry or (), key=str) for entry in own[begin:end]] for own in sides]
+                place = {"item": item, "begin": begin, "end": end, "version": self.versions[item]}
+                text = ", ".join(f"{name}: {own}" for name, own in told)
+                yield {**place, "text": text, "sides": labels, "title": self.title(item)}
+
+    def _told(self, item: int, sides: Sequence[Sequence[Known]], begin: int, end: int) -> list[str]:
+        """Describe the labels of each annotator at a place in words: labels, or spans with their texts."""
+        if self.spans is None or self.items.words is None:
+            return [
+                ", ".join(dict.fromkeys("|".join(map(str, entry or ())) for entry in own[begin:end])) for own in sides
+            ]
+        spans = [
+            self.spans.spans([next(iter(entry)) if entry and len(entry) == 1 else None for entry in own])
+            for own in sides
+        ]
+        touching = [span for own in spans for span in own if span.begin < end and begin < span.end]
+        first = min([begin, *(span.begin for span in touching)])
+        last = max([end, *(span.end for span in touching)])
+        return [
+            ", ".join(
+                f"[{self._phrase(item, span.begin, span.end)}] {span.kind}"
+                for span in own
+                if span.begin < last and first < span.end
+            )
+            or "no span"
+            for own in spans
+        ]
 
     def state(self) -> dict[str, Any]:
         """Return the state of the session for the page.
@@ -264,7 +312,8 @@ class LabellingSession(ChangedItems):
                 "colours": label_colours(len(labels)),
                 "spans": self.spans is not None,
                 "shape": self.items.shape,
-                "columns": self.items.columns,
+                "columns": self.items.lines.drawn,
+                "axis": self.items.lines.axis,
                 "model": self.model is not None,
                 "status": self.status,
                 "busy": self._working is not None,
@@ -274,17 +323,21 @@ class LabellingSession(ChangedItems):
                 "score": last.get("text"),
                 "findings": len(self.places("findings")),
                 "changed": len(self.places("changed")),
+                "disagreements": len(self.places("disagreements")),
+                "annotators": list(self.sides),
                 "flagged": len(self.journal.flags),
                 "undo": len(self.history.done),
                 "redo": len(self.history.undone),
+                "guidelines": bool(self.guidelines),
                 "file": self.file is not None,
+                "next": {} if self.file is None else self.file.commands(),
                 "saved": not self.journal.actions,
             }
 
     # ---- fits beside the labelling
 
     def refit(self, *, wait: bool = False) -> str:
-        """Fit to what is known, beside the labelling.
+        """Fit to the known labels in the background.
 
         The new model takes the place of the old one, unless the sample set aside shows that it is worse.
 
@@ -317,12 +370,13 @@ class LabellingSession(ChangedItems):
                 raise ValueError("no label of an item that may be trained on is known yet")
             judged = [i for i in sorted(self.aside) if self.known[i] and all(e and len(e) == 1 for e in self.known[i])]
             known, truth = ([list(self.known[i]) for i in items] for items in (train, judged))
+            parts = [self.items.part(items) for items in (train, judged)]  # words may be cut during the fit
             new = copy.deepcopy(self.model) if self.model is not None else clone(self._unfitted)
-        status = f"fitting to {counted(len(train), 'item')}"
-        return self._work(status, wait, self._fit, new, train, known, judged, truth)
+        status = f"fitting to {inflect(len(train), 'item')}"
+        return self._work(status, wait, self._fit, new, parts, known, truth)
 
     def check(self, *, wait: bool = False) -> str:
-        """Look for labels that may be wrong, each by a field fitted without its item, beside the labelling.
+        """Search suspicious labels in the background, by fields fitted without their items.
 
         Parameters
         ----------
@@ -354,12 +408,13 @@ class LabellingSession(ChangedItems):
             if len(items) < _FOLDS:
                 raise ValueError(f"label errors are found among {_FOLDS} labelled items or more, got {len(items)}")
             known, versions = [list(self.known[i]) for i in items], [self.versions[i] for i in items]
+            part = self.items.part(items)
             new = clone(self._unfitted if self.model is None else self.model)
-        status = f"checking {counted(len(items), 'item')}"
-        return self._work(status, wait, self._check, new, items, known, versions)
+        status = f"checking {inflect(len(items), 'item')}"
+        return self._work(status, wait, self._check, new, part, items, known, versions)
 
     def _work(self, status: str, wait: bool, work: Callable[..., str], *arguments: Any) -> str:
-        """Work in a thread of its own, one at a time; what it returns, or raises, becomes the status."""
+        """Run a function in a thread; its result or error becomes the status."""
 
         def run() -> None:
             try:
@@ -379,14 +434,14 @@ class LabellingSession(ChangedItems):
             thread.join()
         return self.status
 
-    def _fit(self, new: Any, train: list[int], known: list, judged: list[int], truth: list) -> str:
+    def _fit(self, new: Any, parts: list, known: list, truth: list) -> str:
         begin = time.perf_counter()
-        old = self.model
-        fitted = prepare_for_fit(new, known).fit(self.items.part(train), self.items.labels(known))
-        score = score_of(self._count_right(fitted, judged, truth))
+        old, (train, judged) = self.model, parts
+        fitted = prepare_for_fit(new, known).fit(train, self.items.labels(known))
+        score = span_score(self._count_right(fitted, judged, truth))
         point: dict[str, Any] = {
             "known": sum(e is not None for own in known for e in own),
-            "items": len(train),
+            "items": len(known),
             "right": None,
         }
         if score is not None:
@@ -401,19 +456,19 @@ class LabellingSession(ChangedItems):
             if not worse:
                 self.model, self._doubts, self._changed = fitted, None, changed
                 self._answers.clear()
-                self.classes += [label for label in classes_of(fitted) if label not in self.classes]
+                self.classes += [label for label in possible_labels(fitted) if label not in self.classes]
             self.curve.append(point)
         judged_by = "" if score is None else f", {point['text']}"
         kept = "the old model stays" if worse else "the new model is in place"
-        looked = f". {counted(len(changed), 'prediction')} changed" if changed else ""
-        return f"fitted to {counted(len(train), 'item')} in {point['seconds']} s{judged_by}: {kept}{looked}"
+        looked = f". {inflect(len(changed), 'prediction')} changed" if changed else ""
+        return f"fitted to {inflect(len(known), 'item')} in {point['seconds']} s{judged_by}: {kept}{looked}"
 
-    def _count_right(self, model: FittedModel, judged: list[int], truth: list) -> np.ndarray:
+    def _count_right(self, model: FittedModel, judged: Any, truth: list) -> np.ndarray:
         """Return the counts (S, 3) of right, predicted and true spans, or positions, of each held-out item."""
-        if not judged:
+        if not truth:
             return np.zeros((0, 3))
         rows = []
-        for true, labels in zip(truth, self.items.by_position(model.predict(self.items.part(judged))), strict=True):
+        for true, labels in zip(truth, self.items.by_position(model.predict(judged)), strict=True):
             if self.spans is None:
                 rows.append((sum(a == b for a, b in zip(true, labels, strict=True)), len(true), len(true)))
             else:
@@ -422,28 +477,28 @@ class LabellingSession(ChangedItems):
         return np.array(rows, dtype=np.float64)
 
     def _differences(self, old: FittedModel, new: FittedModel) -> list[dict[str, Any]]:
-        """Return the places where two models differ, in the first unfinished items."""
-        items = np.flatnonzero(self.left > 0)[:_COMPARED].tolist()
-        if not items:
-            return []
-        part = self.items.part(items)
-        both = zip(items, *(self.items.by_position(model.predict(part)) for model in (old, new)), strict=True)
+        """Return the places with different predictions of two models, in the first unfinished items."""
+        with self._lock:
+            items = np.flatnonzero(self.left > 0)[:_COMPARED].tolist()
+            if not items:
+                return []
+            part, versions = self.items.part(items), [self.versions[item] for item in items]
+            known = [list(self.known[item]) for item in items]
+        both = (self.items.by_position(model.predict(part)) for model in (old, new))
         found = []
-        for item, before, after in both:
-            pairs = [*zip(before, after, self.known[item], strict=True)]
+        for item, version, own, before, after in zip(items, versions, known, *both, strict=True):
+            pairs = [*zip(before, after, own, strict=True)]
             differ = [t for t, (a, b, known) in enumerate(pairs) if a != b and known is None]
             for begin, end in _runs(differ):
                 names = [
                     self._labels_in_words([next(iter(own[t])) for t in range(begin, end)]) for own in (before, after)
                 ]
-                place = {"item": item, "begin": begin, "end": end, "version": self.versions[item]}
+                place = {"item": item, "begin": begin, "end": end, "version": version}
                 found.append({**place, "text": f"was {names[0]}, now {names[1]}"})
         return found
 
-    def _check(self, new: Any, items: list[int], known: list, versions: list[int]) -> str:
-        found = find_label_errors(
-            prepare_for_fit(new, known), self.items.part(items), self.items.labels(known), cv=_FOLDS
-        )
+    def _check(self, new: Any, part: Any, items: list[int], known: list, versions: list[int]) -> str:
+        found = find_label_errors(prepare_for_fit(new, known), part, self.items.labels(known), cv=_FOLDS)
         places: list[dict[int, Any]] = [{} for _ in items]
         findings = []
         for row in found.rows:
@@ -460,11 +515,11 @@ class LabellingSession(ChangedItems):
         with self._lock:
             self._suspects = {item: (version, score, own) for item, version, score, own in scored}
             self._findings = findings
-        return f"checked {counted(len(items), 'item')}: labels may be wrong at {counted(found.n_findings, 'place')}"
+        return f"checked {inflect(len(items), 'item')}: labels may be wrong at {inflect(found.n_findings, 'place')}"
 
 
 def _runs(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first, and the one after the last, of positions that follow each other."""
+    """Yield the bounds of runs of consecutive positions."""
     for _, run in groupby(enumerate(positions), key=lambda pair: pair[1] - pair[0]):
         own = [position for _, position in run]
         yield own[0], own[-1] + 1

@@ -1,10 +1,12 @@
 // The page: label, correct, refit. What the keys and buttons do.
 
-import { WORDS_AT_ONCE, ask, byId, element, end, later, marked, position, tell, view } from "./server.js";
-import { doubtful, drawMarks, drawWords, followPointer, showCursor, spanAt } from "./words.js";
+import { DOUBTFUL, WORDS_AT_ONCE, ask, byId, element, end, later, marked, position, tell, title, view } from "./server.js";
+import { doubtful, drawMarks, drawWords, followPointer, letters, points, showCursor, spanAt } from "./words.js";
 import { drawEntry, drawLabels, drawQueue, drawState, ordered } from "./panels.js";
 import { drawTimeline, followTimeline, whereMarked } from "./timeline.js";
 import { drawGraph } from "./graph.js";
+import { render } from "./guidelines.js";
+import { sentences } from "./explain.js";
 
 const CLOSEST = 20, FARTHEST = 400; // positions of a time line that are drawn at once
 let tour = null; // places that are looked at one by one: {kind, places, at}
@@ -16,23 +18,43 @@ function draw() {
   drawWords();
   byId("text").hidden = !shown.text;
   byId("text").textContent = shown.text ?? "";
+  for (const side of ["before", "after"]) {
+    byId(side).hidden = !shown[side];
+    byId(side).textContent = shown[side] ?? "";
+  }
+  drawLegend();
   byId("pages").hidden = shown.length <= WORDS_AT_ONCE && state.shape !== "line";
   byId("closer").hidden = byId("farther").hidden = state.shape !== "line";
+  byId("parts").hidden = !shown.begins;
   byId("flag").setAttribute("aria-pressed", String(shown.flag !== null));
   drawTimeline();
   drawGraph(async (t) => { view.mark = null; view.cursor = t; draw(); });
   drawPlace();
 }
 
+// What the marks on the screen mean, of those that are there.
+function drawLegend() {
+  const { positions } = view.shown;
+  const marks = [];
+  if (positions.some((own) => own.from === "predicted")) marks.push("dashed and pale: predicted");
+  if (positions.some(doubtful)) marks.push(`dots: predicted, with a probability below ${DOUBTFUL}`);
+  if (positions.some((own) => own.suspect !== undefined)) marks.push("waves: the label may be wrong");
+  if (view.changed.size) marks.push("framed: your last label changed this prediction");
+  if (view.shown.aside) marks.push("set aside: one of a tenth of the items that no fit uses, so that they judge each refit; label it as all others");
+  byId("legend").textContent = view.state.shape === "line" ? "" : marks.join(" · ");
+}
+
 // What changes as the cursor moves, and no more than that.
 function drawPlace() {
   const { shown, state } = view;
-  const notes = [`item ${shown.item + 1} of ${state.items}`];
-  if (shown.aside) notes.push("set aside: it judges refits");
+  const notes = [`${title(shown)}${shown.name === null ? "" : `, ${shown.item + 1}`} of ${state.items}`];
+  if (shown.aside) notes.push("set aside");
   if (shown.flag) notes.push(`⚑ ${shown.flag}`);
   if (shown.broken) notes.push("known labels break a rule of the field: correct one for predictions");
   if (state.shape === "line" && view.mark !== null) notes.push(whereMarked());
   byId("where").textContent = notes.join(", ");
+  byId("earlier").disabled = view.first === 0;
+  byId("later").disabled = end() === shown.length;
   byId("span").textContent = `${view.first + 1} to ${end()} of ${shown.length}`;
   drawLabels(pressed, byId("search").value);
 }
@@ -171,6 +193,58 @@ async function allow(label) {
   await refresh();
 }
 
+// Cut words at places of the text, and mark the words between the first and the last.
+async function cut(...places) {
+  const { shown } = view;
+  view.shown = await ask("split", { item: shown.item, version: shown.version, first: view.first, places });
+  view.changed = new Set();
+  const { begins, first } = view.shown;
+  const [begin, stop] = [places[0], places[places.length - 1]];
+  const from = begins.findIndex((each) => each >= begin);
+  const until = begins.findLastIndex((each) => each < stop);
+  byId("more").replaceChildren();
+  if (begin < stop && from >= 0 && until >= from) [view.mark, view.cursor] = [first + from, first + until];
+  else [view.mark, view.cursor] = [null, first + Math.max(from, 0)];
+  draw();
+  byId("tokens").focus({ preventScroll: true });
+  if (view.mark !== null && view.held !== null) await choose(view.held);
+  await refresh();
+}
+
+// The letters of the word at the cursor, with a button for each place where it can be cut.
+function parts() {
+  const { begins, words, first } = view.shown;
+  const own = begins && letters(words[view.cursor - first]);
+  if (!own) return tell("words are cut in items that were read from a text");
+  if (own.length < 2) return tell("this word has one letter: there is nothing to cut");
+  const box = element("p", "cut");
+  box.dir = "auto";
+  const buttons = [];
+  let place = begins[view.cursor - first];
+  own.forEach((letter, k) => {
+    if (k) {
+      const at = place, button = element("button", "", "|");
+      button.setAttribute("aria-label", `cut between ${own.slice(0, k).join("")} and ${own.slice(k).join("")}`);
+      button.addEventListener("click", () => later(() => cut(at)));
+      buttons.push(button);
+      box.append(button);
+    }
+    box.append(element("span", "", letter));
+    place += points(letter);
+  });
+  box.addEventListener("keydown", (event) => {
+    const by = { ArrowRight: across(1), ArrowLeft: across(-1) }[event.key];
+    if (event.key === "Escape") { byId("more").replaceChildren(); byId("tokens").focus(); }
+    else if (by) buttons[Math.max(0, Math.min(buttons.length - 1, buttons.indexOf(event.target) + by))].focus();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  byId("more").replaceChildren(element("p", "", "Where is the word cut? Arrows, then enter; or drag over letters with Alt."), box);
+  buttons[(buttons.length - 1) >> 1].focus();
+  return undefined;
+}
+
 async function accept() {
   const [begin, stop] = marked();
   const span = spanAt(stop - 1);
@@ -222,7 +296,7 @@ async function same() {
   const box = element("div");
   box.append(element("p", "", `${found.count} more times ${found.words}, without a label`));
   const list = element("ul");
-  list.append(...found.places.map((place) => element("li", "", `item ${place.item + 1}: … ${place.text} …`)));
+  list.append(...found.places.map((place) => element("li", "", `${place.title}: … ${place.text} …`)));
   const button = element("button", "", `All ${found.count} as ${kind}`);
   button.addEventListener("click", () => later(async () => {
     await ask("repeats", { ...body, apply: true });
@@ -267,6 +341,11 @@ async function look(kind) {
   const places = await ask("places", { kind });
   tour = places.length ? { kind, places, at: -1 } : null;
   byId("tour").hidden = !tour;
+  const disputed = kind === "disagreements";
+  byId("one").hidden = byId("other").hidden = !disputed;
+  byId("take").hidden = disputed;
+  byId("keep").textContent = disputed ? "Neither" : "Keep";
+  ["one", "other"].forEach((id, side) => { byId(id).textContent = `${"←→"[side]} ${view.state.annotators[side] ?? ""}`; });
   if (tour) await onward();
 }
 
@@ -277,7 +356,7 @@ async function onward() {
   view.mark = place.begin;
   view.cursor = place.end - 1;
   redrawMarks();
-  byId("finding").textContent = `${tour.at + 1} of ${tour.places.length}: item ${place.item + 1}, ${place.text}`;
+  byId("finding").textContent = `${tour.at + 1} of ${tour.places.length}: ${place.title}, ${place.text}`;
   return undefined;
 }
 
@@ -286,6 +365,15 @@ async function take() {
   const place = tour.places[tour.at];
   if (place.labels) await act("change", { changes: place.labels.map((label, k) => [place.begin + k, [label]]) });
   else await act("accept", { begin: place.begin, end: place.end });
+  await refresh();
+  await onward();
+}
+
+// The labels of one of two annotators, and the next place.
+async function decide(side) {
+  if (tour?.kind !== "disagreements") return;
+  const place = tour.places[tour.at];
+  await act("change", { changes: place.sides[side].map((labels, k) => [place.begin + k, labels]) });
   await refresh();
   await onward();
 }
@@ -334,15 +422,14 @@ async function best() {
 async function explain() {
   const found = await ask("explain", { item: view.shown.item, position: view.cursor });
   const table = element("table");
-  const head = element("tr");
-  head.append(element("th", "", `${found.label} over ${found.other ?? found.against ?? "the next"}`));
-  table.append(head);
   (found.contributions ?? []).slice(0, 8).forEach((own) => {
     const row = element("tr");
     row.append(element("td", "", String(own.name ?? own.kind)), element("td", "", own.amount === null ? "∞" : Number(own.amount).toFixed(3)));
     table.append(row);
   });
-  byId("more").replaceChildren(table);
+  const all = element("details");
+  all.append(element("summary", "", "all contributions, in nats"), table);
+  byId("more").replaceChildren(element("p", "why", sentences(found)), all);
 }
 
 // A refit, or a check for label errors, beside the labelling.
@@ -373,7 +460,23 @@ function help() {
   byId("helper").setAttribute("aria-expanded", String(!hidden));
 }
 
+function guide(open_ = byId("guidelines").hidden) {
+  if (!view.state.guidelines) return tell("there are no guidelines: kernelfields label FILE --guidelines FILE.md shows them here");
+  byId("guidelines").hidden = !open_;
+  byId("guide").setAttribute("aria-expanded", String(open_));
+  return undefined;
+}
+
+// Guidelines are open at first where there is room for them.
+async function loadGuidelines() {
+  if (!view.state.guidelines) return;
+  byId("guide").hidden = false;
+  byId("guidelines").replaceChildren(...render((await ask("guidelines")).text));
+  guide(matchMedia("(min-width: 60rem)").matches);
+}
+
 function escape() {
+  if (!byId("guidelines").hidden && !matchMedia("(min-width: 60rem)").matches) return guide(false);
   if (tour) return leave();
   if (view.mark !== null || view.held !== null) {
     view.mark = view.held = null;
@@ -387,8 +490,8 @@ function escape() {
 const across = (by) => (byId("tokens").matches(":dir(rtl)") ? -by : by);
 const rows = () => (["table", "graph"].includes(view.state.shape) ? 1 : 10);
 const KEYS = {
-  ArrowRight: (event) => move(across(1), event.shiftKey),
-  ArrowLeft: (event) => move(across(-1), event.shiftKey),
+  ArrowRight: (event) => (tour?.kind === "disagreements" ? decide(1) : move(across(1), event.shiftKey)),
+  ArrowLeft: (event) => (tour?.kind === "disagreements" ? decide(0) : move(across(-1), event.shiftKey)),
   ArrowDown: (event) => move(rows(), event.shiftKey),
   ArrowUp: (event) => move(-rows(), event.shiftKey),
   Home: (event) => goTo(0, event.shiftKey),
@@ -406,17 +509,20 @@ const KEYS = {
   f: () => byId("find").focus(),
   a: same,
   g: flag,
+  w: parts,
   b: best,
   e: explain,
   r: () => work("refit"),
   c: check,
   l: () => look("findings"),
   v: () => look("changed"),
+  x: () => look("disagreements"),
   y: take,
   k: () => (tour ? onward() : undefined),
   s: save,
   "+": () => zoom(0.5),
   "-": () => zoom(2),
+  i: () => guide(),
   "?": help,
   "/": () => byId("search").focus(),
 };
@@ -475,10 +581,11 @@ document.addEventListener("keydown", (event) => {
 // ---- buttons
 
 const BUTTONS = {
-  undo: () => turn("undo"), redo: () => turn("redo"), refit: () => work("refit"), check, save, done, flag, same, take, leave,
+  undo: () => turn("undo"), redo: () => turn("redo"), refit: () => work("refit"), check, save, done, flag, same, parts, take, leave,
   outside: () => outside(false), keep: () => (tour ? onward() : undefined), previous: () => next(-1), next: () => next(1),
   earlier: () => scrollTo(view.first - view.count), later: () => scrollTo(view.first + view.count),
-  closer: () => zoom(0.5), farther: () => zoom(2), helper: help,
+  closer: () => zoom(0.5), farther: () => zoom(2), helper: help, guide: () => guide(),
+  one: () => decide(0), other: () => decide(1),
 };
 for (const [id, action] of Object.entries(BUTTONS)) byId(id).addEventListener("click", () => later(action));
 function drawer(open_) {
@@ -503,7 +610,7 @@ byId("jump").addEventListener("keydown", (event) => {
   byId("tokens").focus();
   later(() => (item >= 0 && item < view.state.items ? open(item).then(loadQueue) : tell(`there are items 1 to ${view.state.items}`)));
 });
-followPointer(choose);
+followPointer(choose, cut);
 followTimeline(choose, give, redrawMarks);
 byId("tokens").addEventListener("pointerup", () => later(async () => drawPlace()));
 byId("columns").addEventListener("wheel", (event) => {
@@ -516,7 +623,9 @@ window.addEventListener("resize", () => later(async () => { if (view.shown) draw
 
 later(async () => {
   await refresh();
+  await loadGuidelines();
   await loadQueue();
   if (view.state.items) await open(view.state.first);
   byId("tokens").focus({ preventScroll: true });
+  if (view.state.disagreements) await look("disagreements");
 });

@@ -1,6 +1,6 @@
 // What stands around an item: the list, the labels with their keys, progress, the learning curve.
 
-import { byId, colour, drawing, element, later, name, position, view } from "./server.js";
+import { byId, colour, drawing, element, later, name, position, title, view } from "./server.js";
 
 const LISTED = 40; // labels that are listed without a search
 const KEYS = "1234567890";
@@ -40,8 +40,13 @@ export function drawLabels(choose, wanted = "") {
   byId("candidates").replaceChildren(...listed);
 }
 
+// Of a recording the name says more than the number of its positions.
+function isHeaded(entry) {
+  return view.state.shape === "line" && entry.name !== null;
+}
+
 function note(entry) {
-  const notes = [`item ${entry.item + 1}`, entry.left === 0 ? "done" : entry.left === entry.length ? "new" : `${entry.left} left`];
+  const notes = [isHeaded(entry) ? entry.text : title(entry), entry.left === 0 ? "done" : entry.left === entry.length ? "new" : `${entry.left} left`];
   if (entry.score) notes.push(entry.score.toFixed(2)); // nats of doubt per position, or in favour of another label
   if (entry.flag !== null) notes.push(`⚑ ${entry.flag}`);
   return notes.join(" · ");
@@ -54,7 +59,7 @@ export function drawQueue(open) {
       row.dataset.item = entry.item;
       if (view.shown && entry.item === view.shown.item) row.setAttribute("aria-current", "true");
       const button = element("button");
-      button.append(element("span", "snippet", entry.text), element("span", "note", note(entry)));
+      button.append(element("span", "snippet", isHeaded(entry) ? entry.name : entry.text), element("span", "note", note(entry)));
       button.addEventListener("click", () => later(() => open(entry.item)));
       row.append(button);
       return row;
@@ -80,6 +85,7 @@ export function drawState() {
   const unsaved = state.file && !state.saved ? ", not saved" : "";
   byId("progress").textContent = `${state.done} of ${state.items} done${unsaved}`;
   const found = [];
+  if (state.disagreements) found.push(`x decides ${state.disagreements} disagreements`);
   if (state.changed) found.push("v looks at what changed");
   if (state.findings) found.push("l looks at labels that may be wrong");
   byId("status").textContent = [state.status, ...found].filter(Boolean).join(" · ");
@@ -96,7 +102,21 @@ export function drawState() {
     return option;
   }));
   byId("with").value = chosen;
+  drawFinished();
   drawCurve();
+}
+
+// What comes after the last item.
+function drawFinished() {
+  const { state } = view;
+  const box = byId("finished");
+  box.hidden = !state.items || state.done < state.items;
+  if (box.hidden) return;
+  const told = [element("strong", "", `All done: nothing is left to label in ${state.name}.`)];
+  if (!state.file) told.push(element("p", "", "Take the labels in Python: server.labelling.labels()."));
+  else if (!state.saved) told.push(element("p", "", "Save first (s): the file does not have your last labels yet."));
+  for (const [what, command] of Object.entries(state.next)) told.push(element("p", "", `To ${what}, in a terminal:`), element("code", "", command));
+  box.replaceChildren(...told);
 }
 
 function drawCurve() {

@@ -85,6 +85,9 @@ export function end() {
   return Math.min(view.first + view.count, view.shown.length);
 }
 
+// The name of an item, or its number.
+export const title = (own) => own.name ?? `item ${own.item + 1}`;
+
 // The label of a position as people read it: the type of its span, or its label or labels.
 export function name(own) {
   if (view.state.spans) return own.kind;

@@ -3,7 +3,30 @@
 import { byId, colour, end, later, marked, position, view } from "./server.js";
 
 const LEFT = 84, RIGHT = 8, BAND = 34, AXIS = 26, LANE = 64, MOST_LANES = 8, NEAR = 6;
-const TIME = /^(t|time|times|timestamp|second|seconds|date)$/i;
+const WIDEST = 10; // a step of so many usual ones is a gap
+const APART = 120; // pixels from tick to tick of the clock
+const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
+const TICKS = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500], ...[1, 2, 5, 10, 15, 30].map((each) => each * SECOND),
+  ...[1, 2, 5, 10, 15, 30].map((each) => each * MINUTE), ...[1, 2, 3, 6, 12].map((each) => each * HOUR),
+  ...[1, 2, 7, 14, 30, 91, 365, 3650].map((each) => each * DAY),
+];
+
+// Where positions of the window begin and stop on the axis: times where they grow, else numbers of positions.
+let begins = [], stops = [];
+
+function layOut() {
+  const times = view.shown.times?.slice(view.first - view.shown.first, end() - view.shown.first);
+  if (!times || !times.every((each, k) => k === 0 || each > times[k - 1])) {
+    begins = Array.from({ length: end() - view.first }, (_, k) => view.first + k);
+    stops = begins.map((each) => each + 1);
+    return;
+  }
+  const steps = times.slice(1).map((each, k) => each - times[k]);
+  const usual = [...steps].sort((a, b) => a - b)[steps.length >> 1] ?? 1;
+  begins = times;
+  stops = times.map((each, k) => (steps[k] > WIDEST * usual || steps[k] === undefined ? each + usual : times[k + 1]));
+}
 
 // Bands of neighbours with one label: [begin, end, label, from, least probability].
 function bands() {
@@ -21,35 +44,63 @@ function bands() {
   return found;
 }
 
-function scale() {
-  const canvas = byId("columns");
-  return (canvas.clientWidth - LEFT - RIGHT) / Math.max(end() - view.first, 1);
+const width = () => byId("columns").clientWidth - LEFT - RIGHT;
+const range = () => stops[stops.length - 1] - begins[0] || 1;
+
+// Where a place of the axis is drawn.
+const across = (value) => LEFT + ((value - begins[0]) / range()) * width();
+
+// Where a position begins and stops, no farther than the window.
+const place = (t) => across(begins[Math.max(0, Math.min(t - view.first, begins.length - 1))]);
+const placeAfter = (t) => across(stops[Math.max(0, Math.min(t - view.first, stops.length - 1))]);
+
+// Yield the pixels that positions cover, gaps left out.
+function* pieces(begin, stop) {
+  for (let from = begin, t = begin; t < stop; t++) {
+    if (t + 1 < stop && begins[t + 1 - view.first] === stops[t - view.first]) continue;
+    yield [place(from), placeAfter(t)];
+    from = t + 1;
+  }
 }
 
-function place(t) {
-  return LEFT + (t - view.first) * scale();
+// The time or number where a position begins; of the clock with its day, unless it is that of ``beside``.
+function when(t, beside = null) {
+  const value = view.shown.times?.[t - view.shown.first];
+  if (value === undefined || value === null) return String(t);
+  if (!view.state.axis.clock) return String(Math.round(value * 1000) / 1000);
+  const other = beside === null ? null : view.shown.times[beside - view.shown.first];
+  return stamp(value, other, value % SECOND ? 1 : SECOND);
 }
 
-function timeColumn() {
-  const names = view.state.columns ?? [];
-  const at = names.findIndex((each) => TIME.test(each));
-  return at >= 0 && names.length > 1 ? at : null;
+// A time of the clock as text, as fine as ticks of a step need, with its day where that is not the other's.
+function stamp(value, other, step) {
+  const [day, clock] = new Date(value).toISOString().slice(0, -1).split("T");
+  if (step >= DAY) return day;
+  const text = clock.slice(0, step >= MINUTE ? 5 : step >= SECOND ? 8 : 12);
+  return other !== null && Math.floor(other / DAY) === Math.floor(value / DAY) ? text : `${day} ${text}`;
 }
 
-// When a position begins: by the column of times, or its number.
-function when(t) {
-  const column = timeColumn();
-  const value = column === null ? t : view.shown.columns[column][t - view.shown.first];
-  return value === undefined || value === null ? String(t) : String(Math.round(value * 1000) / 1000);
+// The ticks of the axis: [pixel, text].
+function ticks() {
+  const most = Math.max(1, Math.floor(width() / APART));
+  if (view.state.axis?.clock && begins[0] === view.shown.times?.[view.first - view.shown.first]) {
+    const step = TICKS.find((each) => range() / each <= most) ?? TICKS[TICKS.length - 1];
+    const first = Math.ceil(begins[0] / step) * step;
+    const found = Array.from({ length: Math.max(0, Math.floor((begins[0] + range() - first) / step) + 1) }, (_, k) => first + k * step);
+    if (found.length) return found.map((each, k) => [across(each), stamp(each, found[k - 1] ?? null, step)]);
+  }
+  return Array.from({ length: most + 1 }, (_, k) => {
+    const t = Math.min(view.first + Math.round((k * (end() - view.first)) / most), end() - 1);
+    return [place(t), when(t)];
+  });
 }
 
 export function drawTimeline() {
   const canvas = byId("columns");
   canvas.hidden = !view.shown.columns;
   if (!view.shown.columns) return;
-  const time = timeColumn();
-  const lanes = view.shown.columns.map((values, k) => ({ values, name: view.state.columns?.[k] ?? String(k), k }));
-  const drawn = lanes.filter((lane) => lane.k !== time).slice(0, MOST_LANES);
+  layOut();
+  const drawn = view.shown.columns.slice(0, MOST_LANES).map((values, k) => ({ values, name: view.state.columns?.[k] ?? String(k) }));
   const height = BAND + drawn.length * LANE + AXIS;
   const ratio = window.devicePixelRatio || 1;
   canvas.style.height = `${height}px`;
@@ -60,11 +111,11 @@ export function drawTimeline() {
   const shade = (each) => style.getPropertyValue(each).trim();
   pen.scale(ratio, ratio);
   pen.font = "12px system-ui, sans-serif";
-  const step = scale();
   for (const band of bands()) {
-    const x = place(band.begin), width = (band.end - band.begin) * step;
     const found = colour(band.label);
-    if (found !== null) {
+    if (found === null) continue;
+    for (const [x, until] of pieces(band.begin, band.end)) {
+      const width = until - x;
       pen.globalAlpha = 0.16;
       pen.fillStyle = found;
       pen.fillRect(x, BAND, width, height - BAND - AXIS);
@@ -88,18 +139,15 @@ export function drawTimeline() {
   drawn.forEach((lane, number) => drawLane(pen, lane, BAND + number * LANE, shade));
   pen.fillStyle = shade("--muted");
   pen.fillText("label", 6, BAND / 2 + 4);
-  const ticks = Math.max(2, Math.floor((canvas.clientWidth - LEFT) / 110));
-  for (let k = 0; k <= ticks; k++) {
-    const t = Math.min(view.first + Math.round((k * (end() - view.first)) / ticks), end() - 1);
-    const x = place(t), text = when(t);
+  for (const [x, text] of ticks()) {
     pen.fillRect(x, height - AXIS, 1, 5);
     pen.fillText(text, Math.min(x, canvas.clientWidth - pen.measureText(text).width - 2), height - 6);
   }
-  pen.fillText(time === null ? "position" : view.state.columns[time], 6, height - 6);
+  pen.fillText(view.state.axis?.name.slice(0, 12) ?? "position", 6, height - 6);
   const [begin, stop] = marked();
   pen.strokeStyle = shade("--accent");
   pen.lineWidth = 2;
-  pen.strokeRect(place(begin), 1, Math.max((stop - begin) * step, 2), height - AXIS - 2);
+  pen.strokeRect(place(begin), 1, Math.max(placeAfter(stop - 1) - place(begin), 2), height - AXIS - 2);
   canvas.setAttribute("aria-label", `positions ${begin} to ${stop - 1}`);
 }
 
@@ -124,7 +172,8 @@ function drawLane(pen, lane, top, shade) {
   let broken = true; // where a value is missing
   values.forEach((value, k) => {
     if (value === null) { broken = true; return; }
-    const x = place(view.first + k + 0.5), y = bottom - ((value - low) / (high - low || 1)) * (LANE - 16);
+    if (k && begins[k] !== stops[k - 1]) broken = true; // behind a gap
+    const x = across((begins[k] + stops[k]) / 2), y = bottom - ((value - low) / (high - low || 1)) * (LANE - 16);
     if (broken) pen.moveTo(x, y);
     else pen.lineTo(x, y);
     broken = false;
@@ -134,7 +183,7 @@ function drawLane(pen, lane, top, shade) {
 
 export function whereMarked() {
   const [begin, stop] = marked();
-  return `marked ${when(begin)} to ${when(stop - 1)}, ${stop - begin} positions`;
+  return `marked ${when(begin)} to ${when(stop - 1, begin)}, ${stop - begin} positions`;
 }
 
 // Dragging marks positions, or moves the edge of a band. ``choose`` labels what is marked, ``give`` positions.
@@ -143,7 +192,9 @@ export function followTimeline(choose, give, redraw) {
   let edge = null, dragging = false;
   const at = (event) => {
     const x = event.clientX - canvas.getBoundingClientRect().left - canvas.clientLeft - LEFT;
-    return Math.max(view.first, Math.min(end() - 1, view.first + Math.floor(x / scale())));
+    const value = begins[0] + (x / width()) * range();
+    const after = begins.findIndex((each) => each > value);
+    return after < 0 ? end() - 1 : view.first + Math.max(after - 1, 0);
   };
   const edgeAt = (event) => {
     const box = canvas.getBoundingClientRect();
