@@ -5,7 +5,7 @@ import pytest
 from search_sequences import search_sequences
 
 from kernelfields import ChainCRF, EdgeCliques, FieldSearchCV, NodeCliques
-from kernelfields.estimators.fit_state import NoProgress
+from kernelfields.estimators.base import prepare_fit
 from kernelfields.kernels import RBF, Cosine, Laplacian, Linear, Matern, Polynomial
 from kernelfields.selection.candidates import SCALE_MULTIPLES, expand_kernel, list_candidates
 
@@ -16,7 +16,7 @@ INPUTS = np.concatenate(X)
 def candidates(estimator=None, **grids):
     estimator = estimator or ChainCRF("rbf")
     defaults = {"kernels": "rbf", "prior_variances": (1.0,), "ranks": None, "edge_prior_variances": None}
-    return list_candidates(estimator, estimator.fit_state(X, y, None, NoProgress()), **{**defaults, **grids})
+    return list_candidates(estimator, prepare_fit(estimator, X, y, None), **{**defaults, **grids})
 
 
 def inputs():

@@ -6,7 +6,7 @@ from search_sequences import search_sequences
 from sklearn.model_selection import GroupKFold, KFold
 
 from kernelfields import ChainCRF
-from kernelfields.estimators.fit_state import NoProgress
+from kernelfields.estimators.base import prepare_fit
 from kernelfields.models.pilot_folds import spread_folds
 from kernelfields.selection.folds import Fold, Items, split_items
 
@@ -15,7 +15,7 @@ X, y = search_sequences()
 
 def items_of(X, y):
     crf = ChainCRF()
-    return Items(crf, crf.fit_state(X, y, None, NoProgress()), X, y, None)
+    return Items(crf, prepare_fit(crf, X, y, None), X, y, None)
 
 
 ITEMS = items_of(X, y)

@@ -6,7 +6,7 @@ from search_sequences import as_entities, as_feature_dicts, per_token, search_se
 from sklearn.base import clone
 
 from kernelfields import ChainCRF, EdgeCliques
-from kernelfields.estimators.fit_state import NoProgress
+from kernelfields.estimators.base import prepare_fit
 from kernelfields.kernels import RBF, Linear
 from kernelfields.selection import variance_path
 from kernelfields.selection.candidates import Candidate, list_candidates
@@ -20,7 +20,7 @@ VARIANCES = (10.0, 0.1, 1.0)
 
 
 def read(estimator, X, y):
-    training = estimator.fit_state(X, y, None, NoProgress())
+    training = prepare_fit(estimator, X, y, None)
     return training, Items(estimator, training, X, y, None)
 
 

@@ -1,4 +1,4 @@
-"""Choice of kernel, rank and prior variance by cross-validation, for every estimator of labels."""
+"""Choice of kernel, rank, prior variance and structure of estimators, judged by held-out data."""
 
 from kernelfields.numerics.lazy import lazy_names
 

@@ -27,10 +27,10 @@ from sklearn.base import clone
 
 from kernelfields.data.cliques import NodeCliques
 from kernelfields.data.reading import Matrix
-from kernelfields.estimators.auto_parameters import beside_categories, pilot_of
+from kernelfields.estimators.auto_parameters import beside_categories, make_pilot
 from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.fit_state import FitState
-from kernelfields.estimators.kept_field import KernelLike
+from kernelfields.estimators.kept_field import KernelLike, check_parameters
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.kernels.dot_product import Polynomial
 from kernelfields.kernels.kernel import Kernel
@@ -170,10 +170,10 @@ def _has_rank(*kernels: Kernels | None) -> bool:
 
 def _check(described: Searched, training: FitState) -> None:
     """Raise the errors of a candidate that can be found without a fit."""
-    described.check_parameters()
-    # As for short fits: without a search for pairs of labels, which label_graph="learn" would begin.
+    check_parameters(described)
+    # As for short fits: a tree of labels is not looked for again.
     for name, clique in (
-        pilot_of(described).structure.clique_sets(training) if isinstance(described, FieldEstimator) else ()
+        make_pilot(described).structure.clique_sets(training) if isinstance(described, FieldEstimator) else ()
     ):
         if clique.kernel is not None and not resolve_kernel(clique.kernel).has_feature_map:
             check_pivots_allowed(name, clique)

@@ -20,44 +20,46 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedEr
 from sklearn.utils import Tags, get_tags
 
 from kernelfields.data.cliques import USUAL_RANK
-from kernelfields.data.reading import random_generator
+from kernelfields.data.reading import Seed, random_generator
 from kernelfields.engines.choice import refuse_collections
 from kernelfields.engines.engine import Engine
+from kernelfields.estimators.answering.formats import get_answer_format
+from kernelfields.estimators.answering.lengths import cut_by_lengths
 from kernelfields.estimators.auto_parameters import (
     beside_categories,
     columns_of_reader,
+    has_open_neighbours,
+    has_open_windows,
     kernel_of_windows,
-    neighbours_open,
-    suitable_kernels,
-    usual_scale,
-    windows_open,
+    list_suitable_kernels,
+    should_standardize,
 )
-from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.base import FieldEstimator, prepare_fit
 from kernelfields.estimators.beginning import FROM_NOTHING
 from kernelfields.estimators.chain_crf import ChainCRF
-from kernelfields.estimators.fit_state import FitState, NoProgress, with_usual_choices
+from kernelfields.estimators.fit_state import FitState, with_usual_choices
 from kernelfields.estimators.graph_crf import GraphCRF
+from kernelfields.estimators.kept_field import check_parameters
 from kernelfields.estimators.kernel_classifier import KernelClassifier
 from kernelfields.estimators.multilabel_crf import MultiLabelCRF
-from kernelfields.estimators.questions import Seed
 from kernelfields.estimators.ring_crf import RingCRF
 from kernelfields.estimators.segment_crf import SegmentCRF
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.estimators.tuning import Tuning
-from kernelfields.estimators.workers import runs_on_workers
+from kernelfields.estimators.workers import distribute_method
 from kernelfields.inputs.scale import Scale
 from kernelfields.inputs.steps import ColumnSteps
 from kernelfields.kernels.registry import has_default_scale
 from kernelfields.models.pilot_fit import FALLBACK
-from kernelfields.models.stored import Functions, load_one_of
+from kernelfields.models.stored import Functions, load_any
 from kernelfields.models.wrapped_field import (
     FITTED,
     OF_LABELS,
     OF_PROBABILITIES,
     OF_THE_FIT,
     WrappedField,
-    passes_on,
-    refuses,
+    forward_questions,
+    refuse_questions,
 )
 from kernelfields.numerics.parameters import (
     attribute,
@@ -66,15 +68,15 @@ from kernelfields.numerics.parameters import (
     is_auto,
     is_whole,
     parameter,
-    settle,
-    settled,
+    resolve_open,
+    set_open_parameters,
 )
 from kernelfields.numerics.user_warnings import warn_user
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.selection.candidates import Candidate, Kernels, Searched, find_grid_ends, list_candidates
 from kernelfields.selection.folds import Fold, Items, Split, split_items
-from kernelfields.selection.results import Evaluation, SearchProgress, as_arrays, best_first, tabulate
+from kernelfields.selection.results import Evaluation, SearchProgress, as_arrays, sort_evaluations, tabulate
 from kernelfields.selection.scores import Scoring, resolve_scoring
 from kernelfields.selection.search import Rung, Search, plan_rungs
 from kernelfields.solvers.choice import resolve_tolerance
@@ -86,8 +88,8 @@ _SEARCHED = (ChainCRF, RingCRF, SegmentCRF, GraphCRF, MultiLabelCRF, KernelClass
 _LEAST_ITEMS, _LEAST_ROWS = 20, 100
 
 
-@refuses(partial_fit="a search compares candidates on all data. Go on with best_estimator_.partial_fit")
-@passes_on(*OF_LABELS, *OF_PROBABILITIES, *OF_THE_FIT, "laplace", *FITTED, "estimator_", like=_SEARCHED)
+@refuse_questions(partial_fit="a search compares candidates on all data. Go on with best_estimator_.partial_fit")
+@forward_questions(*OF_LABELS, *OF_PROBABILITIES, *OF_THE_FIT, "laplace", *FITTED, "estimator_", like=_SEARCHED)
 @declares_parameters
 class FieldSearchCV(WrappedField):
     """Choose kernel, rank and prior variances of an estimator by cross-validation, and refit with the best.
@@ -202,7 +204,7 @@ class FieldSearchCV(WrappedField):
     best_estimator_: Searched = attribute()
     best_params_: PlainValues = attribute()
 
-    @runs_on_workers
+    @distribute_method
     def fit(
         self,
         X: object,
@@ -210,6 +212,7 @@ class FieldSearchCV(WrappedField):
         sample_weight: ArrayLike | None = None,
         *,
         groups: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
     ) -> Self:
         """Search on labelled items, then fit the best candidate to all of them.
 
@@ -226,6 +229,8 @@ class FieldSearchCV(WrappedField):
             it, or all alike if none has a positive weight.
         groups : array (n_items,), optional
             The groups that the splitter keeps together.
+        lengths : array (n_items,) or mask (n_items, T), optional
+            The lengths of sequences in one array, as for the estimator.
 
         Returns
         -------
@@ -243,18 +248,20 @@ class FieldSearchCV(WrappedField):
         original = self._check_estimator()
         if isinstance(original.engine, Engine):
             # Processes that search together deal the same items out to their folds.
-            random = original.engine.same_random(random)
+            random = original.engine.broadcast(random)
         estimator = self._prepare_estimator(original, random)
-        noun, advice = estimator.answer_format.headings[0], "collect them in a list first, X.compute()"
+        noun, advice = get_answer_format(estimator).headings[0], "collect them in a list first, X.compute()"
         refuse_collections(X, y, error=TypeError(f"a search deals {noun}s out to folds in this process: {advice}"))
         if y is None:
             raise ValueError(
                 "fit requires y to be passed, but the target y is None; of a table with a column of labels, "
                 f"FrameCRF({type(self).__name__}(...)).fit(table) is the search"
             )
+        if lengths is not None:
+            X, y = cut_by_lengths(get_answer_format(estimator), X, y, lengths)
         X, y = (list(values) if isinstance(values, Iterator) else values for values in (X, y))
         tuning = Tuning(FROM_NOTHING, ())
-        training = estimator.fit_state(X, y, sample_weight, NoProgress(), steps=[tuning], every_item=True)
+        training = prepare_fit(estimator, X, y, sample_weight, steps=[tuning], every_item=True)
         y = estimator.structure.training_labels(y)
         kernels = self._resolve_settings(estimator, training, tuning)
         items = Items(estimator, training, X, y, sample_weight)
@@ -297,7 +304,7 @@ class FieldSearchCV(WrappedField):
                 f"estimator must be {wanted}, got {original!r:.80}. A pipeline may have {own} as its last step, and a "
                 "FrameCRF as its estimator; for other estimators use scikit-learn's GridSearchCV."
             )
-        original.check_parameters()
+        check_parameters(original)
         return original
 
     def _prepare_estimator(self, original: Searched, random: np.random.Generator) -> Searched:
@@ -318,21 +325,21 @@ class FieldSearchCV(WrappedField):
         listed = given if isinstance(given, list | tuple) else [given]
         if not all(map(has_default_scale, listed)):
             tuning.scaling = ColumnSteps()
-            settle(estimator, {"scale": False})
+            set_open_parameters(estimator, {"scale": False})
         if isinstance(estimator, FieldEstimator):
             self._resolve_columns(estimator, training, next(iter(listed), estimator.kernel), tuning)
         else:
             fit = tuning.open_fit(estimator, training)
-            fit.take_scale(usual_scale(fit))
+            fit.take_scale(should_standardize(fit))
         # All folds, and the best field, have the columns that were chosen here.
-        settle(estimator, columns_of_reader(training.reader))
-        suitable: list[Any] = [*suitable_kernels(training.reader, training.reader.steps.has_step(Scale))]
+        set_open_parameters(estimator, columns_of_reader(training.reader))
+        suitable: list[Any] = [*list_suitable_kernels(training.reader, training.reader.steps.has_step(Scale))]
         if training.reader.steps.settings.get("window"):
             own = kernel_of_windows(training.reader)[1]
             variance = training.estimator.choices_.chosen.get("categories")
             suitable.append(beside_categories(own, variance) if training.reader.rows.categories else own)
-        kernels = settled(estimator.kernel, suitable) if self.kernels is None else self.kernels
-        settle(estimator, {"kernel": suitable[0], "prior_variance": FALLBACK, "rank": USUAL_RANK})
+        kernels = resolve_open(estimator.kernel, suitable) if self.kernels is None else self.kernels
+        set_open_parameters(estimator, {"kernel": suitable[0], "prior_variance": FALLBACK, "rank": USUAL_RANK})
         if isinstance(estimator, SegmentCRF):
             estimator.max_duration = training.spec.max_duration
         return kernels
@@ -343,14 +350,19 @@ class FieldSearchCV(WrappedField):
         pilot.kernel = estimator.kernel if is_auto(estimator.kernel) else kernel
         pilot.rank, pilot.prior_variance = USUAL_RANK, "auto"
         fit = tuning.open_fit(pilot, training)
-        if fit.scaling or windows_open(pilot, fit) or neighbours_open(pilot, fit) or training.reader.rows.categories:
+        if (
+            fit.scaling
+            or has_open_windows(pilot, fit)
+            or has_open_neighbours(pilot, fit)
+            or training.reader.rows.categories
+        ):
             training.estimator = with_usual_choices(pilot)
             tuning.before(pilot, training)
 
     def _plan_rungs(
         self, items: Items, splits: list[Split], n_candidates: int, random: np.random.Generator
     ) -> tuple[list[Fold], list[Rung]]:
-        """Return folds and rungs."""
+        """Plan the rungs of successive halving; return the folds and the rungs."""
         if not is_whole(self.factor) or self.factor < 2:
             raise ValueError(f"factor must be a whole number of at least 2, got {self.factor!r}")
         smallest = self.min_items
@@ -367,7 +379,7 @@ class FieldSearchCV(WrappedField):
     def _set_results(self, search: Search, candidates: list[Candidate], splits: list[Split], items: Items) -> None:
         self._evaluations: list[Evaluation] = search.evaluations
         self._nouns = items.noun, items.part
-        self._notes = find_grid_ends(best_first(search.evaluations)[0].candidate, candidates)
+        self._notes = find_grid_ends(sort_evaluations(search.evaluations)[0].candidate, candidates)
         self.cv_results_ = as_arrays(search.evaluations)
         self.best_index_ = int(self.cv_results_["rank_test_score"].argmin())
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
@@ -381,7 +393,7 @@ class FieldSearchCV(WrappedField):
         """Warn of the problems of the search, once for all fits."""
         failed = [evaluation for evaluation in self._evaluations if evaluation.error is not None]
         if failed:
-            text = f"{counted(len(failed), 'candidate')} could not be fitted and stayed out, the first "
+            text = f"{inflect(len(failed), 'candidate')} could not be fitted and stayed out, the first "
             text += f"({failed[0].candidate}) because: {failed[0].error}"
             warn_user(text, FitFailedWarning)
         if short := sum(evaluation.n_unconverged for evaluation in self._evaluations):
@@ -437,7 +449,7 @@ class FieldSearchCV(WrappedField):
         path : path
             The file; an old one is replaced.
         """
-        self.fitted_inside().save(path)
+        self.get_fitted().save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, callables: Functions | None = None) -> Self:
@@ -464,12 +476,12 @@ class FieldSearchCV(WrappedField):
         --------
         >>> from kernelfields import FieldSearchCV, KernelClassifier
         >>> search = FieldSearchCV(KernelClassifier("linear"), prior_variances=[1.0], random_state=0)
-        >>> search.fit([[0.0], [1.0]] * 9, ["a", "b"] * 9).save("best.kfm")
-        >>> FieldSearchCV.load("best.kfm").predict([[1.0]])
+        >>> search.fit([[0.0], [1.0]] * 9, ["a", "b"] * 9).save("best.safetensors")
+        >>> FieldSearchCV.load("best.safetensors").predict([[1.0]])
         array(['b'], dtype='<U1')
         """
         search = cls()
-        search.best_estimator_ = load_one_of(_SEARCHED if cls._searches is None else [cls._searches], path, callables)
+        search.best_estimator_ = load_any(_SEARCHED if cls._searches is None else [cls._searches], path, callables)
         return search
 
     def to_be_fitted(self) -> Any:
@@ -482,7 +494,7 @@ class FieldSearchCV(WrappedField):
         """
         return self._searches() if self.estimator is None and self._searches is not None else self.estimator
 
-    def fitted_inside(self) -> Searched:
+    def get_fitted(self) -> Searched:
         """Return the best estimator, fitted.
 
         Returns

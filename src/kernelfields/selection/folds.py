@@ -9,7 +9,7 @@ with a single label this makes stratified folds.
 Smaller parts are measured in positions. They are the first items of a random order, and for each label they lack the
 next item that holds it.
 
-Estimators read their own data (``fit_state``): all of them once, so that errors are raised at once, and then the
+Estimators read their own data (``prepare_fit``): all of them once, so that errors are raised at once, and then the
 training part of every fold, from which alone inputs are learnt: names of features, scales, dictionaries. Every fold
 has the labels of all items, those its own part lacks included: constraints, label kernels and class weights then mean
 the same everywhere. But how badly a label is predicted that is not there depends on the prior alone. So held-out items
@@ -31,6 +31,7 @@ from sklearn.utils import _safe_indexing, get_tags, indexable
 from kernelfields.data.partial_labels import SoftTargets
 from kernelfields.data.readers import InputReader
 from kernelfields.data.table_reader import TableReader
+from kernelfields.estimators.answering.formats import get_answer_format
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.models.pilot_folds import spread_folds
 from kernelfields.numerics.parameters import is_whole
@@ -52,7 +53,7 @@ class Fold(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Share:
-    """Numbers of items of one fold: to train on, to score, and how many cannot be scored."""
+    """Item numbers of one fold: for training, for scoring, and the number of items that cannot be scored."""
 
     train: np.ndarray
     scored: np.ndarray
@@ -77,7 +78,7 @@ class Items:
 
     def __init__(self, estimator: Searched, training: FitState, X: Any, y: Any, sample_weight: object):
         self.tables = isinstance(training.reader, TableReader)
-        self.noun, part = estimator.answer_format.headings
+        self.noun, part = get_answer_format(estimator).headings
         self.part = self.noun if self.tables or not part else part
         listed = (lambda values: indexable(values)[0]) if self.tables else list
         self.X: Any = listed(X)

@@ -28,8 +28,8 @@ from kernelfields.estimators.questions import LabelField
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.inference.answers import Answers
 from kernelfields.models.partial import PartialLabels
-from kernelfields.models.wrapped_field import field_inside
-from kernelfields.numerics.containers import n_dimensions, n_rows_of
+from kernelfields.models.wrapped_field import unwrap_field
+from kernelfields.numerics.containers import count_rows, n_dimensions
 from kernelfields.numerics.user_warnings import warn_user
 from kernelfields.selection.folds import Split, split_items
 
@@ -45,11 +45,11 @@ class HeldOut(NamedTuple):
     answers: Answers
 
 
-def field_of(
+def unwrap_fitted_field(
     model: object, X: object, y: object = None, *, labelled: bool | None = None
 ) -> tuple[LabelField, Any, Any]:
     """Return the fitted field inside a model, with X and y in its form; if ``labelled``, y may be a column of X."""
-    field, inputs, labels = field_inside(model, X, y, labelled=y is not None if labelled is None else labelled)
+    field, inputs, labels = unwrap_field(model, X, y, labelled=y is not None if labelled is None else labelled)
     if not isinstance(field, FieldEstimator | SequenceClassifier):
         raise TypeError(
             f"estimator must be one of labels of sequences, segments, graphs, instances or samples, or end in one, got "
@@ -59,8 +59,8 @@ def field_of(
 
 
 def refuse_items_of_fit(model: object, X: object, advice: str) -> None:
-    """Raise ValueError, or warn, if a model was fitted to the items that are to evaluate it."""
-    field, inputs, _ = field_of(model, X)
+    """Raise ValueError, or warn, if a model was fitted to the items of an evaluation."""
+    field, inputs, _ = unwrap_fitted_field(model, X)
     share = share_of_fit(field, inputs)
     found = f"{share:.0%} of these items were in the fit of the estimator: {advice}"
     if share >= _TOO_MANY:
@@ -73,7 +73,8 @@ def unwrap_frame(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Any, An
     """Return an estimator of sequences and the sequences of a table for a FrameCRF; others unchanged."""
     if not isinstance(estimator, FrameCRF):
         return estimator, X, y
-    reader = FrameReader(estimator.sequence, estimator.label, estimator.features, estimator.sort)
+    made = tuple(estimator.time_features or ())
+    reader = FrameReader(estimator.sequence, estimator.label, estimator.features, estimator.sort, made)
     sequences = reader.learn(X, y, partly=True)
     return (ChainCRF() if estimator.estimator is None else estimator.estimator), sequences.X, sequences.y
 
@@ -94,7 +95,7 @@ def iterate_answers(field: LabelField, X: Any, y: Any, numbers: np.ndarray) -> I
     """Yield answers of a field for items with these numbers, in batches."""
     begin = 0
     for answers in field.answers(X, y):
-        end = begin + len(answers.asked.lengths)
+        end = begin + len(answers.requested.lengths)
         yield HeldOut(numbers[begin:end], field, answers)
         begin = end
 
@@ -103,7 +104,7 @@ class LabelledItems:
     """Items with labels: X and y in the user's form, and the labels of each item."""
 
     def __init__(self, X: Any, y: Any):
-        self.n_items = n_rows_of(X)
+        self.n_items = count_rows(X)
         if y is None or isinstance(y, SoftTargets):
             raise ValueError("y must hold labels, got " + ("None" if y is None else "SoftTargets"))
         if isinstance(y, Mapping) or any(isinstance(own, Mapping) and any(map(is_sequence, own.values())) for own in y):
@@ -111,8 +112,8 @@ class LabelledItems:
                 "y holds labels of several annotators: AnnotatedCRF finds how reliable each is; pass one label for "
                 "each position, such as its consensus_"
             )
-        if n_rows_of(y) != self.n_items:
-            raise ValueError(f"X has {self.n_items} items and y has labels of {n_rows_of(y)}")
+        if count_rows(y) != self.n_items:
+            raise ValueError(f"X has {self.n_items} items and y has labels of {count_rows(y)}")
         listed_y = read_segments(y)[0] if are_segments(y) else y
         # Without sequences of labels, y is a list of single ones, or a table of several.
         self.table = n_dimensions(y) == 2
@@ -141,11 +142,11 @@ class LabelledItems:
         return splits
 
     def held_out(self, estimator: BaseEstimator, folds: Sequence[Split]) -> Iterator[HeldOut]:
-        """Yield answers for the held-out items of each fold, by an estimator fitted to the others."""
+        """Yield answers for the held-out items of each fold, by an estimator fitted to the other items."""
         for number, (train, test) in enumerate(folds):
             model = self._with_all_classes(clone(estimator), train, number)
             model.fit(take_items(self.X, train), take_items(self.y, train))
-            field, inputs, _ = field_of(model, take_items(self.X, test))
+            field, inputs, _ = unwrap_fitted_field(model, take_items(self.X, test))
             yield from iterate_answers(field, inputs, take_items(self.y, test), test)
 
     def _with_all_classes(self, estimator: BaseEstimator, train: np.ndarray, fold: int) -> Any:

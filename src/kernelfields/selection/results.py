@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 from kernelfields.reports.progress import in_words
 from kernelfields.reports.tables import PlainValues, Table
 from kernelfields.selection.candidates import Candidate
@@ -65,8 +65,8 @@ class Evaluation:
         return self.rung, -np.inf if np.isnan(self.mean) else self.mean
 
 
-def best_first(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return evaluations from the best to the worst; equal ones keep their order."""
+def sort_evaluations(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return evaluations from the best to the worst; equal evaluations keep their order."""
     return sorted(evaluations, key=lambda evaluation: evaluation.key, reverse=True)
 
 
@@ -113,7 +113,7 @@ def tabulate(
     Items are called ``noun``, their positions ``part``; ``notes`` are further sentences of the caption.
     """
     by_candidate: dict[Candidate, Evaluation] = {}
-    for evaluation in best_first(evaluations):
+    for evaluation in sort_evaluations(evaluations):
         by_candidate.setdefault(evaluation.candidate, evaluation)
     furthest = list(by_candidate.values())
     rows = []
@@ -121,16 +121,16 @@ def tabulate(
         params = [f"{value:g}" if isinstance(value, float) else str(value) for value in found.candidate.params.values()]
         scores = ["failed", ""] if np.isnan(found.mean) else [f"{found.mean:.4f}", f"{found.spread:.4f}"]
         rows.append([*params, *scores, str(found.n_positions), f"{found.fit_seconds.sum():.2f}"])
-    parts = [f"{counted(len(furthest), 'candidate')}, {counted(len(furthest[0].scores), 'fold')}"]
+    parts = [f"{inflect(len(furthest), 'candidate')}, {inflect(len(furthest[0].scores), 'fold')}"]
     if len(rows) < len(furthest):
         parts[0] = f"best {len(rows)} of {parts[0]}"
     if dropped := furthest[0].n_dropped:
         parts.append(
-            f"{counted(dropped, f'held-out {noun}')} {'was' if dropped == 1 else 'were'} not scored: the training part "
+            f"{inflect(dropped, f'held-out {noun}')} {'was' if dropped == 1 else 'were'} not scored: the training part "
             "of their fold lacks a label of theirs"
         )
     if short := sum(found.n_unconverged for found in furthest):
-        parts.append(f"{counted(short, 'fit')} stopped short of the tolerance")
+        parts.append(f"{inflect(short, 'fit')} stopped short of the tolerance")
     names = [name.replace("_", " ") for name in evaluations[0].candidate.params]
     columns = [*names, scoring, "± folds", f"{part}s", "seconds"]
     return Table(columns, rows, "; ".join([*parts, *notes]))
@@ -156,7 +156,7 @@ class SearchProgress:
 
     def report_path(self, evaluations: list[Evaluation], where: str) -> None:
         """Report the evaluations of the candidates of one path."""
-        seconds, leading = time.monotonic() - self._begin, best_first(evaluations)[0]
+        seconds, leading = time.monotonic() - self._begin, sort_evaluations(evaluations)[0]
         left = seconds * (self._work - self._work_done) / self._work_done if self._work_done else 0.0
         rest = f", about {in_words(left)} left" if 0 < self._done < self.n_fits else ""
         done = f"{self._done} of {self.n_fits} fits, {seconds:.1f} s{rest}"

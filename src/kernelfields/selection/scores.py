@@ -8,7 +8,8 @@
                        where they name one, else it is guessed from the labels
     "micro_f1"         several labels: F1 of all labels of all instances together
     "hamming"          several labels: the share of single labels that are right, one minus the Hamming loss
-    a name             classifiers: any scorer of scikit-learn, such as "roc_auc" or "f1_macro"
+    a name             any scorer of scikit-learn, such as "roc_auc" or "f1_macro", for classifiers and, counted by
+                       positions, for sequences and graphs
     a function         scoring(estimator, X, y) of a fitted estimator and held-out items
 
 Where items have weights, "log_likelihood" and "accuracy" count held-out items by them, or alike where none has any: an
@@ -33,7 +34,8 @@ from kernelfields.estimators.base import FieldEstimator
 from kernelfields.estimators.chain_crf import ChainCRF
 from kernelfields.estimators.fit_state import FitState
 from kernelfields.evaluation.entities import entity_f1_score
-from kernelfields.numerics.parameters import settled
+from kernelfields.evaluation.scorers import position_scorer
+from kernelfields.numerics.parameters import resolve_open
 from kernelfields.selection.candidates import Searched
 from kernelfields.selection.folds import Items, has_several_labels
 from kernelfields.selection.variance_path import FoldFit
@@ -59,7 +61,7 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, i
         known["hamming"] = lambda fit: float(np.mean(np.equal(*_to_indicators(fit))))
     approximate = estimator.structure.approximate_method(training) if isinstance(estimator, FieldEstimator) else None
     instead = "hamming" if several else "accuracy"
-    name: str = settled(scoring, "log_likelihood" if approximate is None else instead)
+    name: str = resolve_open(scoring, "log_likelihood" if approximate is None else instead)
     if name == "log_likelihood" and approximate is not None:
         raise ValueError(
             f"scoring='log_likelihood' needs exact inference, and these graphs are inferred by {approximate!r}, which "
@@ -72,16 +74,10 @@ def resolve_scoring(scoring: Scoring, estimator: Searched, training: FitState, i
     if name in known:
         scheme = _guess_scheme(estimator, training.classes) if name == "entity_f1" else ""
         return name, known[name]
-    if is_classifier(estimator) and name in get_scorer_names():
-        return name, _make_score(get_scorer(name))
-    names, others = ", ".join(map(repr, known)), ", a scorer of scikit-learn" * is_classifier(estimator)
-    advice = ""
-    if name in get_scorer_names() and not several:
-        advice = (
-            ". Scorers of scikit-learn take one label for each item: of lists of labels, pass such as "
-            "make_scorer(kernelfields.evaluation.label_f1_score, average='macro')"
-        )
-    raise ValueError(f"scoring must be one of {names}{others} or a function, got {name!r}{advice}")
+    if name in get_scorer_names():
+        return name, _make_score(get_scorer(name) if is_classifier(estimator) else position_scorer(name))
+    names = ", ".join(map(repr, known))
+    raise ValueError(f"scoring must be one of {names}, a scorer of scikit-learn or a function, got {name!r}")
 
 
 def _make_score(function: Callable[..., object]) -> Scorer:
@@ -109,7 +105,7 @@ def _to_indicators(fit: FoldFit) -> tuple[np.ndarray, np.ndarray]:
 
 def _guess_scheme(estimator: Searched, classes: np.ndarray) -> str:
     """Return the name of the scheme of all labels together, not fold by fold."""
-    named = Constraints.of(getattr(estimator, "constraints", None)).scheme
+    named = Constraints.parse(getattr(estimator, "constraints", None)).scheme
     if named is not None:
         return named
     guessed = guess_scheme(classes.tolist())

@@ -26,7 +26,7 @@ import numpy as np
 
 from kernelfields.selection.candidates import Candidate, Searched
 from kernelfields.selection.folds import Fold, Items
-from kernelfields.selection.results import Evaluation, SearchProgress, best_first
+from kernelfields.selection.results import Evaluation, SearchProgress, sort_evaluations
 from kernelfields.selection.scores import Scorer
 from kernelfields.selection.variance_path import FitFailure, follow_path
 
@@ -74,7 +74,7 @@ class Search:
         try:
             for number, rung in enumerate(rungs):
                 self._evaluate(left[: rung.n_candidates], number, rung, f"rung {number + 1} of {len(rungs)}")
-                ranked = best_first([evaluation for evaluation in self.evaluations if evaluation.rung == number])
+                ranked = sort_evaluations([evaluation for evaluation in self.evaluations if evaluation.rung == number])
                 if np.isnan(ranked[0].mean):
                     raise _no_score_error(ranked)
                 left = [evaluation.candidate for evaluation in ranked]

@@ -32,9 +32,9 @@ from sklearn.metrics import log_loss
 
 from kernelfields.data.reading import random_generator
 from kernelfields.engines.engine import Sample
-from kernelfields.estimators.base import FieldEstimator
+from kernelfields.estimators.base import FieldEstimator, prepare_fit
 from kernelfields.estimators.beginning import PartOf
-from kernelfields.estimators.fit_state import FitState, NoProgress
+from kernelfields.estimators.fit_state import FitState
 from kernelfields.estimators.kept_field import blas_limit
 from kernelfields.estimators.sequence_classifier import SequenceClassifier
 from kernelfields.inference.choice import refuse_approximate
@@ -89,10 +89,10 @@ def follow_path(estimator: Searched, items: Items, share: Share, candidates: Seq
     ordered = sorted(candidates, key=lambda candidate: candidate.level)
     if isinstance(estimator, FieldEstimator):
         return _fit_path(estimator, train, test, items.learnt, ordered)
-    return _fit_singly(estimator, train, test, ordered)
+    return _fit_each(estimator, train, test, ordered)
 
 
-def _fit_singly(
+def _fit_each(
     described: SequenceClassifier, train: Part, test: Part, candidates: Sequence[Candidate]
 ) -> Iterator[FoldFit]:
     """Yield candidates, fitted one by one."""
@@ -114,15 +114,15 @@ def _score_classes(estimator: SequenceClassifier, test: Part) -> float:
 def _fit_path(
     described: FieldEstimator, train: Part, test: Part, learnt: Learnt, candidates: Sequence[Candidate]
 ) -> Iterator[FoldFit]:
-    """Yield candidates, fitted to the same features, each from the coefficients of the previous ones."""
+    """Yield candidates, fitted to the same features, each from the coefficients of the previous fits."""
     begin = time.perf_counter()
     described = clone(described).set_params(**candidates[0].params)
     failing = partial(_convert_failures, blas_limit(described, train.n_positions))
     with failing():
-        training = described.fit_state(train.X, train.y, train.weights, NoProgress(), PartOf(*learnt))
+        training = prepare_fit(described, train.X, train.y, train.weights, PartOf(*learnt))
         training.run.settings = replace(training.run.settings, workers=Workers(described.n_jobs))
         sample, designs = _designs(described, training, test.n_positions)
-    anew = described.structure.learns_structure or any(design.panel is not None for design in designs)
+    anew = any(design.panel is not None for design in designs)
     shared = (time.perf_counter() - begin) / len(candidates)
     trail: Trail = []
     for candidate in candidates:
@@ -135,7 +135,7 @@ def _fit_path(
             designs = with_variances(designs, estimator.structure.term_variances(training))
             start = None if anew else extrapolate_start(trail, candidate)
             fitted = fit_field(designs, sample, training.run.options, start=start, steps=training.run.steps)
-            estimator.set_fitted(training, fitted)
+            training.keep_fitted(estimator, fitted)
         _check_interrupt(estimator)
         if anew or not trail:
             held_out = cache(partial(_make_likelihood, estimator, training, test, failing))
@@ -190,7 +190,7 @@ def _check_interrupt(estimator: Searched) -> None:
 
 
 def extrapolate_start(trail: Trail, candidate: Candidate) -> list[np.ndarray] | None:
-    """Return initial coefficients: extrapolated from the last two fits of the row, else those of the last fit."""
+    """Return initial coefficients: extrapolated from the last two fits of the row, else from the last fit."""
     row = _fits_of_row(trail, candidate)
     if not row:
         return trail[0][1] if trail else None
