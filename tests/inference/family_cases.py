@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelfields.data import Chains
-from kernelfields.data.allowed import ANY_LABELS, AllowedLabels
+from kernelfields.data.allowed import AllowedLabels
+from kernelfields.data.any_labels import ANY_LABELS
 from kernelfields.data.constraints import ConstraintMasks
 from kernelfields.data.label_cliques import LabelledInstances
 from kernelfields.inference import (
@@ -33,14 +34,14 @@ from kernelfields.inference import (
     SingleFamily,
     TableFamily,
     TreeReweighted,
-    family_of,
+    choose_family,
     plan_inference,
 )
-from kernelfields.inference.chain.list_family import listed_chains
+from kernelfields.inference.chain.list_family import limit_chains
 from kernelfields.inference.chain.recursions import SHORT
 from kernelfields.inference.ring import Rings
 from tests.oracles.families import Cliques, Enumeration, SegmentEnumeration
-from tests.samples import offsets_of, on_a_grid
+from tests.samples import make_offsets, on_a_grid
 
 try:
     import torch
@@ -96,7 +97,7 @@ class Items:
     @property
     def lists(self):
         """The lists of the base measure, those of all labels where it has none."""
-        return self.base.lists or AllowedLabels.of_mask(np.ones((self.n_positions, self.n_labels), dtype=bool))
+        return self.base.lists or AllowedLabels.from_mask(np.ones((self.n_positions, self.n_labels), dtype=bool))
 
     @property
     def position(self):
@@ -147,17 +148,17 @@ class PackedLists(Host):
     """Node potentials of allowed labels alone."""
 
     def put(self, family, potentials):
-        return Potentials(family.packed.taken(potentials.node), potentials.tables)
+        return Potentials(family.packed.gather(potentials.node), potentials.tables)
 
     def take(self, family, potentials):
-        return Potentials(family.packed.spread(potentials.node), potentials.tables)
+        return Potentials(family.packed.scatter(potentials.node), potentials.tables)
 
 
 class Device(Host):
     """Tensors in the order of the chains."""
 
     def put(self, family, potentials):
-        return family.arrangement.placed(potentials)
+        return family.arrangement.place_potentials(potentials)
 
     def take(self, family, potentials):
         return family.arrangement.host_potentials(potentials)
@@ -173,7 +174,7 @@ class AnsweringDevice(Host):
     """Tensors; answers are arrays of NumPy."""
 
     def put(self, family, potentials):
-        return potentials.of(torch.tensor(array) for array in potentials.arrays)
+        return potentials.with_arrays(torch.tensor(array) for array in potentials.arrays)
 
 
 @dataclass(frozen=True)
@@ -223,23 +224,23 @@ class Problem:
         """Potentials as the family takes them."""
         return self.case.layout.put(self.family, potentials)
 
-    def at(self, potentials=None, weights=None, **options):
+    def distribution(self, potentials=None, weights=None, **options):
         """The distribution of the family."""
         own = self.put(self.potentials if potentials is None else potentials)
-        return self.family.at(own, self.family.arrangement.placed_array(weights), **options)
+        return self.family.distribution(own, self.family.arrangement.place_array(weights), **options)
 
     def enumerated(self, weights=None, potentials=None, log_weights=None):
         """The distribution by enumeration, the measure multiplied by further weights of labels."""
         if potentials is not None:
             tables = tables_of(self.enumeration, potentials)
-            return self.enumeration.at(tables, self.items.position, self.items.step, weights)
+            return self.enumeration.distribution(tables, self.items.position, self.items.step, weights)
         known = self._enumerated if log_weights is None else self._enumerated.times(log_weights)
         return known.weighted(weights)
 
     @cached_property
     def _enumerated(self):
         tables = tables_of(self.enumeration, self.potentials)
-        return self.enumeration.at(tables, self.items.position, self.items.step)
+        return self.enumeration.distribution(tables, self.items.position, self.items.step)
 
     @property
     def near(self):
@@ -271,7 +272,7 @@ def random_potentials(case, family, enumeration, random, spread, forbidden):
 def _items(case, setting, random):
     lengths = setting.lengths if case.lengths is None else case.lengths
     n_labels = setting.n_labels if case.n_labels is None else case.n_labels
-    items = Items(offsets_of(lengths), n_labels)
+    items = Items(make_offsets(lengths), n_labels)
     shape = items.n_positions, n_labels
     if setting.measured and STEPS in case.measures:
         edge, start, end = np.zeros((n_labels, n_labels)), np.zeros(n_labels), np.zeros(n_labels)
@@ -282,7 +283,7 @@ def _items(case, setting, random):
     if setting.measured and ALLOWED in case.measures:
         mask = random.random(shape) < 0.7
         mask[np.arange(len(mask)), random.integers(n_labels, size=len(mask))] = True
-        items = replace(items, allowed=AllowedLabels.of_mask(mask))
+        items = replace(items, allowed=AllowedLabels.from_mask(mask))
     if case.narrow or (setting.measured and WEIGHTS in case.measures):
         weights = on_a_grid(random, shape, 1.0, 0.15)
         if case.narrow:
@@ -302,7 +303,7 @@ def problem(case_name, setting_name):
     for seed in range(1000):
         random = np.random.default_rng(seed)
         items = _items(case, setting, random)
-        if not enumeration.at(zero_tables(enumeration), items.position, items.step).possible:
+        if not enumeration.distribution(zero_tables(enumeration), items.position, items.step).possible:
             continue
         family = case.family(items)
         potentials = random_potentials(case, family, enumeration, random, setting.spread, setting.forbidden)
@@ -366,9 +367,10 @@ def ngram_family(*, tied, listed):
     return family
 
 
-def segments(*, tied):
+def segments(*, tied, least=False):
     def enumeration(items):
-        return SegmentEnumeration(items.offsets, items.n_labels, longest_of(items), tied=tied)
+        shortest = shortest_of(items) if least else None
+        return SegmentEnumeration(items.offsets, items.n_labels, longest_of(items), tied=tied, shortest=shortest)
 
     return enumeration
 
@@ -378,9 +380,16 @@ def longest_of(items):
     return 4 if items.n_labels == 1 else 3
 
 
-def segment_family(*, tied):
+def shortest_of(items):
+    """The shortest segment of each label: two positions for the first label, if there are others."""
+    return (2 if items.n_labels > 1 else 1, *(1,) * (items.n_labels - 1))
+
+
+def segment_family(*, tied, least=False):
     def family(items):
-        return SegmentFamily(items.offsets, items.n_labels, longest_of(items), tied=tied, base=items.base)
+        shortest = shortest_of(items) if least else None
+        longest = longest_of(items)
+        return SegmentFamily(items.offsets, items.n_labels, longest, tied=tied, base=items.base, shortest=shortest)
 
     return family
 
@@ -441,7 +450,7 @@ def graph_family(shape, method):
             if method == "table"
             else plan_inference(items.offsets, members, items.n_labels, method)
         )
-        return plan.named(list(own.members), own.tied, items.base)
+        return plan.with_names(list(own.members), own.tied, items.base)
 
     return family
 
@@ -455,15 +464,15 @@ def far_reaching(items):
 
 def far_reaching_family(items):
     placed = [
-        Placement(1, None, None, tied_everywhere=False),
-        Placement(2, EDGE, None, tied_everywhere=True),
-        Placement(2, "lag2", None, tied_everywhere=True, reach=2),
-        Placement(3, "order2", None, tied_everywhere=False, reach=2),
+        Placement(1, None, None, is_constant=False),
+        Placement(2, EDGE, None, is_constant=True),
+        Placement(2, "lag2", None, is_constant=True, reach=2),
+        Placement(3, "order2", None, is_constant=False, reach=2),
     ]
     data = Chains(np.zeros((items.n_positions, 0)), items.offsets, allowed=items.allowed or ANY_LABELS)
-    family = family_of(data, placed, FamilySpec("chain", items.n_labels, items.masks))
+    family = choose_family(data, placed, FamilySpec("chain", items.n_labels, items.masks))
     assert family.method == "junction"
-    return family if items.log_weights is None else family.given(items.log_weights)
+    return family if items.log_weights is None else family.condition(items.log_weights)
 
 
 def around(offsets, reach):
@@ -484,8 +493,8 @@ def ring_family(items):
     node, edge = Placement(1, None, None, False), Placement(2, EDGE, None, True)
     placed = [node, edge, Placement(2, "lag2", None, False, reach=2)]
     data = Rings(np.zeros((items.n_positions, 0)), items.offsets, allowed=items.allowed or ANY_LABELS)
-    family = family_of(data, placed, FamilySpec("ring", items.n_labels, items.masks))
-    return family if items.log_weights is None else family.given(items.log_weights)
+    family = choose_family(data, placed, FamilySpec("ring", items.n_labels, items.masks))
+    return family if items.log_weights is None else family.condition(items.log_weights)
 
 
 PAIRS = {"a b": (0, 1), "c b": (2, 1), "a c": (0, 2)}
@@ -505,9 +514,9 @@ def instance_family(*, tied, names=tuple(PAIRS), method="auto", chosen="table"):
         data = LabelledInstances.build(np.zeros((len(items.offsets) - 1, 1)), 3, {})
         placed = [Placement(1, None, None, False), *(Placement(2, name, None, tied) for name in names)]
         spec = FamilySpec("instances", 2, method=method, n_names=3, pairs={name: PAIRS[name] for name in names})
-        found = family_of(data, placed, spec)
+        found = choose_family(data, placed, spec)
         assert found.method == chosen
-        return found if items.log_weights is None else found.given(items.log_weights)
+        return found if items.log_weights is None else found.condition(items.log_weights)
 
     return family
 
@@ -515,7 +524,9 @@ def instance_family(*, tied, names=tuple(PAIRS), method="auto", chosen="table"):
 def narrowed_chains(items):
     """What a family of chains returns when it is given few labels."""
     plain = replace(items, log_weights=None)
-    family = ChainFamily(items.offsets, items.n_labels, base=plain.base, narrow=listed_chains).given(items.log_weights)
+    family = ChainFamily(items.offsets, items.n_labels, base=plain.base, narrow=limit_chains).condition(
+        items.log_weights
+    )
     assert isinstance(family, ListFamily)
     return family
 
@@ -543,8 +554,8 @@ def one_graph_family(family):
 
         plain = replace(items, log_weights=None, allowed=None) if items.masks is None else items
         host = family(plain)
-        found = ONE_GRAPH[type(host)].of(host, torch.device("cpu"))
-        return found if items.base.position is None else found.given(items.base.position)
+        found = ONE_GRAPH[type(host)].from_host(host, torch.device("cpu"))
+        return found if items.base.position is None else found.condition(items.base.position)
 
     return there
 
@@ -595,6 +606,12 @@ CASES = {
         ngram_family(tied=False, listed=True), ngrams(tied=False, listed=True), finite=ORDERS
     ),
     "segments": Case(segment_family(tied=True), segments(tied=True), repeats=False),
+    "segments of least durations": Case(
+        segment_family(tied=True, least=True), segments(tied=True, least=True), repeats=False
+    ),
+    "segments of least durations, repeats": Case(
+        segment_family(tied=False, least=True), segments(tied=False, least=True), repeats=True
+    ),
     "segments, repeats": Case(segment_family(tied=False), segments(tied=False), repeats=True),
     "trees": Case(graph_family(star, "tree"), graphs(star), POSITIONS),
     "trees, tied": Case(graph_family(all_tied(star), "tree"), graphs(all_tied(star)), POSITIONS),

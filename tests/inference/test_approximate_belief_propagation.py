@@ -65,7 +65,7 @@ def test_exact_on_forests(method, spread, forbidden):
         labels, scores = decode_graphs(plan, node, factors)
         np.testing.assert_allclose(scores, GraphEnumeration(*graphs).decode(node, factors)[1], rtol=1e-12)
         given = [labels[None, a:b] for a, b in zip(graphs[0][:-1], graphs[0][1:], strict=True)]
-        reached = GraphEnumeration(*graphs).scores_of(given, node, factors)
+        reached = GraphEnumeration(*graphs).compute_scores(given, node, factors)
         np.testing.assert_allclose(scores, np.concatenate(reached), rtol=1e-12)
     assert n_feasible >= 5
 
@@ -156,7 +156,7 @@ def test_labellings_are_locally_best_and_carry_their_true_score(method):
         node, factors = rng.normal(size=(12, 2)), [1.5 * rng.normal(size=(1, 2, 2)) for _ in members]
         labels, scores = decode_graphs(plan_inference(offsets, members, 2, method), node, factors)
         flipped = np.concatenate([labels[None], np.where(np.eye(12, dtype=bool), 1 - labels, labels)])
-        all_scores = reached.scores_of([flipped], node, factors)[0]
+        all_scores = reached.compute_scores([flipped], node, factors)[0]
         assert scores[0] == pytest.approx(all_scores[0], rel=1e-12)
         assert np.all(all_scores[1:] <= all_scores[0] + 1e-9)
         n_best += scores[0] >= reached.decode(node, factors)[1][0] - 1e-9

@@ -27,16 +27,16 @@ def test_members_are_those_of_compiled_passes(spread, forbidden, tied):
         weights = random.uniform(0, 3, size=len(offsets) - 1)
         ours, theirs = (ChainFamily(offsets, node.shape[1], tied=tied, forms=forms) for forms in (SHORT, LONG))
         try:
-            expected, infeasible = theirs.at(potentials, weights), None
+            expected, infeasible = theirs.distribution(potentials, weights), None
         except InfeasibleSequence as error:
             infeasible = error.sequence
         if infeasible is not None:
-            for ask in (partial(ours.at, potentials), ours.labellings(potentials).best):
+            for ask in (partial(ours.distribution, potentials), ours.labellings(potentials).best):
                 with pytest.raises(InfeasibleSequence, match=f"sequence {infeasible}:"):
                     ask()
             continue
         feasible += 1
-        found = ours.at(potentials, weights)
+        found = ours.distribution(potentials, weights)
         assert rescued(expected) <= rescued(found), "some more are"
         np.testing.assert_allclose(found.log_partition, expected.log_partition, rtol=1e-13, atol=1e-12)
         for group in (None, EDGE):

@@ -32,7 +32,7 @@ from tests.inference.family_cases import (
     tables_of,
     zero_tables,
 )
-from tests.samples import offsets_of
+from tests.samples import make_offsets
 
 MODERATE = [setting for setting in SETTINGS if SETTINGS[setting].spread == 1.0]
 SOME = ["plain", "measured and large"]
@@ -90,7 +90,7 @@ def test_log_partition_and_mean(case, setting):
     solved = problem(case, setting)
     ways = {}, {"keep": False}, {"workers": Workers(2, least_work=1)}
     for weights, options in product(weights_of(solved), ways):
-        expected, member = solved.enumerated(weights), solved.at(weights=weights, **options)
+        expected, member = solved.enumerated(weights), solved.distribution(weights=weights, **options)
         log_partition = solved.case.layout.by_item(solved.family, member.log_partition)
         np.testing.assert_allclose(log_partition, expected.log_partition, rtol=1e-12, atol=1e-11)
         mean = member.mean()
@@ -102,7 +102,7 @@ def test_log_partition_and_mean(case, setting):
 @for_all()
 def test_marginals(case, setting):
     solved = problem(case, setting)
-    expected, member = solved.enumerated(), solved.at()
+    expected, member = solved.enumerated(), solved.distribution()
     for group in solved.family.groups:
         rows, found = expected.marginals(group.name), member.marginals(group.name)
         if group.items is None:
@@ -123,7 +123,7 @@ def test_covariance_products(case, setting):
     direction = solved.random_potentials()
     for weights, keep in product(weights_of(solved), (True, False)):
         expected = solved.enumerated(weights).covariance_product(tables_of(solved.enumeration, direction))
-        found = solved.at(weights=weights, keep=keep).covariance_product(solved.put(direction))
+        found = solved.distribution(weights=weights, keep=keep).covariance_product(solved.put(direction))
         assert_tables(solved, found, expected, 10 * solved.near)
 
 
@@ -131,7 +131,7 @@ def test_covariance_products(case, setting):
 def test_entropies(case, setting):
     solved = problem(case, setting)
     expected = solved.enumerated()
-    for member in (solved.at(), solved.at(keep=False)):
+    for member in (solved.distribution(), solved.distribution(keep=False)):
         np.testing.assert_allclose(member.entropy(), expected.entropy(), rtol=1e-9, atol=solved.near)
 
 
@@ -167,7 +167,7 @@ def test_ties_are_all_there(case, setting):
     """Potentials of zero and one: many labellings have the same score, and none is listed twice."""
     solved = problem(case, setting)
     spread = solved.random_potentials()
-    ties = spread.of(np.round(np.abs(array)) for array in spread.arrays)
+    ties = spread.with_arrays(np.round(np.abs(array)) for array in spread.arrays)
     assert_ranked(solved, ties, 9)
     first = solved.family.labellings(solved.put(ties)).n_best(9)[0]
     again = solved.family.labellings(solved.put(ties)).n_best(9)[0]
@@ -254,7 +254,7 @@ def test_statistics_of_labels(case, setting):
         assert isinstance(statistics, Statistics)
         expected = sum(np.vdot(table, potentials[name]) for name, table in counts.items())
         assert float(statistics.dot(solved.put(potentials))) == pytest.approx(expected, rel=1e-12, abs=1e-10)
-        residual = solved.put(potentials.of(array.copy() for array in potentials.arrays))
+        residual = solved.put(potentials.with_arrays(array.copy() for array in potentials.arrays))
         statistics.subtract_from(residual)
         expected = {name: potentials[name].reshape(table.shape) - table for name, table in counts.items()}
         assert_tables(solved, residual, expected, 1e-12)
@@ -283,14 +283,17 @@ def test_given_once_and_twice(case, setting):
     first = evidence_of(solved, None)
     second = evidence_of(solved, first)
     for family, log_weights in (
-        (solved.family.given(first), first),
-        (solved.family.given(first).given(second), first + second),
-        (solved.family.given(np.zeros_like(first)), None),
+        (solved.family.condition(first), first),
+        (solved.family.condition(first).condition(second), first + second),
+        (solved.family.condition(np.zeros_like(first)), None),
         (solved.family, None),
     ):
         narrowed = replace(solved, family=family)
         for weights in weights_of(solved):
-            expected, member = solved.enumerated(weights, log_weights=log_weights), narrowed.at(weights=weights)
+            expected, member = (
+                solved.enumerated(weights, log_weights=log_weights),
+                narrowed.distribution(weights=weights),
+            )
             log_partition = solved.case.layout.by_item(family, member.log_partition)
             np.testing.assert_allclose(log_partition, expected.log_partition, rtol=1e-12, atol=1e-11)
             assert_tables(narrowed, member.mean(), expected.mean(), solved.near)
@@ -319,7 +322,11 @@ def test_given_once_and_twice(case, setting):
 def test_parts(case, setting):
     """The family of some items, at their part of the potentials, is that of these items."""
     solved = problem(case, setting)
-    whole, potentials, n_items = solved.at(weights=solved.weights), solved.put(solved.potentials), solved.family.n_items
+    whole, potentials, n_items = (
+        solved.distribution(weights=solved.weights),
+        solved.put(solved.potentials),
+        solved.family.n_items,
+    )
     labels, scores = solved.family.labellings(potentials).best()
     for first, last in ((0, 1), (1, 2), (1, n_items), (0, n_items)):
         part, own = solved.family.part(first, last), solved.family.arrangement.cut(potentials, first, last)
@@ -327,15 +334,15 @@ def test_parts(case, setting):
         assert (part.n_items, part.n_positions) == (last - first, rows.stop - rows.start)
         assert [group[:2] for group in part.groups] == [group[:2] for group in solved.family.groups]
         assert [group.tied for group in part.groups] == [group.tied for group in solved.family.groups]
-        member = part.at(own, solved.weights[first:last])
+        member = part.distribution(own, solved.weights[first:last])
         np.testing.assert_allclose(member.log_partition, whole.log_partition[first:last], rtol=1e-13, atol=1e-12)
         np.testing.assert_allclose(member.marginals(), whole.marginals()[rows], atol=1e-12)
         best, own_scores = part.labellings(own).best()
         np.testing.assert_array_equal(best, labels[rows])
         np.testing.assert_allclose(own_scores, scores[first:last], rtol=1e-13, atol=1e-12)
         np.testing.assert_array_equal(part.impossible(), solved.family.impossible()[first:last])
-        again = part.part(0, last - first).given(np.zeros((part.n_positions, part.n_labels)))
-        np.testing.assert_allclose(again.at(own).log_partition, member.log_partition, rtol=1e-13, atol=1e-12)
+        again = part.part(0, last - first).condition(np.zeros((part.n_positions, part.n_labels)))
+        np.testing.assert_allclose(again.distribution(own).log_partition, member.log_partition, rtol=1e-13, atol=1e-12)
 
 
 @for_all()
@@ -343,7 +350,7 @@ def test_numbers_of_labellings(case, setting):
     """log sum_y p0(y), and which items have no labelling."""
     solved = problem(case, setting)
     zeros = zero_tables(solved.enumeration)
-    expected = solved.enumeration.at(zeros, solved.items.position, solved.items.step).log_partition
+    expected = solved.enumeration.distribution(zeros, solved.items.position, solved.items.step).log_partition
     np.testing.assert_allclose(solved.family.log_labellings(), expected, rtol=1e-12, atol=1e-12)
     assert not solved.family.impossible().any()
 
@@ -353,9 +360,9 @@ def test_items_without_a_labelling_are_found_and_named(case, setting):
     solved = problem(case, setting)
     log_weights = np.zeros((solved.family.n_positions, solved.family.n_labels))
     log_weights[solved.items.offsets[2]] = -np.inf
-    barred = solved.family.given(log_weights)
+    barred = solved.family.condition(log_weights)
     np.testing.assert_array_equal(barred.impossible(), np.arange(barred.n_items) == 2)
-    asked = [lambda own: barred.at(own).log_partition]
+    asked = [lambda own: barred.distribution(own).log_partition]
     if "best" not in solved.case.lacks:
         asked += [
             lambda own: barred.labellings(own).best(),
@@ -373,10 +380,10 @@ def test_weights_of_thousands_of_nats_forbid_nothing(case, setting):
     solved = problem(case, setting)
     shape = solved.family.n_positions, solved.family.n_labels
     log_weights = np.full(shape, -2000.0) * (solved.random.random(shape) < 0.5)
-    narrowed = solved.family.given(log_weights)
+    narrowed = solved.family.condition(log_weights)
     assert not narrowed.impossible().any()
     expected = solved.enumerated(log_weights=log_weights)
-    member = narrowed.at(solved.case.layout.put(narrowed, solved.potentials))
+    member = narrowed.distribution(solved.case.layout.put(narrowed, solved.potentials))
     log_partition = solved.case.layout.by_item(narrowed, member.log_partition)
     np.testing.assert_allclose(log_partition, expected.log_partition, rtol=1e-12, atol=1e-11)
     mean = member.mean()
@@ -391,7 +398,7 @@ def test_steps_that_constraints_forbid_leave_no_labelling(case):
     log_weights = np.zeros((solved.family.n_positions, n_labels))
     for row, label in ((first + 1, 0), (first + 2, n_labels - 1)):
         log_weights[row] = np.where(np.arange(n_labels) == label, 0.0, -np.inf)
-    barred = solved.family.given(log_weights)
+    barred = solved.family.condition(log_weights)
     expected = solved.enumerated(log_weights=log_weights)
     np.testing.assert_array_equal(barred.impossible(), np.isneginf(expected.log_partition))
     assert barred.impossible()[1]
@@ -430,8 +437,8 @@ def test_scores_and_residuals_are_adjoint(case, setting):
             places = None if name is None else solved.family.arrangement.places(name)
             if places is not None and not solved.family.arrangement.group(name).tied:
                 residual[name][np.setdiff1d(np.arange(len(residual[name])), places)] = 0.0
-        rows = 1 if term.tied_everywhere else solved.family.arrangement.group(term.group).n_rows
-        if not term.tied_everywhere and term.positions is not None:
+        rows = 1 if term.is_constant else solved.family.arrangement.group(term.group).n_rows
+        if not term.is_constant and term.positions is not None:
             rows = len(term.positions)
         scores = solved.random.normal(size=(rows, width_of(solved, term)))
         total = solved.family.zeros()
@@ -446,14 +453,14 @@ def test_scores_and_residuals_are_adjoint(case, setting):
 def test_residuals_of_cliques_are_weighted_marginals(case, setting):
     """At the mean, clique_residuals are clique_weights times clique_rows of the marginals, summed where tied."""
     solved = problem(case, setting)
-    member = solved.at(weights=solved.weights)
+    member = solved.distribution(weights=solved.weights)
     mean = member.mean()
     for term in terms_of(solved):
         rows = np.asarray(solved.family.arrangement.rows(member.marginals(term.group), term))
         weights = np.asarray(solved.family.arrangement.weights(solved.weights, term))
         assert weights.shape == (len(rows),)
         product = weights[:, None] * rows
-        expected = product.sum(axis=0, keepdims=True) if term.tied_everywhere else product
+        expected = product.sum(axis=0, keepdims=True) if term.is_constant else product
         np.testing.assert_allclose(np.asarray(solved.family.arrangement.residuals(mean, term)), expected, atol=1e-10)
         group = solved.family.arrangement.group(term.group)
         if group.items is not None:
@@ -467,7 +474,7 @@ def test_residuals_of_cliques_are_weighted_marginals(case, setting):
 def approximated(name, spread=1.0):
     """An approximation on a few graphs."""
     case, random = APPROXIMATIONS[name], np.random.default_rng(0)
-    items = Items(offsets_of((1, 4, 3, 4)), 3)
+    items = Items(make_offsets((1, 4, 3, 4)), 3)
     family, enumeration = case.family(items), case.enumeration(items)
     potentials = random_potentials(case, family, enumeration, random, spread, 0.0)
     weights = np.array([1.0, 0.0, 2.0, 0.5])
@@ -484,9 +491,9 @@ def test_approximations_keep_their_promises(name, spread, known):
     if known:
         log_weights[2] = [-np.inf, 0.0, -np.inf]
         log_weights[5:] = np.round(4 * random.normal(size=log_weights[5:].shape)) / 4
-        family = family.given(log_weights)
-    expected = enumeration.at(tables_of(enumeration, potentials), log_weights, np.zeros((3, 3)), weights)
-    member = family.at(potentials, weights)
+        family = family.condition(log_weights)
+    expected = enumeration.distribution(tables_of(enumeration, potentials), log_weights, np.zeros((3, 3)), weights)
+    member = family.distribution(potentials, weights)
     slack = 1e-9 * spread
     if case.bound == "upper":
         assert np.all(member.log_partition >= expected.log_partition - slack)
@@ -528,8 +535,8 @@ def test_parts_and_statistics_of_approximations(name):
     part, own = family.part(1, 3), family.arrangement.cut(potentials, 1, 3)
     assert part.bound == family.bound
     assert isinstance(own, Potentials)
-    alone = family.at(potentials).log_partition[1:3]
-    np.testing.assert_allclose(part.at(own).log_partition, alone, rtol=1e-6, atol=1e-6)
+    alone = family.distribution(potentials).log_partition[1:3]
+    np.testing.assert_allclose(part.distribution(own).log_partition, alone, rtol=1e-6, atol=1e-6)
     assert part.method == family.method
     assert [group.name for group in part.groups] == [group.name for group in family.groups]
     assert items.offsets[3] - items.offsets[1] == part.n_positions

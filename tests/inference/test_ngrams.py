@@ -7,12 +7,12 @@ from kernelfields.inference import NgramFamily
 from kernelfields.inference.ngrams.automaton import NgramAutomaton, TooManyNgrams
 from kernelfields.numerics import Workers
 from tests.arrays import infer_chains, infer_graphs
-from tests.samples import offsets_of
+from tests.samples import make_offsets
 
 
 def test_what_all_but_vanished_and_came_back_step_by_step_is_inferred_in_logarithms():
     """A label that begins at 1e-311, where doubles have few digits, and wins 1e78 at each step: no scale is small."""
-    offsets, ngrams = offsets_of([6]), [(3, np.array([7]))]
+    offsets, ngrams = make_offsets([6]), [(3, np.array([7]))]
     node = np.array([[0.0, -715.0]] + [[0.0, 180.0]] * 5)
     node[:, 1] += np.array([0.1, 0.2, 0.3, -0.1, -185.4, 0.0])  # at last both are about as probable
     edge = np.where(np.eye(2), 0.0, -np.inf)[None]
@@ -25,7 +25,7 @@ def test_what_all_but_vanished_and_came_back_step_by_step_is_inferred_in_logarit
 
 def test_without_ngrams_it_is_the_plain_chain():
     random = np.random.default_rng(0)
-    offsets = offsets_of([4, 1, 7, 2])
+    offsets = make_offsets([4, 1, 7, 2])
     node, edge = random.normal(size=(14, 5)), random.normal(size=(1, 5, 5))
     beliefs = infer_graphs(NgramFamily(offsets, 5, []), node, [edge])
     known = infer_chains(node, edge, offsets)
@@ -34,7 +34,7 @@ def test_without_ngrams_it_is_the_plain_chain():
 
 
 def test_digits_do_not_depend_on_the_number_of_threads():
-    random, offsets = np.random.default_rng(10), offsets_of((6,) * 40)
+    random, offsets = np.random.default_rng(10), make_offsets((6,) * 40)
     family = NgramFamily(offsets, 3, [(3, np.arange(0, 27, 2)), (4, np.arange(0, 81, 6))], lanes=3)
     node = random.normal(size=(offsets[-1], 3))
     tables = [random.normal(size=family.table_shape(group, True)) for group in range(3)]
@@ -53,7 +53,7 @@ def test_arcs_are_few_where_ngrams_are():
         ngrams.append((order, np.unique(rows @ 26 ** np.arange(order - 1, -1, -1))))
     automaton = NgramAutomaton(26, ngrams)
     assert automaton.n_arcs <= 26**2 + sum(len(some) for _, some in ngrams) * 2
-    assert "arcs" in NgramFamily(offsets_of([3]), 26, ngrams).description
+    assert "arcs" in NgramFamily(make_offsets([3]), 26, ngrams).description
 
 
 def test_too_many_ngrams_are_refused_by_their_number():

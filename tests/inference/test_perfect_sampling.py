@@ -140,7 +140,7 @@ def test_couplings_are_the_log_odds_of_each_label():
             for label in (0, 1):
                 labels[v] = label ^ couplings.exchanged[v]
                 rows = [labels[offsets[g] : offsets[g + 1]][None] for g in range(3)]
-                scores.append(sum(float(each[0]) for each in oracle.scores_of(rows, node, tables)))
+                scores.append(sum(float(each[0]) for each in oracle.compute_scores(rows, node, tables)))
             labels[v] = states[v] ^ couplings.exchanged[v]
             pairs = slice(couplings.start[v], couplings.start[v + 1])
             odds = couplings.field[v] + couplings.strength[pairs] @ states[couplings.neighbour[pairs]]

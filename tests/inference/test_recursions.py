@@ -11,20 +11,24 @@ from kernelfields.data.allowed import AllowedLabels
 from kernelfields.inference import EDGE, BaseMeasure, ChainFamily, InfeasibleSequence, Potentials
 from kernelfields.inference.chain import plain, recursions
 from kernelfields.inference.chain.lists import best_in_lists, infer_lists
+from kernelfields.inference.chain.long import cut_chain, pass_long_chain
 from kernelfields.inference.chain.recursions import LONG, RECURSIONS, SHORT
 from kernelfields.inference.chain.scored_steps import ScoredSteps
 from kernelfields.inference.chain.streaming import ChainStream
-from kernelfields.numerics.sparse_rows import offsets_of
+from kernelfields.inference.packing import ScaledPasses, exponentials
+from kernelfields.numerics import Workers
+from kernelfields.numerics.sparse_rows import make_offsets
 from tests.oracles.chains import enumerate_chain
 
 L = 3
-OFFSETS = offsets_of([4, 1, 5, 2])
+OFFSETS = make_offsets([4, 1, 5, 2])
 N = int(OFFSETS[-1])
 #: Compiled functions that help a recursion, or look something up: none of them passes over the labels of a chain.
 HELPERS = {
-    *("lists_compiled.bits_set", "lists_compiled.mark_pairs", "lists_compiled.write_steps"),
+    *("lists_compiled.count_bits", "lists_compiled.mark_pairs", "lists_compiled.write_steps"),
     *("lists_compiled.largest_entries", "lists_compiled.best_prefixes"),
     *("scaled_compiled.filter_positions", "streaming_compiled.answer_by_lag"),
+    *("scaled_compiled.scores_below_tops", "scaled_compiled.has_underflow"),
 }
 
 
@@ -41,12 +45,12 @@ def tables(request):
 
 def lists_of(node):
     """The lists of labels that are possible, and their scores."""
-    lists = AllowedLabels.of_mask(node > -np.inf)
-    return lists, lists.taken(node)
+    lists = AllowedLabels.from_mask(node > -np.inf)
+    return lists, lists.gather(node)
 
 
 def by_family(forms):
-    return lambda node, edge: ChainFamily(OFFSETS, L, forms=forms).at(Potentials(node, {EDGE: edge}))
+    return lambda node, edge: ChainFamily(OFFSETS, L, forms=forms).distribution(Potentials(node, {EDGE: edge}))
 
 
 def sums_by_family(forms):
@@ -60,7 +64,7 @@ def sums_by_family(forms):
 def sums_of_lists(node, edge, listed=None):
     lists, scores = lists_of(node)
     found = infer_lists(scores, edge if listed is None else edge.reshape(-1), OFFSETS, lists, listed=listed)
-    return found.log_partition, lists.spread(found.entries)
+    return found.log_partition, lists.scatter(found.entries)
 
 
 def in_one_stream(node, edge, **settings):
@@ -72,7 +76,7 @@ def in_one_stream(node, edge, **settings):
     return [np.concatenate(each) for each in zip(*answers, strict=True)]
 
 
-def scores_of(labels, node, edge):
+def compute_scores(labels, node, edge):
     scores = node[np.arange(N), labels]
     steps = np.setdiff1d(np.arange(N), OFFSETS[:-1])
     scores[steps] += edge[0, labels[steps - 1], labels[steps]]
@@ -80,7 +84,7 @@ def scores_of(labels, node, edge):
 
 
 def scored(labels, node, edge):
-    return labels, scores_of(labels, node, edge)
+    return labels, compute_scores(labels, node, edge)
 
 
 def best_of_family(forms):
@@ -93,6 +97,17 @@ def best_of_lists(node, edge):
 
 
 DIRECTION = np.random.default_rng(5).normal(size=(N, L)), np.random.default_rng(6).normal(size=(1, L, L))
+
+
+def sums_of_pieces(node, edge):
+    transfer, shift = exponentials(edge)
+    passes = ScaledPasses(transfer, shift, *(np.zeros((N, L)) for _ in range(3)))
+    found = [
+        pass_long_chain(cut_chain(begin, end, 3, stride=1, least=1), node, passes, Workers(1), stride=1)
+        for begin, end in pairwise(OFFSETS.tolist())
+    ]
+    assert all(each.fine for each in found)
+    return np.array([each.log_partition for each in found]), passes.marginals
 
 
 def tangent_of_family(forms):
@@ -235,6 +250,7 @@ ANSWERS = {
     ),
     ("sum", "steps"): sums_by_family(SHORT),
     ("sum", "compiled"): sums_by_family(LONG),
+    ("sum", "pieces"): sums_of_pieces,
     ("sum", "lists"): sums_of_lists,
     ("sum", "marked lists"): lambda node, edge: sums_of_lists(node, edge, ScoredSteps(np.arange(L * L), L)),
     ("sum", "stream"): lambda node, edge: (plain_sums(node, edge)[0], in_one_stream(node, edge)[1]),

@@ -5,13 +5,13 @@ import pytest
 
 from tests.arrays import infer_segments
 from tests.oracles.families import SegmentEnumeration
-from tests.samples import offsets_of
+from tests.samples import make_offsets
 
 
 def test_steep_scores_on_long_chains():
     """Windows whose values span thousands of nats: gradients add up to counts that are known."""
     random = np.random.default_rng(0)
-    offsets = offsets_of([900, 400])
+    offsets = make_offsets([900, 400])
     node = 30.0 * np.sin(np.arange(1300)[:, None] / 90.0 + np.arange(3)) + random.normal(size=(1300, 3))
     edge = random.normal(size=(1, 3, 3)) - np.where(np.eye(3), np.inf, 0.0)
     duration = -np.linspace(0, 900, 300)[:, None] * np.array([1.0, 0.5, 0.0])
@@ -23,7 +23,7 @@ def test_steep_scores_on_long_chains():
 
 
 def test_a_sequence_that_cannot_be_cut_is_named():
-    node, offsets = np.zeros((8, 2)), offsets_of([7, 1])
+    node, offsets = np.zeros((8, 2)), make_offsets([7, 1])
     node[:7, 1] = -np.inf
     edge = np.where(np.eye(2), -np.inf, 0.0)[None]
     with pytest.raises(ValueError, match="sequence 0: its 7 positions cannot be cut into segments of at most 2"):
@@ -45,7 +45,7 @@ def test_steep_scores_and_forbidden_ones_are_enumerated(scale, seed):
         scores[random.random(scores.shape) < share] = -np.inf
     every = SegmentEnumeration(offsets, n_labels, longest, tied=tied)
     potentials = dict(zip(every.groups, (node, edge, duration), strict=True))
-    truth = every.at(potentials, np.zeros_like(node), np.zeros(n_labels**2))
+    truth = every.distribution(potentials, np.zeros_like(node), np.zeros(n_labels**2))
     if not truth.possible:
         with pytest.raises(ValueError, match="cannot be cut into segments"):
             infer_segments(node, edge, duration, offsets)

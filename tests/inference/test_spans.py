@@ -5,7 +5,7 @@ import pytest
 
 from kernelfields import ChainCRF, EdgeCliques, LabelNgrams, NodeCliques, RingCRF, SegmentCRF, SkipCliques
 from kernelfields.data import OrderCliques
-from kernelfields.data.spans import spans_of
+from kernelfields.data.spans import find_spans
 from kernelfields.evaluation.entities import span_rules
 from kernelfields.inference.spans import boundary_probabilities, likely_spans, span_probabilities
 
@@ -33,7 +33,7 @@ def enumerated(crf, x, rules, known):
     every = crf.predict_nbest([x], 10_000, known=known)[0]
     assert sum(np.exp(log) for _, log in every) == pytest.approx(1.0)
     for labels, log in every:
-        columns = spans_of(np.searchsorted(crf.classes_, labels), whole, rules)
+        columns = find_spans(np.searchsorted(crf.classes_, labels), whole, rules)
         for span in zip(*(column.tolist() for column in columns), strict=True):
             spans[span] = spans.get(span, 0.0) + np.exp(log)
             begins[span[0]] += np.exp(log)

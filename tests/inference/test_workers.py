@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -88,3 +89,32 @@ def test_workers_travel_without_their_threads():
     copy = pickle.loads(pickle.dumps(workers))
     assert copy.n_threads == 2
     assert copy._pool is None
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_results_come_in_order_and_calls_after_an_error_never_begin(n_threads):
+    assert list(Workers(n_threads).in_order([lambda value=value: value for value in range(20)])) == list(range(20))
+    assert list(Workers(n_threads).in_order([])) == []
+    begun, failed = [], threading.Event()
+
+    def call(value):
+        begun.append(value)
+        if value == 1:
+            failed.set()
+            raise ValueError("one")
+        if value > n_threads:  # those before it do not wait for an error
+            assert failed.wait(5.0)
+        return value
+
+    results = Workers(n_threads).in_order([partial(call, value) for value in range(1000)])
+    assert next(results) == 0
+    with pytest.raises(ValueError, match="one"):
+        next(results)
+    assert len(begun) < 1000
+
+
+def test_with_one_thread_a_call_begins_when_its_result_is_asked_for():
+    begun = []
+    results = Workers(1).in_order([partial(begun.append, value) for value in range(3)])
+    next(results)
+    assert begun == [0]

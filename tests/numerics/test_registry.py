@@ -29,7 +29,7 @@ def test_names_are_those_of_exactly_one_class(shapes):
     registry, Circle, Polygon = shapes
     assert registry.find("circle") is Circle
     assert registry.find("square") is registry.find(None) is registry.find(["circle"]) is None
-    assert registry.name_of(Polygon(3)) == "polygon"
+    assert registry.find_name(Polygon(3)) == "polygon"
 
     class Ellipse(Circle):
         pass
@@ -37,7 +37,7 @@ def test_names_are_those_of_exactly_one_class(shapes):
     assert Circle() in registry
     assert Ellipse() not in registry
     with pytest.raises(TypeError, match=r"a shape of the class Ellipse has no name .*@register\('ellipse'\) above it"):
-        registry.name_of(Ellipse())
+        registry.find_name(Ellipse())
 
 
 def test_shorthands_are_names_of_objects_that_need_no_parameters(shapes):

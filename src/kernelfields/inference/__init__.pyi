@@ -9,7 +9,7 @@ from kernelfields.inference.chain.family import ChainFamily as ChainFamily
 from kernelfields.inference.chain.list_family import ListFamily as ListFamily
 from kernelfields.inference.choice import (
     FamilySpec as FamilySpec,
-    family_of as family_of,
+    choose_family as choose_family,
 )
 from kernelfields.inference.family import Labellings as Labellings, LabelFamily as LabelFamily, Member as Member
 from kernelfields.inference.potentials import EDGE as EDGE, Placement as Placement, Potentials as Potentials

@@ -63,13 +63,13 @@ class Answers:
         asked: Any = None,
     ):
         self.data = data
-        self.asked = data if asked is None else asked
+        self.requested = data if asked is None else asked
         self.family = family
         self.potentials = potentials
         self.workers = workers
         self.known = known
 
-    def given(self, log_weights: np.ndarray | None) -> Answers:
+    def condition(self, log_weights: np.ndarray | None) -> Answers:
         """Return answers conditioned on further knowledge of the labels.
 
         Parameters
@@ -85,8 +85,8 @@ class Answers:
         if log_weights is None:
             return self
         known = log_weights if self.known is None else self.known + log_weights
-        family = self.family.given(log_weights)
-        return Answers(self.data, family, self.potentials, self.workers, known, self.asked)
+        family = self.family.condition(log_weights)
+        return Answers(self.data, family, self.potentials, self.workers, known, self.requested)
 
     def log_probability(self, log_weights: np.ndarray) -> np.ndarray:
         """Compute the probability of a set, or a weighting, of labellings, given the inputs and the known labels.
@@ -131,12 +131,38 @@ class Answers:
             The values.
         """
         found = iter(values)
-        return [next(found) if length else nothing for length in self.asked.lengths.tolist()]
+        return [next(found) if length else nothing for length in self.requested.lengths.tolist()]
+
+    def of_item(self, item: int) -> Answers:
+        """Return the answers about one item, for questions about labellings.
+
+        Parameters
+        ----------
+        item : int
+            The number of the item among those with positions.
+
+        Returns
+        -------
+        Answers
+            The answers.
+
+        Examples
+        --------
+        >>> from kernelfields import ChainCRF
+        >>> X, y = [[[0.0], [1.0]], [[1.0], [0.0]]], [["a", "b"], ["b", "a"]]
+        >>> crf = ChainCRF("linear", prior_variance=1.0, scale=False).fit(X, y)
+        >>> (answers,) = crf.answers(X)
+        >>> labellings, scores = answers.of_item(1).n_best(2)
+        >>> len(labellings), labellings[0].tolist()
+        (1, [[1, 0], [1, 1]])
+        """
+        potentials = self.family.arrangement.cut(self.potentials, item, item + 1)
+        return Answers(self.data, self.family.part(item, item + 1), potentials, self.workers)
 
     @cached_property
     def member(self) -> Member:
         """The distribution of labellings, inferred on first use; failures of approximate inference are warnings."""
-        member = self.family.at(self.potentials, workers=self.workers)
+        member = self.family.distribution(self.potentials, workers=self.workers)
         warn_of_inference(member.warnings)
         return member
 
@@ -183,7 +209,7 @@ class Answers:
         [(1, 2, 2), (1, 2, 2)]
         """
         if not self.data.n_positions:  # nothing was inferred, and there are no groups
-            return [np.zeros((0, self.family.n_labels, self.family.n_labels))] * len(self.asked.lengths)
+            return [np.zeros((0, self.family.n_labels, self.family.n_labels))] * len(self.requested.lengths)
         rows, items = self.member.marginals(group), self.family.arrangement.group(group).items
         assert items is not None
         if (kept := self.family.arrangement.places(group)) is not None:

@@ -4,7 +4,7 @@
 
 One place holds all of it: constraints (labels that may not begin, end, occur or follow each other), lists of allowed
 labels, known labels and weights of labels, messages of annotators. Minus infinity forbids. A base measure is multiplied
-into a family of labellings; :meth:`BaseMeasure.times` multiplies it by further weights.
+into a family of labellings; :meth:`BaseMeasure.multiply` multiplies it by further weights.
 
 Arrays: position (N, L), step (L, L), offsets (S + 1,).
 """
@@ -17,16 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernelfields.data.allowed import ANY_LABELS, AllowedLabels, AnyLabels
+from kernelfields.data import label_forms
+from kernelfields.data.any_labels import ANY_LABELS, Allowed
 from kernelfields.inference import chain
 
 if TYPE_CHECKING:
     from kernelfields.data.constraints import ConstraintMasks
-
-
-def part_of(base: BaseMeasure | None, first: int, last: int) -> BaseMeasure | None:
-    """Return the measure of items first..last-1; None if all labellings count alike."""
-    return None if base is None else base.part(first, last)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +58,11 @@ class BaseMeasure:
     offsets: np.ndarray
     n_labels: int
     masks: ConstraintMasks | None = None
-    allowed: AnyLabels | AllowedLabels = ANY_LABELS
+    allowed: Allowed = ANY_LABELS
     log_weights: np.ndarray | None = None
     step_penalties: np.ndarray | None = None
 
-    def times(self, log_weights: np.ndarray) -> BaseMeasure:
+    def multiply(self, log_weights: np.ndarray) -> BaseMeasure:
         """Return the measure multiplied by weights of single labels.
 
         Parameters
@@ -105,7 +101,7 @@ class BaseMeasure:
             log_weights=None if self.log_weights is None else self.log_weights[rows],
         )
 
-    def taken(self, rows: np.ndarray, offsets: np.ndarray) -> BaseMeasure:
+    def gather(self, rows: np.ndarray, offsets: np.ndarray) -> BaseMeasure:
         """Return the measure of items that consist of some rows.
 
         Parameters
@@ -135,7 +131,7 @@ class BaseMeasure:
         return self.masks.edge if self.masks is not None and self.masks.edge.any() else None
 
     @property
-    def _bars_positions(self) -> bool:
+    def _has_position_constraints(self) -> bool:
         """Whether constraints forbid labels at all positions, the first or the last."""
         masks = self.masks
         return masks is not None and bool(masks.label.any() or masks.start.any() or masks.end.any())
@@ -143,25 +139,25 @@ class BaseMeasure:
     @property
     def is_trivial(self) -> bool:
         """Whether all labellings have the same weight."""
-        return self.has_only_constraints and self.step is None and not self._bars_positions
+        return self.has_only_constraints and self.step is None and not self._has_position_constraints
 
     @property
     def has_only_constraints(self) -> bool:
-        """Whether constraints alone make up the measure, so that items of one length have equal ones."""
+        """Whether the measure consists of constraints alone, equal for all items of one length."""
         return not self.allowed.restrict and self.log_weights is None
 
     @property
-    def forbids(self) -> bool:
+    def has_forbidden_labellings(self) -> bool:
         """Whether some labellings are forbidden."""
         weights = self.log_weights
         barred = weights is not None and bool(np.isneginf(weights.min(initial=0.0)))
-        return self.allowed.restrict or self.step is not None or self._bars_positions or barred
+        return self.allowed.restrict or self.step is not None or self._has_position_constraints or barred
 
     @cached_property
     def position(self) -> np.ndarray | None:
         """Log-weights of the labels of every position, (N, L); None if all weights are equal."""
-        weights = self.allowed.penalized(self.log_weights)
-        if not self._bars_positions:
+        weights = self.allowed.penalize(self.log_weights)
+        if not self._has_position_constraints:
             return weights
         assert self.masks is not None
         if weights is None:
@@ -171,43 +167,18 @@ class BaseMeasure:
         return self.masks.apply(weights, self.offsets)
 
     @cached_property
-    def lists(self) -> AllowedLabels | None:
+    def lists(self) -> label_forms.AllowedLabels | None:
         """The allowed labels of each position; None without such lists."""
         if self.has_only_constraints:
             return None
         lists = self.allowed.possible(self.log_weights)
-        return None if lists is None else self._without_barred(lists)
-
-    def _without_barred(self, allowed: AllowedLabels) -> AllowedLabels:
-        """Return lists of allowed labels without those that constraints forbid everywhere, first or last."""
         masks = self.masks
-        if masks is None or not self._bars_positions:
-            return allowed
-        rows, labels = allowed.rows, allowed.labels
-        is_start, is_end = np.zeros((2, allowed.n_positions), dtype=bool)
-        is_start[self.offsets[:-1]] = is_end[self.offsets[1:] - 1] = True
-        barred = masks.label[labels] < 0
-        barred |= is_start[rows] & (masks.start[labels] < 0)
-        barred |= is_end[rows] & (masks.end[labels] < 0)
-        return allowed.kept(~barred) if barred.any() else allowed
-
-    def entries(self, lists: AllowedLabels) -> np.ndarray | None:
-        """Return the log-weights of the labels in lists.
-
-        Parameters
-        ----------
-        lists : AllowedLabels
-            The lists.
-
-        Returns
-        -------
-        array (A,) or None
-            The log-weights; None if all are zero.
-        """
-        return None if self.log_weights is None else lists.taken(self.log_weights)
+        if lists is None or masks is None or not self._has_position_constraints:
+            return lists
+        return lists.without_barred(masks.label, masks.start, masks.end, self.offsets)
 
     def dead_rows(self) -> np.ndarray:
-        """Find for each item the row up to which every labelling is forbidden.
+        """Return for each item the first row up to which every labelling is forbidden.
 
         Returns
         -------
@@ -216,7 +187,7 @@ class BaseMeasure:
         """
         lists, none = self.lists, np.full(len(self.offsets) - 1, -1)
         if lists is None:
-            if self.masks is None or not self.forbids:
+            if self.masks is None or not self.has_forbidden_labellings:
                 return none
             barred = np.isneginf(self.masks.log_labellings(np.diff(self.offsets)))
             return np.where(barred, self.offsets[1:] - 1, -1)

@@ -13,34 +13,35 @@ from typing import Any, TypeVar
 import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
-from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows, TargetRows
+from kernelfields.data.given_labels import GivenLabels, KnownLabels
+from kernelfields.data.partial_rows import PartialRows, TargetRows
 from kernelfields.data.reading import SEQUENCES, ItemNames
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.choice import FamilySpec, family_of
+from kernelfields.inference.choice import FamilySpec, choose_family
 from kernelfields.numerics.lazy import load_registering
-from kernelfields.numerics.wording import counted
+from kernelfields.numerics.wording import inflect
 
 # How many places of contradictions messages list.
 _SHOWN = 5
 
 
 def first_places(names: Iterable[str], noun: str = "sequence") -> str:
-    """Return the first of some places and how many more there are."""
+    """Return the first places of a mask, and the number of further places."""
     every = list(names)
     more = len(every) - _SHOWN
-    return "; ".join([*every[:_SHOWN], f"and {counted(more, f'more {noun}')}"] if more > 0 else every)
+    return "; ".join([*every[:_SHOWN], f"and {inflect(more, f'more {noun}')}"] if more > 0 else every)
 
 
 def _dead_places(rows: np.ndarray, offsets: np.ndarray) -> str:
-    """Return the rows (S,) up to which labels contradict each other, -1 for none, as messages list them."""
+    """Return the rows (S,) of contradictions between labels, -1 for none, as messages list them."""
     return first_places(SEQUENCES.place(offsets, row) for row in rows[rows >= 0].tolist())
 
 
 class LabelChecks:
-    """Whether labels of the items of a kind may stand where they do; of kinds without rules, all may."""
+    """Checks of labels against the rules of a kind of families; without rules, all labels pass."""
 
     def check_labels(self, data: Any, spec: FamilySpec, classes: np.ndarray) -> None:
-        """Raise ValueError at the first label of data that is forbidden where it stands."""
+        """Raise ValueError at the first forbidden label of data."""
 
     def check_lengths(self, data: Any, spec: FamilySpec) -> None:
         """Raise ValueError at the first sequence whose length, or whose allowed labels, leave it no labelling."""
@@ -60,16 +61,16 @@ def checks_labels(kind: str) -> Callable[[Checks], Checks]:
     return register
 
 
-def _checks_of(kind: str) -> LabelChecks:
-    """Return the checks of labels of a kind; of a kind that registers none, those that let all pass."""
+def _find_checks(kind: str) -> LabelChecks:
+    """Return the checks of labels of a kind; an unregistered kind accepts all labels."""
     if kind not in _CHECKS:  # of an estimator that this process has not used
         load_registering()
     return _CHECKS.get(kind, _CHECKS["single"])
 
 
 def check_labels(data: Packed, spec: FamilySpec, classes: np.ndarray) -> None:
-    """Raise ValueError at the first label of data that is forbidden where it stands."""
-    _checks_of(spec.kind).check_labels(data, spec, classes)
+    """Raise ValueError at the first forbidden label of data."""
+    _find_checks(spec.kind).check_labels(data, spec, classes)
 
 
 def check_lengths(data: Packed, spec: FamilySpec) -> None:
@@ -77,7 +78,7 @@ def check_lengths(data: Packed, spec: FamilySpec) -> None:
 
     Whatever is known of its labels: that may contradict them, and then has a probability of zero.
     """
-    _checks_of(spec.kind).check_lengths(data, spec)
+    _find_checks(spec.kind).check_lengths(data, spec)
 
 
 @checks_labels("chain")
@@ -86,7 +87,7 @@ class ChainChecks(LabelChecks):
 
     def check_labels(self, data: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
         """Raise ValueError at the first sequence whose labels are forbidden, or leave it no labelling."""
-        if spec.restricts(data):
+        if spec.has_forbidden_labellings(data):
             _check_chain_labels(data.given, data, spec, classes)
 
     def check_lengths(self, data: Chains, spec: FamilySpec) -> None:
@@ -96,9 +97,9 @@ class ChainChecks(LabelChecks):
             spec.masks.check_lengths(data.lengths)
 
 
-def contradicted(data: Packed, spec: FamilySpec, log_weights: np.ndarray) -> np.ndarray:
-    """Return a mask of the items of which log-weights (N, L) leave no labelling, (S,)."""
-    return family_of(data, (), spec).given(log_weights).impossible()
+def find_contradicted(data: Packed, spec: FamilySpec, log_weights: np.ndarray) -> np.ndarray:
+    """Return the mask (S,) of items without a labelling under log-weights (N, L)."""
+    return choose_family(data, (), spec).condition(log_weights).impossible()
 
 
 @singledispatch
@@ -110,21 +111,21 @@ def _check_chain_labels(given: GivenLabels, chains: Chains, spec: FamilySpec, cl
 @_check_chain_labels.register
 def _of_known_chains(given: KnownLabels, chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
     _check_allowed(chains, spec)
-    if (outside := np.flatnonzero(chains.barred(given.numbers))).size:
+    if (outside := np.flatnonzero(chains.find_forbidden(given.numbers))).size:
         label = classes[given.numbers[outside[0]]].item()
         place = SEQUENCES.place(chains.offsets, int(outside[0]))
         raise ValueError(f"{place}: label {label!r} is not among those that are allowed there.")
-    if spec.constrained:
+    if spec.is_constrained:
         assert spec.masks is not None
         before = np.full(chains.n_positions, -1)
-        before[chains.following()] = chains.before(chains.following(), 1)
+        before[chains.find_followers()] = chains.find_predecessors(chains.find_followers(), 1)
         spec.masks.check_labels(given.numbers, chains.offsets, classes, before)
 
 
 @_check_chain_labels.register
 def _of_partial_chains(given: PartialRows, chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
     _check_allowed(chains, spec, given.weights, "and what y fixes ")
-    if spec.constrained:
+    if spec.is_constrained:
         lost = BaseMeasure(chains.offsets, spec.n_labels, spec.masks, log_weights=given.weights).dead_rows()
         if places := _dead_places(lost, chains.offsets):
             raise ValueError(
@@ -134,16 +135,16 @@ def _of_partial_chains(given: PartialRows, chains: Chains, spec: FamilySpec, cla
 
 @_check_chain_labels.register
 def _of_targets_of_chains(given: TargetRows, chains: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
-    """Raise ValueError where targets have something of what is forbidden."""
+    """Raise ValueError if targets give forbidden labels some probability."""
     _check_allowed(chains, spec, what="and what y fixes ")
-    if spec.constrained:
+    if spec.is_constrained:
         assert spec.masks is not None
         spec.masks.check_targets(given.targets, chains.offsets)
 
 
 def check_left(log_weights: np.ndarray, data: Packed, spec: FamilySpec, nouns: ItemNames) -> None:
-    """Raise ValueError naming the items of which log-weights (N, L) leave no labelling."""
-    wrong = np.flatnonzero(contradicted(data, spec, log_weights)).tolist()
+    """Raise ValueError naming the items without a labelling under log-weights (N, L)."""
+    wrong = np.flatnonzero(find_contradicted(data, spec, log_weights)).tolist()
     if wrong:
         raise ValueError(
             f"{first_places(map(nouns.name, wrong), nouns.whole)}: what y says of its labels contradicts the "
@@ -152,12 +153,12 @@ def check_left(log_weights: np.ndarray, data: Packed, spec: FamilySpec, nouns: I
 
 
 def _check_allowed(chains: Chains, spec: FamilySpec, log_weights: np.ndarray | None = None, what: str = "") -> None:
-    """Raise ValueError naming the positions up to which allowed labels, and log-weights (N, L), leave no labelling."""
+    """Raise ValueError naming the positions up to which allowed labels and log-weights (N, L) exclude all labels."""
     chains.allowed.check_labels(spec.n_labels)
     if not chains.allowed.restrict:
         return
     base = spec.base_measure(chains)
-    rows = (base if log_weights is None else base.times(log_weights)).dead_rows()
+    rows = (base if log_weights is None else base.multiply(log_weights)).dead_rows()
     if places := _dead_places(rows, chains.offsets):
         raise ValueError(
             f"{places}: the labels that are allowed {what}up to here leave no labelling. Allow more labels there or "

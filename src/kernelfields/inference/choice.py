@@ -1,6 +1,6 @@
 """Choice of a family of labellings: the structure of labels, and the method of inference.
 
-    family_of(data, placed, spec)      the family of packed data whose cliques some clique sets score
+    choose_family(data, placed, spec)      the family of packed data whose cliques some clique sets score
 
     "chain"       neighbours: passes over chains, or over lists of allowed labels; n-grams that see no inputs: an
                   automaton; cliques of longer reach: the chains as graphs, by junction trees
@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelfields.data.chains import Chains, Packed
-from kernelfields.inference import families
-from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference import families, measures
 from kernelfields.inference.chain.family import ChainFamily
-from kernelfields.inference.family import LabelFamily, all_tied
+from kernelfields.inference.family import LabelFamily, is_group_constant
 from kernelfields.inference.potentials import EDGE, Grouped, Placed
 from kernelfields.numerics.lazy import load_registering
 from kernelfields.numerics.memory import check_labels_fit
@@ -38,7 +37,7 @@ Pairs = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True, eq=False)
 class FamilySpec:
-    """Set the family of a field, beside its data and clique sets.
+    """The specification of the family of a field, besides its data and clique sets.
 
     Parameters
     ----------
@@ -54,6 +53,8 @@ class FamilySpec:
         The longest segment.
     repeats : bool, default False
         Whether neighbouring segments may have the same label.
+    shortest : tuple of int, optional
+        The least positions of a segment of each label; one by default.
     n_names : int, default 1
         The number of labels of an instance.
     pairs : dict, optional
@@ -63,9 +64,9 @@ class FamilySpec:
     --------
     >>> import numpy as np
     >>> from kernelfields.data import Chains
-    >>> from kernelfields.inference import FamilySpec, family_of
+    >>> from kernelfields.inference import FamilySpec, choose_family
     >>> chains = Chains(np.zeros((3, 1)), np.array([0, 3]))
-    >>> family_of(chains, (), FamilySpec("chain", n_labels=2)).n_positions
+    >>> choose_family(chains, (), FamilySpec("chain", n_labels=2)).n_positions
     3
     """
 
@@ -75,6 +76,7 @@ class FamilySpec:
     method: Any = "auto"
     max_duration: int = 1
     repeats: bool = False
+    shortest: tuple[int, ...] | None = None
     n_names: int = 1
     pairs: Pairs = field(default_factory=dict)
 
@@ -82,19 +84,19 @@ class FamilySpec:
         check_labels_fit(self.n_labels)
 
     @property
-    def constrained(self) -> bool:
+    def is_constrained(self) -> bool:
         """Whether constraints forbid something."""
         return self.masks is not None and self.masks.any
 
     @cached_property
     def step_penalties(self) -> np.ndarray:
-        """Penalties of neighbouring labels, (L, L); for segments also those of an equal next segment."""
+        """Penalties of neighbouring labels, (L, L); for segments also penalties of an equal next segment."""
         penalties = np.zeros((self.n_labels, self.n_labels)) if self.masks is None else self.masks.edge
         if self.kind == "segments" and not self.repeats:
             return np.where(np.eye(self.n_labels), -np.inf, penalties)
         return penalties
 
-    def base_measure(self, data: Packed) -> BaseMeasure:
+    def base_measure(self, data: Packed) -> measures.BaseMeasure:
         """Return the base measure of packed data: constraints and allowed labels.
 
         Parameters
@@ -107,12 +109,12 @@ class FamilySpec:
         BaseMeasure
             The base measure.
         """
-        masks = self.masks if self.constrained else None
+        masks = self.masks if self.is_constrained else None
         step = self.step_penalties if self.kind == "segments" and not self.repeats else None
-        return BaseMeasure(data.offsets, self.n_labels, masks, data.allowed, step_penalties=step)
+        return measures.BaseMeasure(data.offsets, self.n_labels, masks, data.allowed, step_penalties=step)
 
-    def restricts(self, data: Packed) -> bool:
-        """Tell whether some labellings of packed data are forbidden.
+    def has_forbidden_labellings(self, data: Packed) -> bool:
+        """Whether some labellings of packed data are forbidden.
 
         Parameters
         ----------
@@ -124,8 +126,8 @@ class FamilySpec:
         bool
             Whether constraints or lists of labels forbid one.
         """
-        bars_repeats = self.kind == "segments" and not self.repeats
-        return bars_repeats or data.allowed.restrict or (self.masks is not None and self.masks.any)
+        bars_some = self.kind == "segments" and (not self.repeats or self.shortest is not None)
+        return bars_some or data.allowed.restrict or (self.masks is not None and self.masks.any)
 
 
 #: Returns the family of data for clique sets and a spec. With ``lists`` node potentials may be those of allowed labels
@@ -144,7 +146,7 @@ def builds(kind: str) -> Callable[[Builder], Builder]:
     return register
 
 
-def family_of(
+def choose_family(
     data: object,
     placed: Sequence[Placed],
     spec: FamilySpec,
@@ -176,9 +178,9 @@ def family_of(
     --------
     >>> import numpy as np
     >>> from kernelfields.data import Chains
-    >>> from kernelfields.inference import FamilySpec, family_of
+    >>> from kernelfields.inference import FamilySpec, choose_family
     >>> chains = Chains(np.zeros((3, 1)), np.array([0, 3]))
-    >>> type(family_of(chains, (), FamilySpec("chain", n_labels=2))).__name__
+    >>> type(choose_family(chains, (), FamilySpec("chain", n_labels=2))).__name__
     'ChainFamily'
     """
     if spec.kind not in _BUILDERS:  # of an estimator that this process has not used
@@ -195,29 +197,29 @@ def _single_family(data: Packed, placed: Sequence[Placed], spec: FamilySpec, **o
 def _chain_family(
     chains: Chains, placed: Sequence[Placed], spec: FamilySpec, *, lists: bool = False, **options: object
 ) -> LabelFamily:
-    n_labels, base = spec.n_labels, spec.base_measure(chains) if spec.restricts(chains) else None
+    n_labels, base = spec.n_labels, spec.base_measure(chains) if spec.has_forbidden_labellings(chains) else None
     if any(term.reach > 1 for term in placed):
         if not has_only_ngrams(placed):
             return families.junction_of_chains(chains, placed, spec.base_measure(chains))
         orders = sorted({term.labels_per_clique for term in placed if term.labels_per_clique > 2})
         ngrams = [(length, _listed_labellings(length, placed)) for length in orders]
-        return families.NgramFamily(chains.offsets, n_labels, ngrams, tied=all_tied(placed, EDGE), base=base)
-    tied = all_tied(placed, EDGE)
+        return families.NgramFamily(chains.offsets, n_labels, ngrams, tied=is_group_constant(placed, EDGE), base=base)
+    tied = is_group_constant(placed, EDGE)
     if base is not None and base.lists is not None and families.should_use_lists(base.lists):
         packed = base.lists if lists and tied else None
         return families.ListFamily(chains.offsets, n_labels, base.lists, tied=tied, base=base, packed=packed)
-    return ChainFamily(chains.offsets, n_labels, tied=tied, base=base, narrow=_narrowed)
+    return ChainFamily(chains.offsets, n_labels, tied=tied, base=base, narrow=_narrow_family)
 
 
-def _narrowed(family: ChainFamily, base: BaseMeasure) -> ChainFamily | None:
-    """Return the family of chains over lists of labels where a base measure leaves few of them; None elsewhere."""
-    return families.listed_chains(family, base)
+def _narrow_family(family: ChainFamily, base: measures.BaseMeasure) -> ChainFamily | None:
+    """Narrow chains to lists of labels if a base measure allows few of them; None for other families."""
+    return families.limit_chains(family, base)
 
 
 def has_only_ngrams(placed: Sequence[Grouped]) -> bool:
-    """Whether labels that are not neighbours meet in n-grams alone, without inputs."""
+    """Whether distant labels meet in n-grams alone, without inputs."""
     far = [term for term in placed if term.reach > 1]
-    return bool(far) and all(term.labels_per_clique > 2 and term.tied_everywhere for term in far)
+    return bool(far) and all(term.labels_per_clique > 2 and term.is_constant for term in far)
 
 
 def has_long_reach(placed: Sequence[Grouped]) -> bool:
@@ -226,7 +228,7 @@ def has_long_reach(placed: Sequence[Grouped]) -> bool:
 
 
 def _listed_labellings(length: int, placed: Sequence[Placed]) -> np.ndarray | None:
-    """Return the sorted labellings of the n-grams of a length; None if one has weights for all."""
+    """Return the sorted labellings of the n-grams of a length; None if one set has weights for all."""
     lists = [term.outcomes for term in placed if term.labels_per_clique == length]
     known = [outcomes for outcomes in lists if outcomes is not None]
     if len(known) < len(lists):

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from kernelfields.inference.base_measure import BaseMeasure
+from kernelfields.inference import measures
 from kernelfields.inference.packing import first_largest
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Placed, Potentials, Statistics
 from kernelfields.numerics.parameters import check_choice, check_count
@@ -39,7 +39,7 @@ RankedLabellings = tuple[list[np.ndarray], list[np.ndarray]]
 class Member(ABC):
     """Describe one distribution of a family: the questions that every method of inference answers.
 
-    :meth:`LabelFamily.at` returns one.
+    :meth:`LabelFamily.distribution` returns one.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Member(ABC):
     >>> from kernelfields.inference import ChainFamily, Potentials
     >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
     >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-    >>> member = family.at(scores)
+    >>> member = family.distribution(scores)
     >>> member.log_partition.round(2), member.marginals().round(2).tolist()
     (array([2.55]), [[0.79, 0.21], [0.66, 0.34]])
     """
@@ -90,7 +90,7 @@ class Member(ABC):
         >>> from kernelfields.inference import ChainFamily, Potentials
         >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
         >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-        >>> family.at(scores).mean().edge[0].round(2)
+        >>> family.distribution(scores).mean().edge[0].round(2)
         array([[0.58, 0.21],
                [0.08, 0.13]])
         """
@@ -115,7 +115,7 @@ class Member(ABC):
         >>> from kernelfields.inference import ChainFamily, Potentials
         >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
         >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-        >>> family.at(scores).marginals().round(2)
+        >>> family.distribution(scores).marginals().round(2)
         array([[0.79, 0.21],
                [0.66, 0.34]])
         """
@@ -140,7 +140,7 @@ class Member(ABC):
         >>> from kernelfields.inference import ChainFamily, Potentials
         >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
         >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-        >>> family.at(scores).covariance_product(scores).node.round(2)
+        >>> family.distribution(scores).covariance_product(scores).node.round(2)
         array([[ 0.23, -0.23],
                [ 0.21, -0.21]])
         """
@@ -159,7 +159,7 @@ class Member(ABC):
         >>> from kernelfields.inference import ChainFamily, Potentials
         >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
         >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-        >>> family.at(scores).likeliest().tolist()
+        >>> family.distribution(scores).likeliest().tolist()
         [0, 0]
         """
         return first_largest(self.marginals())
@@ -183,7 +183,7 @@ class Member(ABC):
         >>> from kernelfields.inference import ChainFamily, Potentials
         >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
         >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-        >>> family.at(scores).expected_scores(scores).round(2)
+        >>> family.distribution(scores).expected_scores(scores).round(2)
         array([1.44])
         """
         total = np.zeros(self.family.n_items)
@@ -208,10 +208,12 @@ class Member(ABC):
         >>> from kernelfields.inference import ChainFamily, Potentials
         >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
         >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-        >>> family.at(scores).entropy().round(2)
+        >>> family.distribution(scores).entropy().round(2)
         array([1.11])
         """
-        scores = self.potentials.of(np.where(np.isneginf(array), 0.0, array) for array in self.potentials.arrays)
+        scores = self.potentials.with_arrays(
+            np.where(np.isneginf(array), 0.0, array) for array in self.potentials.arrays
+        )
         return np.maximum(self.log_partition - self.expected_scores(scores), 0.0)
 
     @cached_property
@@ -409,10 +411,10 @@ class LabelFamily(ABC):
     _labellings_type: type[Labellings]
     #: Whether labels meet no others.
     single_labels = False
-    base: BaseMeasure | None = None
+    base: measures.BaseMeasure | None = None
 
     def __init__(
-        self, offsets: ArrayLike, n_labels: int, groups: Sequence[Group] = (), base: BaseMeasure | None = None
+        self, offsets: ArrayLike, n_labels: int, groups: Sequence[Group] = (), base: measures.BaseMeasure | None = None
     ):
         check_count(n_labels, "n_labels")
         self.offsets = np.asarray(offsets)
@@ -424,7 +426,7 @@ class LabelFamily(ABC):
         self.base = None if base is None or base.is_trivial else base
 
     @property
-    def on_one_thread(self) -> bool:
+    def is_single_threaded(self) -> bool:
         """Whether inference runs on one thread."""
         return False
 
@@ -553,7 +555,7 @@ class LabelFamily(ABC):
         array (M, 2)
             The first and the second positions.
         """
-        return self.arrangement.following[:, None] + np.array([-1, 0])
+        return self.arrangement.followers[:, None] + np.array([-1, 0])
 
     def log_labellings(self) -> np.ndarray:
         """Compute the logarithm of the number of labellings of each item, weighted by the base measure.
@@ -574,11 +576,11 @@ class LabelFamily(ABC):
         """
         if self.base is None:
             return np.diff(self.offsets) * np.log(self.n_labels)
-        return self.at(self.zeros()).log_partition
+        return self.distribution(self.zeros()).log_partition
 
     # ---- distributions
 
-    def at(
+    def distribution(
         self,
         potentials: Potentials,
         weights: np.ndarray | None = None,
@@ -615,7 +617,7 @@ class LabelFamily(ABC):
         >>> from kernelfields.inference import ChainFamily, Potentials
         >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
         >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-        >>> family.at(scores).log_partition.round(2)
+        >>> family.distribution(scores).log_partition.round(2)
         array([2.55])
         """
         return self._infer(self.with_base(potentials), weights, workers or Workers(1))
@@ -671,13 +673,13 @@ class LabelFamily(ABC):
         >>> family.log_partition_given(first_is_1, scores).round(2)
         array([0.97])
         """
-        given = self.given(log_weights)
+        given = self.condition(log_weights)
         impossible = given.impossible()
         if impossible.any():
             # Inference needs a labelling: where there is none, what was known before stands alone.
             lost = np.repeat(impossible, np.diff(self.offsets))[:, None]
-            given = self.given(np.where(lost, 0.0, log_weights))
-        return np.where(impossible, -np.inf, given.at(potentials, workers=workers, keep=False).log_partition)
+            given = self.condition(np.where(lost, 0.0, log_weights))
+        return np.where(impossible, -np.inf, given.distribution(potentials, workers=workers, keep=False).log_partition)
 
     def labellings(self, potentials: Potentials, workers: Workers | None = None) -> Labellings:
         """Return the best labellings at potentials, and draws of labellings.
@@ -711,7 +713,7 @@ class LabelFamily(ABC):
 
     # ---- other families
 
-    def given(self, log_weights: np.ndarray) -> LabelFamily:
+    def condition(self, log_weights: np.ndarray) -> LabelFamily:
         """Return the family with the base measure multiplied by weights of single labels.
 
         Parameters
@@ -731,12 +733,12 @@ class LabelFamily(ABC):
         >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
         >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
         >>> first_is_1 = np.array([[-np.inf, 0.0], [0.0, 0.0]])
-        >>> family.given(first_is_1).labellings(scores).best()[0].tolist()
+        >>> family.condition(first_is_1).labellings(scores).best()[0].tolist()
         [1, 1]
         """
-        base = self.base or BaseMeasure(self.offsets, self.n_labels)
+        base = self.base or measures.BaseMeasure(self.offsets, self.n_labels)
         other = copy.copy(self)
-        other.base = base.times(log_weights)
+        other.base = base.multiply(log_weights)
         return other
 
     @abstractmethod
@@ -764,7 +766,7 @@ class LabelFamily(ABC):
         bool array (S,)
             The mask of these items.
         """
-        if self.base is None or not self.base.forbids:
+        if self.base is None or not self.base.has_forbidden_labellings:
             return np.zeros(self.n_items, dtype=bool)
         return self._impossible()
 
@@ -783,6 +785,6 @@ def warn_of_inference(reports: Iterable[str]) -> None:
         warn_user(report, ConvergenceWarning)
 
 
-def all_tied(placed: Sequence[Placed], group: str | None) -> bool:
-    """Whether no clique set of a group has inputs."""
-    return all(term.tied_everywhere for term in placed if term.group == group)
+def is_group_constant(placed: Sequence[Placed], group: str | None) -> bool:
+    """Whether no clique set of a group has inputs, so that all cliques share one table."""
+    return all(term.is_constant for term in placed if term.group == group)

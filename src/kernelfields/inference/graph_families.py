@@ -12,15 +12,16 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows
+from kernelfields.data.given_labels import GivenLabels, KnownLabels
 from kernelfields.data.graph_reading import GRAPHS
 from kernelfields.data.graphs import Graphs
 from kernelfields.data.label_cliques import LabelledInstances
+from kernelfields.data.partial_rows import PartialRows
 from kernelfields.data.reading import locate
 from kernelfields.inference.checks import LabelChecks, check_left, checks_labels
 from kernelfields.inference.choice import FamilySpec, builds
-from kernelfields.inference.family import LabelFamily, all_tied
-from kernelfields.inference.graph_plans import Method, named_plan, plan_inference
+from kernelfields.inference.family import LabelFamily, is_group_constant
+from kernelfields.inference.graph_plans import Method, name_plan, plan_inference
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.junction.family import TooWide
 from kernelfields.inference.junction.plan import default_table_memory, plan_junction
@@ -50,8 +51,8 @@ def graph_family(
     if planned is None:
         members = [factors.members for factors in graphs.factors]
         planned = plan_inference(graphs.offsets, members, spec.n_labels, spec.method)
-    if not spec.constrained:
-        return named_plan(planned, graphs, placed)
+    if not spec.is_constrained:
+        return name_plan(planned, graphs, placed)
     assert spec.masks is not None
     pairs = [factors.name for factors in graphs.factors if factors.labels_per_clique == 2]
     if spec.masks.start.any() or spec.masks.end.any() or (spec.masks.edge.any() and EDGE not in pairs):
@@ -59,7 +60,7 @@ def graph_family(
             f"constraints on graphs forbid labels, and pairs at the two ends of factors named {EDGE!r}: graphs have no "
             f"first and no last label, and these have pairs named {', '.join(map(repr, pairs)) or 'none'}"
         )
-    return named_plan(planned, graphs, placed, spec.base_measure(graphs))
+    return name_plan(planned, graphs, placed, spec.base_measure(graphs))
 
 
 @builds("instances")
@@ -68,10 +69,10 @@ def _instance_family(
 ) -> LabelFamily:
     names = list(dict.fromkeys(term.group for term in placed if term.group is not None))
     graphs = instances.with_pairs({name: spec.pairs[name] for name in names})
-    tied = [name for name in names if all_tied(placed, name)]
+    tied = [name for name in names if is_group_constant(placed, name)]
     members = [factors.members for factors in graphs.factors]
     plan = plan_labels(graphs.offsets, members, spec.method, tied=len(tied) == len(names))
-    return plan.named(names, tied)
+    return plan.with_names(names, tied)
 
 
 def plan_labels(offsets: np.ndarray, members: Sequence[np.ndarray], method: Method, *, tied: bool) -> GraphFamily:
@@ -134,7 +135,7 @@ class GraphChecks(LabelChecks):
 
     def check_labels(self, data: Graphs, spec: FamilySpec, classes: np.ndarray) -> None:
         """Raise ValueError at the first label or edge that is forbidden, or the graphs without a labelling."""
-        if spec.constrained:
+        if spec.is_constrained:
             _check_graph_labels(data.given, data, spec, classes)
 
 

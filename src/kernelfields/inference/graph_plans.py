@@ -24,7 +24,7 @@ from kernelfields.inference.approximate.base import OPTIONS, MeanField
 from kernelfields.inference.approximate.belief_propagation import PropagationFamily
 from kernelfields.inference.approximate.mean_field import MeanFieldFamily
 from kernelfields.inference.base_measure import BaseMeasure
-from kernelfields.inference.family import all_tied
+from kernelfields.inference.family import is_group_constant
 from kernelfields.inference.graphs import GraphFamily
 from kernelfields.inference.junction.family import JunctionFamily, TooWide
 from kernelfields.inference.packing import check_structure
@@ -123,18 +123,18 @@ def _approximate(method: object, offsets: np.ndarray, members: Sequence[np.ndarr
     return PropagationFamily(offsets, members, n_labels, options)
 
 
-def named_plan(
+def name_plan(
     plan: GraphFamily, graphs: Graphs, placed: Sequence[Placed], base: BaseMeasure | None = None
 ) -> GraphFamily:
-    """Return a planned family with groups named after the factors; those without inputs are tied."""
+    """Return a planned family with groups named after the factors; groups without inputs are tied."""
     names = [factors.name for factors in graphs.factors]
-    return plan.named(names, [name for name in names if all_tied(placed, name)], base)
+    return plan.with_names(names, [name for name in names if is_group_constant(placed, name)], base)
 
 
 def junction_of_chains(chains: Chains, placed: Sequence[Placed], base: BaseMeasure) -> GraphFamily:
-    """Return chains as graphs with the groups of some clique sets, by junction trees; neighbours are among them."""
+    """Return chains as graphs with the groups of some clique sets, neighbours included, for junction trees."""
     lags = sorted({term.reach for term in placed if term.reach > 1 and term.labels_per_clique == 2})
     orders = sorted({term.reach for term in placed if term.labels_per_clique > 2})
     graphs = Graphs.from_chains(chains, lags=[1, *lags], orders=orders)
     members = [factors.members for factors in graphs.factors]
-    return named_plan(plan_inference(graphs.offsets, members, base.n_labels, "junction"), graphs, placed, base)
+    return name_plan(plan_inference(graphs.offsets, members, base.n_labels, "junction"), graphs, placed, base)

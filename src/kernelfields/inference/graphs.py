@@ -29,11 +29,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from kernelfields.inference.base_measure import BaseMeasure, part_of
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
 from kernelfields.inference.packing import check_values, group_places
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Potentials
-from kernelfields.numerics.sparse_rows import entries_of
+from kernelfields.numerics.sparse_rows import gather_entries
 from kernelfields.numerics.threads import Workers
 
 #: What a method reports of its work, by name: arrays with one entry per graph or label, counts, or sentences.
@@ -49,7 +49,7 @@ class GraphPotentials(NamedTuple):
     weights: np.ndarray | None = None  # (S,)
 
     @property
-    def restricted(self) -> bool:
+    def has_forbidden(self) -> bool:
         """Whether some labels are forbidden."""
         # Sums are minus infinity exactly where an entry is: potentials are never plus infinity here.
         return not all(np.isfinite(array.sum()) for array in (self.node, *self.tables))
@@ -90,7 +90,7 @@ class GraphMember(Member):
     def mean(self) -> Potentials:
         """Return the gradient of the weighted log partition, shaped like the potentials."""
         node = self._weighted(self.node_marginals, self.family.position_items)
-        return self.potentials.of(array.copy() for array in (node, *self._expected_tables()))
+        return self.potentials.with_arrays(array.copy() for array in (node, *self._expected_tables()))
 
     def _table_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
@@ -98,7 +98,7 @@ class GraphMember(Member):
 
     def _expected_tables(self) -> list[np.ndarray]:
         """Return the gradient in the tables."""
-        return [self._summed(group, self._table_marginals(group)) for group in range(len(self.tied))]
+        return [self._sum_factors(group, self._table_marginals(group)) for group in range(len(self.tied))]
 
     def covariance_product(self, direction: Potentials) -> Potentials:
         """Return the Hessian of the weighted log partition times the direction, shaped like it, if exact."""
@@ -118,14 +118,14 @@ class GraphMember(Member):
             if table.shape != expected:
                 raise ValueError(f"direction of factor group {group} has shape {table.shape}, expected {expected}")
         response, tables = self._responses(node, tables)
-        return direction.of([response, *tables])
+        return direction.with_arrays([response, *tables])
 
     def _responses(self, d_node: np.ndarray, d_tables: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the Hessian product with a checked direction."""
         raise NotImplementedError
 
-    def _summed(self, group: int, rows: np.ndarray) -> np.ndarray:
-        """Weight one row per factor and bring the result to the shape of the group's potentials."""
+    def _sum_factors(self, group: int, rows: np.ndarray) -> np.ndarray:
+        """Weight one row per factor, and sum the result to the shape of the group's potentials."""
         rows = self._weighted(rows, self.family.factor_items(group))
         return rows.sum(axis=0, keepdims=True) if self.tied[group] else rows
 
@@ -153,7 +153,7 @@ class GraphLabellings(Labellings):
 
 
 class GraphFamily(LabelFamily):
-    """Labellings of packed graphs, and a method of inference that is prepared for many potentials.
+    """Labellings of packed graphs, with a prepared method of inference.
 
     Derived classes set ``method`` and ``description``, ``exact`` and ``bound`` if they are approximate, and write
     ``_member``, ``_decode``, ``_ranked``, ``_draw``, and ``_with_other_graphs`` if they have options. Arrays as checked
@@ -182,7 +182,7 @@ class GraphFamily(LabelFamily):
         )
         self.arrangement = Arrangement(self.offsets, self.groups)
 
-    def named(self, names: Sequence[str], tied: Collection[str] = (), base: BaseMeasure | None = None) -> Self:
+    def with_names(self, names: Sequence[str], tied: Collection[str] = (), base: BaseMeasure | None = None) -> Self:
         """Return the same plan with names of its groups, tied groups, and a base measure.
 
         Parameters
@@ -243,7 +243,7 @@ class GraphFamily(LabelFamily):
         return self.members[self.index(group)]
 
     def step_pairs(self) -> np.ndarray:
-        """Return the two ends of every edge: the base measure joins these alone.
+        """Return the two ends of every edge, the pairs of the base measure.
 
         Returns
         -------
@@ -337,10 +337,10 @@ class GraphFamily(LabelFamily):
             members.append(nodes[(graphs >= first) & (graphs < last)] - begin)
         family = self._with_other_graphs(self.offsets[first : last + 1] - begin, members)
         tied = [group.name for group in self.groups if group.tied and group.name is not None]
-        return family.named(self.names, tied, part_of(self.base, first, last))
+        return family.with_names(self.names, tied, self.base and self.base.part(first, last))
 
-    def repeated(self, items: np.ndarray, potentials: Potentials) -> tuple[GraphFamily, Potentials]:
-        """Return the family of some graphs, with repetitions, and its potentials.
+    def repeat_graphs(self, items: np.ndarray, potentials: Potentials) -> tuple[GraphFamily, Potentials]:
+        """Return the family and the potentials of some graphs, with repetitions.
 
         Parameters
         ----------
@@ -354,18 +354,18 @@ class GraphFamily(LabelFamily):
         pair
             The family and its potentials.
         """
-        nodes, offsets = entries_of(self.offsets, items)
+        nodes, offsets = gather_entries(self.offsets, items)
         moved, members, tables = offsets[:-1] - self.offsets[items], [], {}
         for number, (group, own) in enumerate(zip(self.groups[1:], self.members, strict=True)):
             starts, order = group_places(self.factor_items(number), self.n_items)
-            entries, begin = entries_of(starts, items)
+            entries, begin = gather_entries(starts, items)
             rows = order[entries]
             members.append(own[rows] + np.repeat(moved, np.diff(begin))[:, None])
             assert group.name is not None
             tables[group.name] = potentials[group.name] if group.tied else potentials[group.name][rows]
-        base = None if self.base is None else self.base.taken(nodes, offsets)
+        base = None if self.base is None else self.base.gather(nodes, offsets)
         tied = [name for name, group in zip(self.names, self.groups[1:], strict=True) if group.tied]
-        family = self._with_other_graphs(offsets, members).named(self.names, tied, base)
+        family = self._with_other_graphs(offsets, members).with_names(self.names, tied, base)
         return family, Potentials(potentials.node[nodes], tables)
 
     def factor_items(self, group: int) -> np.ndarray:

@@ -150,8 +150,9 @@ class InfeasibleSequence(ValueError):
     --------
     >>> import numpy as np
     >>> from kernelfields.inference import ChainFamily, InfeasibleSequence, Potentials
+    >>> forbidden = Potentials(np.full((1, 2), -np.inf), {"edge": np.zeros((1, 2, 2))})
     >>> try:
-    ...     ChainFamily(np.array([0, 1]), 2).at(Potentials(np.full((1, 2), -np.inf), {"edge": np.zeros((1, 2, 2))}))
+    ...     ChainFamily(np.array([0, 1]), 2).distribution(forbidden)
     ... except InfeasibleSequence as error:
     ...     print(error.sequence)
     0
@@ -179,7 +180,7 @@ class InfeasibleGraph(ValueError):
     >>> from kernelfields.inference import InfeasibleGraph, Potentials, plan_inference
     >>> family = plan_inference(np.array([0, 2]), [np.array([[0, 1]])], n_labels=2)
     >>> try:
-    ...     family.at(Potentials(np.zeros((2, 2)), {"0": np.full((1, 2, 2), -np.inf)}))
+    ...     family.distribution(Potentials(np.zeros((2, 2)), {"0": np.full((1, 2, 2), -np.inf)}))
     ... except InfeasibleGraph as error:
     ...     print(error.graph)
     0
@@ -194,14 +195,14 @@ class InfeasibleGraph(ValueError):
 
 
 def raise_if_infeasible(log_values: np.ndarray, error: Callable[[int], ValueError] = InfeasibleSequence) -> None:
-    """Raise for the first sequence or graph whose log partition function or best score (S,) is -inf."""
+    """Raise for the first sequence or graph with a log partition function or best score (S,) of -inf."""
     forbidden = np.flatnonzero(np.isneginf(log_values))
     if forbidden.size:
         raise error(int(forbidden[0]))
 
 
 def positive_exp(scores: np.ndarray, shift: np.ndarray | float) -> np.ndarray:
-    """Return exp(scores - shift), zero for minus infinity alone, also after underflow."""
+    """Return exp(scores - shift), positive also after underflow, and zero for minus infinity alone."""
     values = scores - shift
     np.exp(values, out=values)
     if not values.all():
@@ -210,7 +211,7 @@ def positive_exp(scores: np.ndarray, shift: np.ndarray | float) -> np.ndarray:
 
 
 def first_largest(values: np.ndarray, axis: int = 1) -> np.ndarray:
-    """Return the places of the largest values along an axis, the lowest of those equal up to rounding."""
+    """Return the indices of the largest values along an axis, the lowest index up to rounding."""
     return (values >= values.max(axis=axis, keepdims=True) - TIE).argmax(axis=axis)
 
 

@@ -25,7 +25,7 @@ from kernelfields.inference.packing import distinct_pairs, exponentials, group_p
 
 
 def growth_order(offsets: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Order nodes (N,) graph by graph so that all but the first of each component follow a neighbour.
+    """Order nodes (N,) graph by graph, each after a neighbour, except for the first node of a component.
 
     The given order is kept where it is such an order, as for the rows of a grid; else breadth first.
     """
@@ -54,7 +54,7 @@ class PairGraph(NamedTuple):
 
 
 class PairTables(NamedTuple):
-    """Potentials of pairs: those of pair e are logs[log_of], and exps[exp_of] = exp(that / rho - shift)."""
+    """Potentials of pairs: of pair e logs[log_of], and exps[exp_of] = exp(those / rho - shift)."""
 
     logs: np.ndarray  # (tables, L, L)
     exps: np.ndarray  # (different tables and weights, L, L)
@@ -100,7 +100,7 @@ class Sources(NamedTuple):
     sums: np.ndarray  # (sums, most factors of a pair), 2 table + flipped, -1 where there are fewer
 
     def with_sums(self, factors: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the tables (1 or M, L, L) of all groups, then the sums; those of one group unchanged."""
+        """Return the tables (1 or M, L, L) of all groups, then the sums; tables of one group unchanged."""
         n_labels = factors[0].shape[1] if len(factors) else 1
         logs = factors[0] if len(factors) == 1 else np.concatenate([np.zeros((0, n_labels, n_labels)), *factors])
         if not len(self.sums):
@@ -116,7 +116,7 @@ class Sources(NamedTuple):
 
 
 class PairGraphs:
-    """Pairs of packed graphs, in both weightings: spanning trees and all ones."""
+    """Pairs of packed graphs, with weights of spanning trees and with unit weights."""
 
     def __init__(self, offsets: np.ndarray, members: Sequence[np.ndarray]):
         n_positions = int(offsets[-1])
@@ -147,7 +147,7 @@ class PairGraphs:
         """Number of pairs of nodes that share a factor."""
         return len(self.graph.parent)
 
-    def unweighted(self) -> PairGraph:
+    def without_weights(self) -> PairGraph:
         """Return the graph with rho = 1 throughout."""
         return self.graph._replace(rho=np.ones(self.n_pairs))
 

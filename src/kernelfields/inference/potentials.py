@@ -56,7 +56,7 @@ class Group(NamedTuple):
 
 
 class Grouped(Protocol):
-    """A clique set, as far as the choice of a family for chains depends on it."""
+    """The properties of a clique set that decide the family of chains."""
 
     @property
     def group(self) -> str | None:
@@ -64,19 +64,19 @@ class Grouped(Protocol):
 
     @property
     def labels_per_clique(self) -> int:
-        """How many labels meet in a clique."""
+        """Number of labels of a clique."""
 
     @property
     def reach(self) -> int:
-        """How many steps lie between the first label of a clique of a chain and its last."""
+        """Number of steps between the first label of a clique of a chain and its last."""
 
     @property
-    def tied_everywhere(self) -> bool:
-        """Whether the potential is one and the same at all cliques."""
+    def is_constant(self) -> bool:
+        """Whether the potential is the same at all cliques."""
 
 
 class Placed(Grouped, Protocol):
-    """Where the cliques of a set stand in some data, and what is scored there."""
+    """Positions of the cliques of a set in some data, and the labellings with scores."""
 
     @property
     def positions(self) -> np.ndarray | None:
@@ -84,12 +84,12 @@ class Placed(Grouped, Protocol):
 
     @property
     def outcomes(self) -> np.ndarray | None:
-        """The labellings that tied scores are listed for; None where there is one for each of all labellings."""
+        """The labellings with listed scores; None for scores of all labellings."""
 
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Say where the cliques of a fitted set are in new data.
+    """Places of the cliques of a fitted set in new data.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Placement:
         The group that the set scores; None for single labels.
     positions : array or None
         The positions that carry a clique; None for all.
-    tied_everywhere : bool
+    is_constant : bool
         Whether the potential is the same at all cliques.
     outcomes : array, optional
         The labellings that tied scores are listed for; by default all.
@@ -109,14 +109,14 @@ class Placement:
     Examples
     --------
     >>> from kernelfields.inference import Placement
-    >>> Placement(2, "edge", None, tied_everywhere=True).reach
+    >>> Placement(2, "edge", None, is_constant=True).reach
     1
     """
 
     labels_per_clique: int
     group: str | None
     positions: np.ndarray | None
-    tied_everywhere: bool
+    is_constant: bool
     outcomes: np.ndarray | None = None
     reach: int = 1
 
@@ -155,10 +155,10 @@ class Potentials:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """The arrays of all groups, that of single labels first."""
+        """The arrays of all groups, the array of single labels first."""
         return self.node, *self.tables.values()
 
-    def of(self, arrays: Iterable[Array]) -> Self:
+    def with_arrays(self, arrays: Iterable[Array]) -> Self:
         """Return other arrays for the same groups.
 
         Parameters
@@ -175,8 +175,8 @@ class Potentials:
         return type(self)(node, dict(zip(self.tables, tables, strict=True)))
 
     @property
-    def finite(self) -> bool:
-        """Whether no entry is infinite or NaN, nor so large that their sum is."""
+    def is_finite(self) -> bool:
+        """Whether all entries, and their sum, are finite."""
         return all(np.isfinite(array.sum()) for array in self.arrays)
 
     @property
@@ -184,7 +184,7 @@ class Potentials:
         """The largest absolute entry."""
         return max(float(np.abs(array).max(initial=0.0)) for array in self.arrays)
 
-    def moved(self, step: float, direction: Potentials) -> Self:
+    def plus(self, step: float, direction: Potentials) -> Self:
         """Return self + step * direction.
 
         Parameters
@@ -204,10 +204,10 @@ class Potentials:
         >>> import numpy as np
         >>> from kernelfields.inference import Potentials
         >>> scores = Potentials(np.zeros((2, 2)), {"edge": np.eye(2)[None]})
-        >>> scores.moved(2.0, scores).edge[0].tolist()
+        >>> scores.plus(2.0, scores).edge[0].tolist()
         [[3.0, 0.0], [0.0, 3.0]]
         """
-        moved = self.of(step * array for array in direction.arrays)
+        moved = self.with_arrays(step * array for array in direction.arrays)
         for new, old in zip(moved.arrays, self.arrays, strict=True):
             new += old
         return moved
@@ -260,7 +260,7 @@ class Potentials:
         return sum(dot(mine, theirs) for mine, theirs in zip(self.arrays, other.arrays, strict=True))
 
     def subtract_from(self, mean: Potentials) -> None:
-        """Subtract from expectations in place, as targets that take the place of labels.
+        """Subtract from expectations in place, as targets that replace labels.
 
         Parameters
         ----------
@@ -279,7 +279,7 @@ class Observed(NamedTuple):
 
 
 class Statistics:
-    """Weighted counts of the labellings of cliques: flat places in the array of a group, all different, and amounts.
+    """Weighted counts of the labellings of cliques: flat indices in the array of a group, all different, and amounts.
 
     Amounts are an array, or one number for all places.
     """
@@ -319,7 +319,7 @@ class Statistics:
 
 
 class Arrangement:
-    """Say where the cliques of sets stand in the potentials of a family, whose arrays are those of this process.
+    """Places of the cliques of sets in the potentials of a family, as arrays of this process.
 
     Parameters
     ----------
@@ -342,7 +342,7 @@ class Arrangement:
         self.groups = groups
 
     def group(self, name: str | None) -> Group:
-        """Return the group of a name, None for single labels; ValueError if there is none."""
+        """Return the group of a name, None for single labels; ValueError for an unknown name."""
         for group in self.groups:
             if group.name == name:
                 return group
@@ -350,15 +350,15 @@ class Arrangement:
         raise ValueError(f"no cliques are called {name!r}: there are {known or 'single labels only'}")
 
     @cached_property
-    def following(self) -> np.ndarray:
-        """The positions that follow another one of their item."""
+    def followers(self) -> np.ndarray:
+        """The positions that follow another position of their item."""
         follows = np.ones(int(self.offsets[-1]), dtype=bool)
         follows[self.offsets[:-1]] = False
         return np.flatnonzero(follows)
 
     def places(self, name: str | None) -> np.ndarray | None:
         """Return the rows of a group that are cliques; None if all are."""
-        return self.following if self.group(name).steps else None
+        return self.followers if self.group(name).steps else None
 
     def zeros(self) -> Potentials:
         """Return potentials of zero."""
@@ -373,7 +373,7 @@ class Arrangement:
         rows = None if group.tied else self._rows(group, term)
         scores = scores.reshape(len(scores), math.prod(scores.shape[1:]))
         # One row for all cliques is added to all rows: those that are no cliques are never read.
-        if rows is None or (term.tied_everywhere and self._holds_all_cliques(group, rows)):
+        if rows is None or (term.is_constant and self._is_whole_group(group, rows)):
             table[:, columns] += scores
         elif isinstance(columns, slice):
             table[rows] += scores
@@ -381,15 +381,15 @@ class Arrangement:
             table[np.ix_(rows, columns)] += scores
 
     def residuals(self, residual: Potentials, term: Placed) -> np.ndarray:
-        """Return a gradient in potentials at the cliques of a set; summed over them if they share a table."""
+        """Return a gradient in potentials at the cliques of a set; summed over cliques if they share a table."""
         group = self.group(term.group)
         if group.tied:
             return residual[term.group].reshape(1, group.size)[:, self._columns(group, term)]
         rows = self.rows(residual[term.group], term)
-        return rows.sum(axis=0, keepdims=True) if term.tied_everywhere else rows
+        return rows.sum(axis=0, keepdims=True) if term.is_constant else rows
 
     def rows(self, table: np.ndarray, term: Placed) -> np.ndarray:
-        """Return the rows of a table with one for each clique of a group, such as marginals, that a set has."""
+        """Select the rows of a set's cliques from a table of all cliques of a group, such as marginals."""
         group = self.group(term.group)
         flat, chosen = table.reshape(len(table), group.size), self._rows(group, term)
         return (flat if chosen is None else flat[chosen])[:, self._columns(group, term)]
@@ -423,14 +423,14 @@ class Arrangement:
                 arrays.append(array[begin:end])
             else:
                 arrays.append(array[(group.items >= first) & (group.items < last)])
-        return potentials.of(arrays)
+        return potentials.with_arrays(arrays)
 
-    def placed(self, potentials: Potentials) -> Potentials:
-        """Return potentials, or targets, of this process where those of the family are kept."""
+    def place_potentials(self, potentials: Potentials) -> Potentials:
+        """Return potentials, or targets, of this process where the family stores its own."""
         return potentials
 
-    def placed_array(self, array: np.ndarray | None) -> Array:
-        """Return an array, such as the weights of items, where those of the family are kept."""
+    def place_array(self, array: np.ndarray | None) -> Array:
+        """Return an array, such as the weights of items, where the family stores its own."""
         return array
 
     def read_back(self, array: Array) -> np.ndarray:
@@ -438,15 +438,15 @@ class Arrangement:
         return array
 
     def _rows(self, group: Group, term: Placed) -> np.ndarray | None:
-        """Return the rows of a group that are the cliques of a set; None where all rows are, in their order."""
+        """Return the rows of a group that are the cliques of a set; None if these are all rows in order."""
         return None if term.positions is None or len(term.positions) == group.n_rows else term.positions
 
-    def _holds_all_cliques(self, group: Group, rows: np.ndarray) -> bool:
+    def _is_whole_group(self, group: Group, rows: np.ndarray) -> bool:
         """Whether rows of a group are all of its cliques."""
-        return group.steps and len(rows) == len(self.following)
+        return group.steps and len(rows) == len(self.followers)
 
     def _columns(self, group: Group, term: Placed) -> slice | np.ndarray:
-        """Return where the labellings that a set scores stand in a row of its group."""
+        """Return the columns of a group's table for the labellings of a set."""
         if term.outcomes is None:
             return slice(None)
         if group.listed is None:

@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse
 
 from kernelfields.data.chains import Chains
-from kernelfields.data.given_labels import PartialRows, TargetRows
+from kernelfields.data.partial_rows import PartialRows, TargetRows
 from kernelfields.data.reading import SEQUENCES, Matrix
 from kernelfields.inference.checks import ChainChecks, check_left, checks_labels
-from kernelfields.inference.choice import FamilySpec, builds, family_of
+from kernelfields.inference.choice import FamilySpec, builds, choose_family
 from kernelfields.inference.family import LabelFamily
 from kernelfields.inference.graph_plans import junction_of_chains
 from kernelfields.inference.potentials import Placed
@@ -26,7 +26,7 @@ from kernelfields.numerics.parameters import check_window
 
 
 class Rings(Chains):
-    """Packed closed sequences: the first position follows the last, so that none begins or ends a ring."""
+    """Packed closed sequences: the first position follows the last, so that rings have no ends."""
 
     @property
     def starts(self) -> np.ndarray:
@@ -38,12 +38,12 @@ class Rings(Chains):
         """The last rows of rings: none."""
         return self.offsets[:0]
 
-    def following(self, reach: int = 1) -> np.ndarray:
-        """Return the rows of rings longer than the reach: each has that many predecessors."""
+    def find_followers(self, reach: int = 1) -> np.ndarray:
+        """Return the rows of rings longer than the reach, which have predecessors at this distance."""
         return np.flatnonzero(np.repeat(self.lengths > reach, self.lengths))
 
-    def before(self, rows: np.ndarray, steps: int | np.ndarray) -> np.ndarray:
-        """Return the rows some steps before others, around their ring."""
+    def find_predecessors(self, rows: np.ndarray, steps: int | np.ndarray) -> np.ndarray:
+        """Return the predecessors of rows by a number of steps around their ring."""
         items = np.searchsorted(self.offsets, rows, side="right") - 1
         starts = self.offsets[items]
         return starts + (rows - starts - steps) % self.lengths[items]
@@ -52,7 +52,7 @@ class Rings(Chains):
         """Return the concatenated inputs around each position, continued around the ring."""
         before, after = check_window(window)
         rows = np.arange(self.n_positions)
-        shifted = [self.inputs[self.before(rows, -step)] for step in range(-before, after + 1)]
+        shifted = [self.inputs[self.find_predecessors(rows, -step)] for step in range(-before, after + 1)]
         return scipy.sparse.hstack(shifted, format="csr") if scipy.sparse.issparse(self.inputs) else np.hstack(shifted)
 
 
@@ -69,21 +69,21 @@ def _ring_family(rings: Chains, placed: Sequence[Placed], spec: FamilySpec, **op
 
 @checks_labels("ring")
 class RingChecks(ChainChecks):
-    """Labels against constraints that reach around a ring, beyond what the checks of a chain see."""
+    """Checks of labels against constraints around a ring, in addition to the checks of a chain."""
 
     def check_labels(self, data: Chains, spec: FamilySpec, classes: np.ndarray) -> None:
         """Raise ValueError at the first ring whose labels are forbidden, or leave it no labelling."""
         super().check_labels(data, spec, classes)
-        if spec.constrained and isinstance(data.given, PartialRows | TargetRows):
+        if spec.is_constrained and isinstance(data.given, PartialRows | TargetRows):
             check_left(data.given.weights, data, spec, SEQUENCES)
 
     def check_lengths(self, data: Chains, spec: FamilySpec) -> None:
-        """Raise ValueError at the first ring that has no labelling once it is closed."""
+        """Raise ValueError at the first ring without a labelling."""
         super().check_lengths(data, spec)
-        if not spec.constrained:
+        if not spec.is_constrained:
             return
-        every = data.allowed.alike(data.lengths)
-        wrong = every[family_of(data.subset(every), (), spec).impossible()]
+        every = data.allowed.representatives(data.lengths)
+        wrong = every[choose_family(data.subset(every), (), spec).impossible()]
         if wrong.size:
             first = int(wrong.min())
             raise ValueError(

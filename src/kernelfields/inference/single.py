@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kernelfields.inference.base_measure import BaseMeasure, part_of
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
 from kernelfields.inference.packing import first_largest, raise_if_infeasible
 from kernelfields.inference.potentials import Potentials
@@ -28,7 +28,7 @@ def softmax(potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (top + np.log(total)).ravel(), probabilities
 
 
-def best_labels_first(node: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def rank_labels(node: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the k best possible labels of one position with potentials (L,), best first, and their scores."""
     order = np.argsort(-node, kind="stable")[:k]
     order = order[node[order] > -np.inf]
@@ -69,7 +69,7 @@ class SingleMember(Member):
 
 
 class SingleLabellings(Labellings):
-    """The best labels, and draws, of items that have one each."""
+    """The best labels, and draws, of items with one label each."""
 
     @cached_property
     def _node(self) -> np.ndarray:
@@ -82,7 +82,7 @@ class SingleLabellings(Labellings):
         return labels, self._node[np.arange(len(labels)), labels]
 
     def _n_best(self, k: int) -> RankedLabellings:
-        ranked = [best_labels_first(row, k) for row in self._node]
+        ranked = [rank_labels(row, k) for row in self._node]
         return [labels for labels, _ in ranked], [scores for _, scores in ranked]
 
     def _sample(self, n_samples: int, random: np.random.Generator) -> np.ndarray:
@@ -108,7 +108,7 @@ class SingleFamily(LabelFamily):
     --------
     >>> import numpy as np
     >>> from kernelfields.inference import Potentials, SingleFamily
-    >>> SingleFamily(1, 2).at(Potentials(np.array([[1.0, 0.0]]))).marginals().round(2)
+    >>> SingleFamily(1, 2).distribution(Potentials(np.array([[1.0, 0.0]]))).marginals().round(2)
     array([[0.73, 0.27]])
     """
 
@@ -138,4 +138,4 @@ class SingleFamily(LabelFamily):
         LabelFamily
             The family of the part.
         """
-        return SingleFamily(last - first, self.n_labels, part_of(self.base, first, last))
+        return SingleFamily(last - first, self.n_labels, self.base and self.base.part(first, last))

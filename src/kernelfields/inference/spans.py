@@ -120,7 +120,7 @@ def _blocks(answers: Answers) -> Iterator[_Chains]:
         part, member = family, answers.member if end - begin == family.n_items else None
         if member is None:
             part = family.part(begin, end)
-            member = part.at(family.arrangement.cut(answers.potentials, begin, end), workers=answers.workers)
+            member = part.distribution(family.arrangement.cut(answers.potentials, begin, end), workers=answers.workers)
         own = offsets[begin : end + 1] - offsets[begin]
         is_begin, is_last = np.zeros((2, int(own[-1])), dtype=bool)
         is_begin[own[:-1]] = is_last[own[1:] - 1] = True
@@ -129,7 +129,7 @@ def _blocks(answers: Answers) -> Iterator[_Chains]:
 
 
 def _pairs(family: LabelFamily, member: Member) -> np.ndarray:
-    """Return the joint marginals of each label and the previous one, (n, L, L), undefined at starts."""
+    """Return the joint marginals of each label and the previous label, (n, L, L), undefined at starts."""
     if isinstance(family, ChainFamily):
         return member.marginals(EDGE)
     first, second = family.clique_members(EDGE).T
@@ -183,7 +183,7 @@ def _select_spans(
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Return part / whole, zero if whole is; the inverse of a probability may overflow."""
+    """Return part / whole, zero for a zero whole; the inverse of a probability may overflow."""
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0.0)
 
 
@@ -248,7 +248,7 @@ def conditional_probabilities(
 def _set_probabilities(
     answers: Answers, rules: SpanRules, starts: np.ndarray, stops: np.ndarray, types: np.ndarray, *, ended: bool
 ) -> np.ndarray:
-    """Return the probabilities of spans, or of runs that may continue, from those of sets of labels."""
+    """Return the probabilities of spans, or of runs that may continue, from probabilities of sets of labels."""
     whole = answers.family
     assert isinstance(whole, GraphFamily)
     offsets, untied = whole.offsets, sum(group.size for group in whole.groups if not group.tied)
@@ -259,7 +259,7 @@ def _set_probabilities(
         several = (first & rules.opens).any(axis=1) & (last & rules.joins).any(axis=1)
         possible = np.where(stops - starts == 1, (first & last).any(axis=1), several)
         for own in _batch_spans(np.flatnonzero(possible), np.diff(offsets)[items] * (untied + whole.n_labels**2)):
-            family, potentials = whole.repeated(items[own], answers.potentials)
+            family, potentials = whole.repeat_graphs(items[own], answers.potentials)
             allowed = np.ones((family.n_positions, family.n_labels), dtype=bool)
             moved, bounds = family.offsets[:-1] - offsets[items[own]], set(family.offsets.tolist())
             for span, start, stop in zip(own.tolist(), starts[own] + moved, stops[own] + moved, strict=True):
@@ -286,7 +286,7 @@ def _restrict(
     opens: bool | None,
     bounds: set[int],
 ) -> None:
-    """Restrict, in place, the labels of a span by whether the first one joins and the last one opens.
+    """Restrict the labels of a span, in place: ``joins`` is a property of the first one, ``opens`` of the last.
 
     Where ``opens`` is None, the last label is any, and so is what follows.
     """

@@ -10,7 +10,7 @@ from kernelfields.numerics.compiled import INNER, njit
 
 @njit(**INNER)
 def copy_row(source, target):
-    """Copy the entries of source to the first places of target: numba takes seconds to compile target[:] = source."""
+    """Copy the entries of source to the first entries of target: numba compiles target[:] = source for seconds."""
     for i in range(len(source)):
         target[i] = source[i]
 
@@ -26,7 +26,7 @@ def most_positions(first, last, offsets):
 
 @njit(**INNER)
 def collect(value, sums):
-    """Add to the sum sums[0], and to sums[1] what rounding drops (Neumaier): long sums would lose digits."""
+    """Add to the sum sums[0], and its rounding error to sums[1] (Neumaier): long sums would lose digits."""
     total = sums[0] + value
     if abs(sums[0]) >= abs(value):
         sums[1] += (sums[0] - total) + value
@@ -37,7 +37,7 @@ def collect(value, sums):
 
 @njit(**INNER)
 def shift(values, sums):
-    """Bring the maximum of values to zero and collect it; False if it is -inf: nothing is possible."""
+    """Shift the maximum of values to zero and collect it; return False if it is -inf."""
     peak = values.max()
     if peak == -np.inf:
         return False
@@ -48,7 +48,7 @@ def shift(values, sums):
 
 @njit(**INNER)
 def first_largest(values):
-    """Return the place of the largest value, the lowest of those that are equal but for rounding."""
+    """Return the index of the largest value, the lowest index up to rounding."""
     place, least = 0, values.max() - TIE
     while values[place] < least:
         place += 1
@@ -57,7 +57,7 @@ def first_largest(values):
 
 @njit(**INNER)
 def best_steps(before, step, best, pointers):
-    """Fill best (L,) with max_a before_a + step_ab, and pointers (L,) with a, the lowest of those that are equal."""
+    """Fill best (L,) with max_a before_a + step_ab, and pointers (L,) with a, the lowest among equals."""
     best[:] = -np.inf
     pointers[:] = 0
     for a in range(len(best)):  # b inside: rows of step are contiguous
@@ -70,8 +70,8 @@ def best_steps(before, step, best, pointers):
 
 
 @njit(**INNER)
-def drawn(weights, n, uniform):
-    """Return a place of weights[:n] with a probability in proportion to them."""
+def draw_index(weights, n, uniform):
+    """Draw an index of weights[:n] with a probability in proportion to them."""
     target, last = uniform * weights[:n].sum(), 0
     for i in range(n):
         if weights[i] > 0.0:

@@ -90,7 +90,7 @@ class LabelTableRows:
         )
 
     def prepare(self) -> None:
-        """Lay out the labellings of both halves; called after the checks, as there may be too many."""
+        """Arrange the labellings of both halves; called after the checks, as there may be too many."""
         counts = (self.half, self.n_columns - self.half)
         self.indicators = [self._indicators(count) for count in counts]
         self.shape = (self.n_labels ** counts[0], self.n_labels ** counts[1])
@@ -124,7 +124,7 @@ class LabelTableRows:
         return self._factor_scores(1, tied)[0]
 
     def _own_scores(self, factors: Sequence[np.ndarray], graphs: np.ndarray) -> np.ndarray | None:
-        """Return the summed scores (S, A, B) of factors with a table for each graph; None if there are none."""
+        """Return the summed scores (S, A, B) of factors with a table for each graph; None without such factors."""
         untied = [
             (nodes, tables.reshape(self.n_items, len(local), *tables.shape[1:])[graphs, place])
             for local, tables in zip(self.local, factors, strict=True)
@@ -156,7 +156,7 @@ class LabelTableRows:
     def scores(
         self, node: np.ndarray, factors: Sequence[np.ndarray], graphs: np.ndarray, shared: np.ndarray
     ) -> np.ndarray:
-        """Return the scores (S, A, B) of all labellings of some graphs; ``shared`` are those of tied factors."""
+        """Return the scores (S, A, B) of all labellings of some graphs; ``shared`` are the scores of tied factors."""
         table = outer_sums(self.by_graph(node)[graphs]).reshape(-1, *self.shape)
         table += shared
         own = self._own_scores(factors, graphs)
@@ -214,7 +214,7 @@ class LabelTableRows:
         return sums
 
     def pair_tables(self, pairs: np.ndarray, group: int) -> np.ndarray:
-        """Return the marginals (S, factors of a graph, L, L) of a group of pairs, given those of all pairs."""
+        """Return the marginals (S, factors of a graph, L, L) of a group of pairs, given the marginals of all pairs."""
         step, tables = self.n_labels, np.empty((len(pairs), len(self.local[group]), *(self.n_labels,) * 2))
         for place, nodes in enumerate(self.local[group]):
             u, v = min(nodes) * step, max(nodes) * step
@@ -288,7 +288,7 @@ class _Halves:
 
 
 class TableMember(GraphMember):
-    """Beliefs from tables; potentials are kept, and tables recomputed."""
+    """Beliefs from tables, which are recomputed from potentials."""
 
     family: TableFamily
 
@@ -347,7 +347,7 @@ class TableFamily(GraphFamily):
     >>> from kernelfields.inference import TableFamily
     >>> family = TableFamily(np.array([0, 3]), [np.array([[0, 1], [1, 2], [2, 0]])], n_labels=2)
     >>> scores = family.zeros()
-    >>> np.exp(family.at(scores).log_partition).round()  # eight labellings
+    >>> np.exp(family.distribution(scores).log_partition).round()  # eight labellings
     array([8.])
     """
 
@@ -378,7 +378,7 @@ class TableFamily(GraphFamily):
         return TableMember(self, checked, log_partition, sums.node.reshape(checked.node.shape), sums.factors, workers)
 
     def is_halved(self, factors: Sequence[np.ndarray]) -> bool:
-        """Whether the factors of all graphs share one table with an allowed labelling.
+        """Whether all graphs share one table of factors, multiplied in halves.
 
         Parameters
         ----------

@@ -1,3 +1,4 @@
+from kernelfields.numerics import convolutions_compiled as convolutions_compiled
 from kernelfields.numerics import vectors_compiled as vectors_compiled
 from kernelfields.numerics.threads import (
     Workers as Workers,

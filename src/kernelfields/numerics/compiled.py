@@ -24,5 +24,5 @@ INLINED: Any = {**INNER, "forceinline": True}
 
 
 def njit(*, fastmath: Any = False, error_model: str = "python", forceinline: bool = False, **options: Any) -> Any:
-    """Return numba's decorator with all flags set that a function would inherit from its callers."""
+    """Return numba's decorator with all flags that a function would inherit from its callers."""
     return numba.njit(fastmath=fastmath, error_model=error_model, forceinline=forceinline, **options)

@@ -16,7 +16,7 @@ import numpy as np
 _UNKNOWN_NUMBERS = ("torch.bfloat16", "torch.float8", "torch.float4")
 
 
-def shape_of(values: object) -> tuple[int, ...] | None:
+def find_shape(values: object) -> tuple[int, ...] | None:
     """Return the shape of an array, a sparse matrix, a tensor or a table; None for others, such as lists."""
     shape = None if isinstance(values, list) else getattr(values, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else None
@@ -24,18 +24,18 @@ def shape_of(values: object) -> tuple[int, ...] | None:
 
 def n_dimensions(values: object) -> int:
     """Return the number of dimensions: 1 without a shape, as for a list."""
-    shape = shape_of(values)
+    shape = find_shape(values)
     return 1 if shape is None else len(shape)
 
 
-def n_rows_of(values: Any) -> int:
+def count_rows(values: Any) -> int:
     """Return the number of rows of an array, a sparse matrix or a table, or the length of a list."""
-    shape = shape_of(values)
+    shape = find_shape(values)
     return int(shape[0]) if shape else len(values)
 
 
-def columns_of(table: object) -> list | None:
-    """Return the names of the columns of a table; None without such an attribute."""
+def find_column_names(table: object) -> list | None:
+    """Return the names of the columns of a table; None for objects without columns."""
     if type(table) is np.ndarray:
         return None
     names = getattr(table, "column_names", None)
@@ -45,9 +45,9 @@ def columns_of(table: object) -> list | None:
 
 
 def column_types(table: Any) -> dict:
-    """Return the types of the columns of a table of pandas, polars or pyarrow; none for other objects."""
+    """Return the types of the columns of a table of pandas, polars or pyarrow; empty for other objects."""
     types = table.schema.types if hasattr(table, "column_names") else getattr(table, "dtypes", None)
-    return {} if types is None else dict(zip(columns_of(table) or (), types, strict=True))
+    return {} if types is None else dict(zip(find_column_names(table) or (), types, strict=True))
 
 
 def has_array(values: object) -> bool:
@@ -61,7 +61,7 @@ def list_entries(values: Iterable[Any]) -> list:
 
 
 def refuse_containers(values: object, name: str) -> None:
-    """Raise if ``values`` hold sequences in a container of another package that is no list."""
+    """Raise if ``values`` contain sequences in a container of another package that is no list."""
     kind = type(values).__name__
     if kind.endswith("GroupBy"):
         raise TypeError(

@@ -75,7 +75,7 @@ def _entries(lines: Iterable[str]) -> Sections:
 
 
 def _merge(title: str, sections: Sequence[Sections]) -> Sections:
-    """Return the entries of a section in the order of the last docstring, with the first text for each."""
+    """Merge the entries of a section in the order of the last docstring, with the first text for each."""
     found: Sections = {}
     for each in reversed(sections):
         found |= _entries(each.get(title, ()))

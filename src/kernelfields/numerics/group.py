@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +23,7 @@ Value = TypeVar("Value")
 
 
 class Group:
-    """A group of ``size`` processes, with this one of number ``rank``; by itself, a group of one."""
+    """A group of ``size`` processes, this one with number ``rank``; the base class is a group of one."""
 
     rank = 0
     size = 1
@@ -33,12 +32,12 @@ class Group:
         """Return the sum over all processes."""
         return values
 
-    def gathered(self, value: Value) -> list[Value]:
+    def gather(self, value: Value) -> list[Value]:
         """Return the values of all processes, in order."""
         return [value]
 
     def total_and_largest(self, values: list, number: float) -> tuple[list, float]:
-        """Return the sums of some values over all processes, and the largest of some numbers."""
+        """Return the sums of some values over all processes, and the maxima of others."""
         numbers = np.zeros(self.size)
         numbers[self.rank] = number
         *sums, numbers = self.total([*values, numbers])
@@ -48,45 +47,30 @@ class Group:
         """Return the maximum of the numbers of all processes."""
         return self.total_and_largest([], number)[1]
 
-    def joined(self, rows: np.ndarray) -> np.ndarray:
+    def concatenate(self, rows: np.ndarray) -> np.ndarray:
         """Return the concatenated rows of all processes."""
-        return rows if self.size == 1 else np.concatenate(self.gathered(rows))
-
-    def sentences(self, own: list[str]) -> list[str]:
-        """Return the distinct sentences of all processes."""
-        return own if self.size == 1 else list(dict.fromkeys(chain.from_iterable(self.gathered(own))))
+        return rows if self.size == 1 else np.concatenate(self.gather(rows))
 
     def find_share(self, counts: Sequence[int]) -> slice:
         """Return this process's rows among all, from the counts of the processes."""
         begin = sum(counts[: self.rank])
         return slice(begin, begin + counts[self.rank])
 
-    def start(self, theta: np.ndarray | None, size: int) -> np.ndarray | None:
-        """Return the initial coefficients of a solver: ``theta``, unless a fit is restarted after a loss."""
-        return theta
-
-    def reached(self, theta: np.ndarray) -> None:
-        """Save the coefficients of an iteration."""
-
     def first_calls(self, call: Callable[[], Value]) -> Value | None:
-        """Return the result of a function in the first process; the others do not call it."""
+        """Return the result of a function, called by the first process alone."""
         return call() if self.rank == 0 else None
 
-    def passed_on(self, number: int) -> int:
-        """Return a number from the first process, of the last exchange or this one."""
+    def broadcast(self, number: int) -> int:
+        """Return a number of the first process to all."""
         return number
 
-    def summed(self, datafit: Any) -> Any:
-        """Return the datafit of all data from that of this process's part."""
+    def sum_datafit(self, datafit: Any) -> Any:
+        """Return the datafit of all data from the datafit of this process's part."""
         return datafit
 
     def total_on_device(self, matrix: Any) -> Any:
         """Return the sum over all processes of a tensor, which may be overwritten."""
         return matrix
-
-    def same_random(self, random: np.random.Generator) -> Any:
-        """Return the generator of the first process, with the same numbers in every process."""
-        return self.gathered(random)[0]
 
 
 #: A process that holds all data.

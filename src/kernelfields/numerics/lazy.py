@@ -5,7 +5,8 @@ The stub ``__init__.pyi`` beside a package lists its names, for checkers of type
     from kernelfields.estimators.chain_crf import ChainCRF as ChainCRF
     from kernelfields.inference.chain import lists_compiled as lists_compiled            a module of the package itself
 
-The stub of a module that has no more than such names stands beside it in the same way.
+The stub of a module that has no more than such names stands beside it in the same way. Methods and other attributes
+of classes are taken from such modules by :func:`defer`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+Made = TypeVar("Made")
 
 # Modules of lazy packages that register classes under names of model files, as long as they were not asked for.
 _REGISTERING: set[str] = set()
@@ -66,3 +70,29 @@ def load_registering() -> None:
     """Load every module that registers classes, for files that name one of them."""
     while _REGISTERING:
         import_module(_REGISTERING.pop())
+
+
+def defer(make: Callable[[], Made]) -> Made:
+    """Return an attribute for the body of a class, made on first use; functions become methods."""
+    return cast(Made, _Deferred(make))
+
+
+class _Deferred:
+    """An attribute of a class that replaces itself by its value on first use."""
+
+    def __init__(self, make: Callable[[], Any]):
+        self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        made = self.__func__
+        return made.__get__(instance, owner) if isinstance(made, FunctionType) else made
+
+    @property
+    def __func__(self) -> Any:
+        """The attribute itself, as methods have their function."""
+        made = self._make()
+        setattr(self._owner, self._name, made)
+        return made

@@ -16,8 +16,13 @@ a few values, with these:
 
     l1: float | str = parameter("auto", or_auto(check_penalty), usual=0.0, tried=(0.1, 0.0))
 
-``left_open`` names those that are "auto" in an estimator, ``settle`` gives them values, and ``with_usual_values``
-returns a copy in which none is. ``settled`` does so for one parameter alone.
+Some values of others leave settings to the data that are no parameters, such as thresholds:
+
+    decode: str = parameter("auto", check_one("auto", "f1"), learnt=("f1",))
+
+``get_open_parameters`` names those that are "auto" in an estimator, ``set_open_parameters`` gives them values, and
+``with_usual_values`` returns a copy in which none is. ``resolve_open`` does so for one parameter alone.
+``should_learn_settings`` says whether there are settings beside parameters.
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, TypeGuard, TypeVar, dataclass_transform
 
 import numpy as np
@@ -63,7 +69,7 @@ def check_choice(value: object, name: str, choices: Sequence[object]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
-def settled(value: Any, usual: Any) -> Any:
+def resolve_open(value: Any, usual: Any) -> Any:
     """Return the value of a parameter, or the default for "auto"."""
     return usual if is_auto(value) else value
 
@@ -148,6 +154,12 @@ def check_count(value: object, name: str, otherwise: str = "", *, least: int = 1
         raise ValueError(f"{name} must be a whole number of at least {least}{otherwise}, got {value!r}")
 
 
+def check_verbosity(value: object, name: str) -> None:
+    """Raise unless ``value`` is "auto" or a level of messages: 0, 1, 2, or a truth value."""
+    if not isinstance(value, bool) and not is_auto(value):
+        check_count(value, name, " or a truth value", least=0)
+
+
 def check_tolerance(tol: object) -> None:
     """Raise unless ``tol`` is a valid relative gap."""
     if not is_real(tol) or not 0 < tol < np.inf:
@@ -193,20 +205,21 @@ def parameter(
     first: bool = False,
     usual: object = _NEVER_OPEN,
     tried: Sequence[object] = (),
+    learnt: Sequence[str] = (),
     nested: Callable[[], Any] | None = None,
 ) -> Any:
-    """Declare a parameter of an estimator; ``first`` ones may be passed by position.
+    """Declare a parameter of an estimator; ``first`` parameters may be passed by position.
 
-    ``usual`` stands for "auto" where nothing is chosen by the data, and ``tried`` are the values to choose from.
-    ``nested`` makes the object that None stands for, which has parameters of its own.
+    ``usual`` stands for "auto" where nothing is chosen by the data, and ``tried`` are the values to choose from. With
+    one of the values ``learnt`` a fit learns settings that are no parameters. ``nested`` makes the object that None
+    stands for, which has parameters of its own.
     """
-    return dataclasses.field(
-        default=default, kw_only=not first, metadata={"check": check, "usual": usual, "tried": tried, "nested": nested}
-    )
+    metadata = {"check": check, "usual": usual, "tried": tried, "learnt": learnt, "nested": nested}
+    return dataclasses.field(default=default, kw_only=not first, metadata=metadata)
 
 
 def attribute(default: Any = dataclasses.MISSING) -> Any:
-    """Declare an attribute that a fit sets, or that derived classes may have as a parameter.
+    """Declare an attribute set by a fit, or by derived classes as a parameter.
 
     ``default`` is its value where neither has set it.
     """
@@ -215,7 +228,7 @@ def attribute(default: Any = dataclasses.MISSING) -> Any:
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
 def declares_parameters(cls: Class) -> Class:
-    """Add an ``__init__`` for the declared parameters of an estimator, those of its bases first.
+    """Add an ``__init__`` for the declared parameters of an estimator, parameters of its bases first.
 
     Its docstring then has what its bases say of theirs.
 
@@ -238,13 +251,21 @@ def check_declared(instance: object, prefix: str = "") -> None:
             check(value, prefix + declared.name)
 
 
-def left_open(instance: Any) -> dict[str, Sequence[Any]]:
+def get_open_parameters(instance: Any) -> dict[str, Sequence[Any]]:
     """Return the "auto" parameters of an estimator by name, with the values to try."""
     return {
         declared.name: declared.metadata["tried"]
         for declared in dataclasses.fields(instance)
         if declared.metadata.get("usual", _NEVER_OPEN) is not _NEVER_OPEN and is_auto(getattr(instance, declared.name))
     }
+
+
+def should_learn_settings(instance: Any) -> bool:
+    """Whether a fit of an estimator learns settings that are no parameters."""
+    declared = dataclasses.fields(instance)
+    return any(
+        getattr(instance, each.name) in each.metadata["learnt"] for each in declared if each.metadata.get("learnt")
+    )
 
 
 def with_values(instance: Instance, values: Mapping[str, object]) -> Instance:
@@ -258,19 +279,19 @@ def with_values(instance: Instance, values: Mapping[str, object]) -> Instance:
 def with_usual_values(instance: Instance) -> Instance:
     """Return a copy of an estimator with default values for "auto" parameters."""
     copied, usual = copy.copy(instance), {each.name: each.metadata for each in dataclasses.fields(instance)}  # type: ignore[arg-type]
-    for name in left_open(instance):
+    for name in get_open_parameters(instance):
         setattr(copied, name, usual[name]["usual"])
     return copied
 
 
-def settle(instance: object, values: Mapping[str, object]) -> None:
-    """Set values of those parameters of an estimator that are "auto"."""
-    for name in left_open(instance).keys() & values:
+def set_open_parameters(instance: object, values: Mapping[str, object]) -> None:
+    """Set the "auto" parameters of an estimator to values."""
+    for name in get_open_parameters(instance).keys() & values:
         setattr(instance, name, values[name])
 
 
 def set_nested(instance: Any, settings: Mapping[str, object]) -> dict[str, object]:
-    """Prepare ``name__inner`` for parameters that may be None or dicts; return the settings that are left to set.
+    """Prepare ``name__inner`` for parameters that may be None or dicts; return the remaining settings.
 
     The object that None stands for takes its place. Objects in a dict get the settings, all of them.
     """
@@ -289,7 +310,7 @@ def set_nested(instance: Any, settings: Mapping[str, object]) -> dict[str, objec
     return left
 
 
-def one_of(*choices: object) -> Check:
+def check_one(*choices: object) -> Check:
     """Return a check for one of some values."""
     return lambda value, name: check_choice(value, name, choices)
 
@@ -304,14 +325,14 @@ def or_auto(check: Check) -> Check:
     return lambda value, name: None if is_auto(value) else check(value, name)
 
 
-def or_named(check: Check, names: Sequence[str], otherwise: str) -> Check:
-    """Return a check that accepts some names, too; ``otherwise`` describes other allowed values."""
+def or_named(check: Check, names: Sequence[Sequence[str]], otherwise: str) -> Check:
+    """Return a check that accepts the names of some lists, which may grow; ``otherwise`` describes other values."""
 
     def checked(value: object, name: str) -> None:
         if not isinstance(value, str):
             check(value, name)
-        elif value not in names:
-            raise ValueError(f"{name} must be {', '.join(map(repr, names))}, {otherwise}, got {value!r}")
+        elif value not in (known := [*chain(*names)]):
+            raise ValueError(f"{name} must be {', '.join(map(repr, known))}, {otherwise}, got {value!r}")
 
     return checked
 

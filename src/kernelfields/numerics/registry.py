@@ -6,7 +6,7 @@
     class RBF(Kernel): ...
 
     KERNELS.make("rbf")                              -> RBF()
-    KERNELS.name_of(RBF(0.5))                        -> "rbf"
+    KERNELS.find_name(RBF(0.5))                        -> "rbf"
     KERNELS.read({"kind": "rbf", "gamma": 0.5})      -> RBF, {"gamma": 0.5}
 
 A description is a mapping with the name of the class under "kind" and its parameters under their own names, which are
@@ -91,7 +91,7 @@ class Parametrized:
         return parameters
 
     def set_params(self, **parameters: object) -> Self:
-        """Set parameters, nested ones as ``outer__inner``.
+        """Set parameters, nested parameters as ``outer__inner``.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class Parametrized:
         return text if len(text) <= N_CHAR_MAX else f"{text[:half]}...{text[-half:]}"
 
     def _shown(self, name: str, value: object) -> str:
-        """Return the representation of a parameter; large ones by their shape."""
+        """Return the representation of a parameter; large arrays by their shape."""
         if name not in self.shared or value is None:
             return f"{name}={value!r}"
         return f"{name} of shape {value.shape}" if hasattr(value, "shape") else f"{name}=..."
@@ -152,7 +152,7 @@ def _copy(value: object) -> object:
 
 
 def _should_hide_defaults() -> bool:
-    """Whether representations leave out defaults, by the option of scikit-learn if that is loaded."""
+    """Whether representations omit defaults, by the option of scikit-learn if that is loaded."""
     library = sys.modules.get("sklearn")
     return library is None or bool(library.get_config()["print_changed_only"])
 
@@ -239,7 +239,7 @@ class Registry(Generic[T]):
         return enter
 
     def find(self, name: object) -> type[T] | None:
-        """Return the class of a kind; None if there is none."""
+        """Return the class of a kind; None for an unknown kind."""
         if not isinstance(name, str):
             return None
         if name not in self._classes and name in self.homes:
@@ -255,7 +255,7 @@ class Registry(Generic[T]):
         return registered(*values)
 
     def _listed(self, names: Iterable[str]) -> list[str]:
-        """Return names in the order of messages: those of the homes first, all of which are loaded."""
+        """Return names in the order of messages: names of the homes first, all of which are loaded."""
         for home in self.homes.values():
             load_module(home)
         places = {name: place for place, name in enumerate(self.homes)}
@@ -266,7 +266,7 @@ class Registry(Generic[T]):
         return self._renamed.get(kind, {}).get(name, name)
 
     def retirement(self, name: object) -> str:
-        """Return the message about a removed name; empty for other names."""
+        """Return the message about a retired name; empty for other names."""
         if not isinstance(name, str) or name not in self.retired:
             return ""
         return f"kernelfields no longer has the {self.noun} {name!r}: {self.retired[name]}"
@@ -275,8 +275,8 @@ class Registry(Generic[T]):
         """Whether exactly the class of an object is registered."""
         return type(value) in self._classes.values()
 
-    def name_of(self, value: T) -> str:
-        """Return the kind of exactly the class of an object; TypeError if it is not registered."""
+    def find_name(self, value: T) -> str:
+        """Return the kind of the exact class of an object; TypeError if it is not registered."""
         for name, registered in self._classes.items():
             if registered is type(value):
                 return name
@@ -288,7 +288,7 @@ class Registry(Generic[T]):
 
     @property
     def shorthands(self) -> list[str]:
-        """Names that users may give instead of an object."""
+        """Names that users may write instead of an object."""
         return self._listed(self._shorthands)
 
     def make(self, name: str) -> T:

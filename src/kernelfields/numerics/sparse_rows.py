@@ -26,7 +26,7 @@ Index = slice | np.ndarray | tuple[slice, slice]
 
 
 def is_sparse(X: object) -> TypeIs[SparseRows]:
-    """Whether X is a sparse matrix of scipy or :class:`SparseRows`, without an import of scipy."""
+    """Whether X is a sparse matrix of scipy or :class:`SparseRows`, without importing scipy."""
     return hasattr(X, "tocsr")
 
 
@@ -46,8 +46,8 @@ class SparseRows:
         self.shape = shape
 
     @classmethod
-    def of(cls, rows: Rows) -> SparseRows:
-        """Return dense rows, or those of a CSR matrix, in this form."""
+    def from_rows(cls, rows: Rows) -> SparseRows:
+        """Convert dense rows, or the rows of a CSR matrix, to SparseRows."""
         if isinstance(rows, np.ndarray):
             return cls.from_dense(rows)
         if type(rows) is cls:
@@ -61,11 +61,11 @@ class SparseRows:
         rows, columns = np.nonzero(dense)
         n_rows, n_columns = dense.shape
         counts = np.bincount(rows, minlength=n_rows)
-        return cls((dense[rows, columns], columns, offsets_of(counts)), shape=(n_rows, n_columns))
+        return cls((dense[rows, columns], columns, make_offsets(counts)), shape=(n_rows, n_columns))
 
     @classmethod
     def from_entries(cls, data: np.ndarray, indices: np.ndarray, counts: np.ndarray, width: int) -> SparseRows:
-        """Return rows of ``counts`` entries each, with unsorted columns; entries of equal columns add up."""
+        """Return rows of ``counts`` entries each, from unsorted columns; entries of equal columns add up."""
         n_rows = len(counts)
         keys = np.repeat(np.arange(n_rows, dtype=np.int64) * width, counts) + indices
         if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
@@ -90,7 +90,7 @@ class SparseRows:
     def T(self) -> SparseRows:
         """The transpose, computed once."""
         order = np.argsort(self.indices, kind="stable")
-        indptr = offsets_of(np.bincount(self.indices, minlength=self.shape[1]))
+        indptr = make_offsets(np.bincount(self.indices, minlength=self.shape[1]))
         return SparseRows((self.data[order], entry_rows(self)[order], indptr), shape=(self.shape[1], self.shape[0]))
 
     def tocsr(self) -> SparseRows:
@@ -116,12 +116,12 @@ class SparseRows:
 
     def _rows(self, rows: slice | np.ndarray) -> SparseRows:
         numbers = np.arange(self.shape[0])[rows]
-        entries, indptr = entries_of(self.indptr, numbers)
+        entries, indptr = gather_entries(self.indptr, numbers)
         return SparseRows((self.data[entries], self.indices[entries], indptr), shape=(len(numbers), self.shape[1]))
 
     def _columns(self, begin: int, end: int) -> SparseRows:
         inside = (self.indices >= begin) & (self.indices < end)
-        indptr = offsets_of(inside)[self.indptr]
+        indptr = make_offsets(inside)[self.indptr]
         return SparseRows((self.data[inside], self.indices[inside] - begin, indptr), shape=(self.shape[0], end - begin))
 
     def __mul__(self, factor: float) -> SparseRows:
@@ -149,15 +149,15 @@ class SparseRows:
 Rows: TypeAlias = np.ndarray | SparseRows
 
 
-def offsets_of(counts: np.ndarray) -> np.ndarray:
-    """Return the begins of runs of these lengths, and the end of the last one, (n + 1,) int64."""
+def make_offsets(counts: np.ndarray) -> np.ndarray:
+    """Return the cumulative sums of lengths from zero, (n + 1,) int64."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64, copy=False)
 
 
-def entries_of(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def gather_entries(offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the entries of the chosen runs, concatenated, and their offsets."""
     counts = np.diff(offsets)[chosen]
-    after = offsets_of(counts)
+    after = make_offsets(counts)
     return np.repeat(offsets[:-1][chosen] - after[:-1], counts) + np.arange(after[-1]), after
 
 
@@ -167,24 +167,24 @@ def entry_rows(X: SparseRows) -> np.ndarray:
 
 
 def row_sums(X: SparseRows, values: np.ndarray) -> np.ndarray:
-    """Return the sums of values, one for each entry, over the entries of every row, (n,)."""
+    """Return the sum over the entries of every row, (n,), of values by entry."""
     sums, filled = np.zeros(X.shape[0], values.dtype), np.flatnonzero(np.diff(X.indptr))
     if len(filled):
         sums[filled] = np.add.reduceat(values, X.indptr[filled])
     return sums
 
 
-def scaled_rows(X: SparseRows, factors: np.ndarray) -> SparseRows:
-    """Multiply every row by a number of its own, with the same type of entries."""
+def scale_rows(X: SparseRows, factors: np.ndarray) -> SparseRows:
+    """Multiply each row by its own factor, in the type of the entries."""
     data = (X.data[: X.nnz] * np.repeat(factors, np.diff(X.indptr))).astype(X.dtype, copy=False)
     return type(X)((data, X.indices[: X.nnz], X.indptr), shape=X.shape)
 
 
-def side_by_side(parts: Sequence[Rows]) -> SparseRows:
+def concatenate_columns(parts: Sequence[Rows]) -> SparseRows:
     """Concatenate the columns of matrices, at least one of them sparse, in one sparse matrix."""
-    sparse = [SparseRows.of(part) for part in parts]
+    sparse = [SparseRows.from_rows(part) for part in parts]
     counts = [np.diff(part.indptr) for part in sparse]
-    indptr = offsets_of(np.sum(counts, axis=0))
+    indptr = make_offsets(np.sum(counts, axis=0))
     data = np.empty(indptr[-1], np.result_type(*(part.dtype for part in sparse)))
     indices, begin, width = np.empty(indptr[-1], np.int64), indptr[:-1].copy(), 0
     for part, own in zip(sparse, counts, strict=True):
@@ -197,17 +197,17 @@ def side_by_side(parts: Sequence[Rows]) -> SparseRows:
 
 
 def meetings(X: SparseRows, M: SparseRows) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Yield runs of rows of X, with entries of X and the entries of row j of M for those of column j."""
+    """Yield runs of rows of X, with pairs of entries: of X at column j, and of M in row j."""
     counts = M.indptr[X.indices + 1] - M.indptr[X.indices]
     for rows, entries in _runs(X, counts):
-        places, _ = entries_of(M.indptr, X.indices[entries])
+        places, _ = gather_entries(M.indptr, X.indices[entries])
         yield rows, np.repeat(np.arange(entries.start, entries.stop), counts[entries]), places
 
 
 def sums_of_meetings(
     X: SparseRows, M: SparseRows, rows: slice, entries: np.ndarray, places: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """Sum values of meetings for each row of a run and each column of M, (rows, m)."""
+    """Sum values of paired entries for each row of a run and each column of M, (rows, m)."""
     width, n_rows = M.shape[1], rows.stop - rows.start
     own = np.repeat(np.arange(n_rows), np.diff(X.indptr[rows.start : rows.stop + 1]))
     keys = own[entries - X.indptr[rows.start]] * width + M.indices[places]
@@ -215,8 +215,8 @@ def sums_of_meetings(
 
 
 def _runs(X: SparseRows, cost: np.ndarray) -> Iterator[tuple[slice, slice]]:
-    """Split rows into runs with entries of a total cost of ``_AT_ONCE``; yield rows and entries."""
-    before = offsets_of(cost)[X.indptr]
+    """Split rows into runs with a total cost of ``_AT_ONCE``; yield rows and entries."""
+    before = make_offsets(cost)[X.indptr]
     begin = 0
     while begin < X.shape[0]:
         end = max(begin + 1, int(np.searchsorted(before, before[begin] + _AT_ONCE, side="right")) - 1)

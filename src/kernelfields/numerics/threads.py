@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import reduce
@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 
 def available_cores() -> int:
-    """Count the cores that this process may use, at most NUMBA_NUM_THREADS if that is set.
+    """Count the available cores of this process, at most NUMBA_NUM_THREADS if that is set.
 
     joblib sets it in its processes, so that fits running side by side share the cores out.
 
@@ -205,8 +205,41 @@ class Workers:
             # After an interrupt the threads still write to shared arrays: let them end first.
             wait(futures)
 
+    def in_order(self, calls: Sequence[Callable[[], Result]]) -> Generator[Result, None, None]:
+        """Yield the results of calls in order, while threads work ahead.
+
+        With one thread, a call begins when its result is asked for. Where the results are left early, by an error or an
+        interrupt, calls that have not begun never do, and the others are waited for.
+
+        Parameters
+        ----------
+        calls : sequence of callables
+            The calls, without arguments.
+
+        Yields
+        ------
+        object
+            What each returns.
+
+        Examples
+        --------
+        >>> from kernelfields.numerics import Workers
+        >>> list(Workers(2).in_order([lambda: "first", lambda: "second"]))
+        ['first', 'second']
+        """
+        if len(calls) == 1 or self.n_threads == 1:
+            yield from (call() for call in calls)
+            return
+        with ThreadPoolExecutor(self.n_threads, thread_name_prefix="kernelfields") as pool:
+            futures = [pool.submit(call) for call in calls]
+            try:
+                for future in futures:
+                    yield future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
     def sum(self, part: Callable[[int, int], np.ndarray], runs: list[tuple[int, int]]) -> np.ndarray:
-        """Sum the results of a function for all runs, in order, so that no digit depends on the threads.
+        """Sum the results of a function for all runs, in order, so that digits do not depend on threads.
 
         Parameters
         ----------
@@ -272,7 +305,7 @@ def blas_threads(n_threads: int | None) -> Iterator[None]:
 
 
 def _after_fork() -> None:
-    """Reset, in a forked process, the limits that threads of the parent hold."""
+    """Reset, in a forked process, the limits of threads of the parent."""
     _held[:] = [limit for limit in _held if limit[0] == threading.get_ident()]
     _lock.release()
 

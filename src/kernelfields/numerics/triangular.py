@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 
 
 def room_for_factor(size: int, dtype: DTypeLike = np.float64) -> np.ndarray:
-    """Return zeros, (size, size); the upper half takes no memory until it is written.
+    """Return zeros, (size, size); the unwritten upper half takes no memory.
 
     NumPy requests huge pages, each of which holds a hundred rows: half of every row would then be allocated in vain.
     """

@@ -1,3 +1,3 @@
 """The version of the package, also without an installation: workers of a cluster compare their versions."""
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"

@@ -12,10 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields.numerics.parameters import check_window
-from kernelfields.numerics.sparse_rows import Rows, SparseRows, entries_of, is_sparse
-
-#: The window of sequences whose columns are joined with statistics of windows, see window_statistics.py.
-STATISTICS = "statistics"
+from kernelfields.numerics.sparse_rows import Rows, SparseRows, gather_entries, is_sparse
 
 
 def window_view(inputs: Rows, offsets: np.ndarray, window: object) -> Rows:
@@ -51,8 +48,8 @@ def window_view(inputs: Rows, offsets: np.ndarray, window: object) -> Rows:
     return _sparse(inputs, offsets, shifts) if is_sparse(inputs) else _dense(inputs, offsets, shifts)
 
 
-def _inside(offsets: np.ndarray, shift: int) -> np.ndarray:
-    """Rows t with row t + shift in the same sequence."""
+def _find_inner_rows(offsets: np.ndarray, shift: int) -> np.ndarray:
+    """Return the rows t for which row t + shift is in the same sequence."""
     rows = np.arange(offsets[-1])
     lengths = np.diff(offsets)
     bound = np.repeat(offsets[1:] if shift > 0 else offsets[:-1], lengths)
@@ -63,7 +60,7 @@ def _dense(inputs: np.ndarray, offsets: np.ndarray, shifts: np.ndarray) -> np.nd
     n_positions, width = inputs.shape
     joined = np.zeros((n_positions, len(shifts), width), dtype=inputs.dtype)
     for block, shift in enumerate(shifts):
-        rows = _inside(offsets, shift)
+        rows = _find_inner_rows(offsets, shift)
         joined[rows, block] = inputs[rows + shift]
     return joined.reshape(n_positions, -1)
 
@@ -74,9 +71,9 @@ def _sparse(inputs: SparseRows, offsets: np.ndarray, shifts: np.ndarray) -> Spar
     begins = inputs.indptr.astype(np.int64)
     sources = np.full((n_positions, len(shifts)), n_positions)  # the number of an empty row after the last
     for block, shift in enumerate(shifts):
-        rows = _inside(offsets, shift)
+        rows = _find_inner_rows(offsets, shift)
         sources[rows, block] = rows + shift
-    entries, ends = entries_of(np.append(begins, begins[-1]), sources.ravel())
+    entries, ends = gather_entries(np.append(begins, begins[-1]), sources.ravel())
     columns = np.repeat(np.tile(np.arange(len(shifts)) * width, n_positions), np.diff(ends)) + inputs.indices[entries]
     indptr = ends[:: len(shifts)]
     shape = (n_positions, len(shifts) * width)

@@ -1,13 +1,13 @@
 """Numbers with nouns in sentences: lines of the command, headings of reports, messages.
 
-print(f"labelled {counted(1, 'sequence')}, {counted(1200, 'word')} in {counted(2, 'pass')}")
+print(f"labelled {inflect(1, 'sequence')}, {inflect(1200, 'word')} in {inflect(2, 'pass')}")
 labelled 1 sequence, 1,200 words in 2 passes
 """
 
 from __future__ import annotations
 
 
-def counted(number: float, noun: str, form: str = ",") -> str:
+def inflect(number: float, noun: str, form: str = ",") -> str:
     """Return a number with its noun in singular or plural.
 
     Parameters

@@ -46,7 +46,7 @@ class Incidence(NamedTuple):
     offsets: np.ndarray  # (S + 1,)
     node_start: np.ndarray  # (N + 1,), incidences of node v are node_start[v] .. node_start[v + 1] - 1
     factor_of: np.ndarray  # (I,)
-    place_of: np.ndarray  # (I,), which axis of the factor's table belongs to the node
+    find_place: np.ndarray  # (I,), which axis of the factor's table belongs to the node
     start: np.ndarray  # (F + 1,), nodes of factor f are nodes[start[f]] .. nodes[start[f + 1] - 1]
     nodes: np.ndarray  # (I,)
     table_start: np.ndarray  # (F,), where the factor's table begins; filled per call
@@ -155,7 +155,7 @@ class LoopyBelief(BaseEstimator):
 
 
 def convergence_threshold(options: TreeReweighted | LoopyBelief, n_pairs: float, large: float = 100_000) -> float:
-    """Return the change of marginals at which messages count as converged, for graphs with these numbers of pairs."""
+    """Return the change of marginals below which messages have converged, by the numbers of pairs of graphs."""
     if options.tolerance is not None:
         return options.tolerance
     return 1e-3 if n_pairs >= large else 1e-6
@@ -164,7 +164,7 @@ def convergence_threshold(options: TreeReweighted | LoopyBelief, n_pairs: float,
 @SETTINGS.register("mean-field")
 @declares_parameters
 class MeanField(BaseEstimator):
-    """Set mean field: log partitions are bounded from below.
+    """Mean field inference: a lower bound of log partitions.
 
     It is for factors of any size. It ascends from two distributions and keeps the best bound of each graph: the softmax
     of the node potentials, and a good labelling; that alone if something is forbidden.
@@ -206,7 +206,7 @@ OPTIONS: dict[str, type[BaseEstimator]] = {
 
 
 class ApproximateLabellings(GraphLabellings):
-    """Labellings that are locally best, and draws by Gibbs sampling, or exact ones with ``method="perfect"``.
+    """Locally best labellings, and draws by Gibbs sampling, or exact draws with ``method="perfect"``.
 
     A warning says where chains of Gibbs sampling have not mixed; perfect sampling raises ValueError where it cannot do
     without error.
@@ -314,7 +314,7 @@ class ApproximateFamily(GraphFamily):
         labels[2:] = random.permutation(self.n_labels)[[0, -1], None]
         labels[0], scores = self.climb(checked, checked.node.argmax(axis=1), workers)
         raise_if_lost(scores, "sampling")
-        for chain in range(1, CHAINS if checked.restricted else 1):
+        for chain in range(1, CHAINS if checked.has_forbidden else 1):
             climbed, scores = self.climb(checked, labels[chain], workers)
             labels[chain] = np.where(np.isneginf(scores)[self.position_items], labels[0], climbed)
         return labels, states

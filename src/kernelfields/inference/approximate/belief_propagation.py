@@ -40,7 +40,7 @@ _DECODING_LIMITS = 1e-5, 30
 
 
 class PropagatedMember(GraphMember):
-    """Marginals of nodes, and the messages that give those of pairs."""
+    """Marginals of nodes, and messages from which marginals of pairs follow."""
 
     family: PropagationFamily
     _state: tuple[PairGraph, PairTables, Messages]
@@ -51,7 +51,7 @@ class PropagatedMember(GraphMember):
 
     def _expected_tables(self) -> list[np.ndarray]:
         return [
-            self._pair_marginals(group, True) if tied else self._summed(group, self._table_marginals(group))
+            self._pair_marginals(group, True) if tied else self._sum_factors(group, self._table_marginals(group))
             for group, tied in enumerate(self.tied)
         ]
 
@@ -103,13 +103,13 @@ class PropagationFamily(ApproximateFamily):
             else "loopy belief propagation: Bethe's approximation, no bound"
         )
         self.description = f"{what}; {self.pairs.n_pairs} pairs, exact on forests only"
-        self._graph = self.pairs.graph if self.reweighted else self.pairs.unweighted()
+        self._graph = self.pairs.graph if self.reweighted else self.pairs.without_weights()
         self._messages: np.ndarray | None = None
         self.tolerance = convergence_threshold(options, self.pairs.n_pairs / self.n_items)
 
     @property
-    def on_one_thread(self) -> bool:
-        """Whether inference runs on one thread: that of a single graph does."""
+    def is_single_threaded(self) -> bool:
+        """Whether inference runs on one thread, as for a single graph."""
         return self.n_items == 1
 
     def _member(self, checked: GraphPotentials, workers: Workers) -> PropagatedMember:

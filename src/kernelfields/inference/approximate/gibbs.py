@@ -68,7 +68,7 @@ def sample_gibbs(
 
 
 def _doubts(spread: np.ndarray, halves: np.ndarray) -> list[str]:
-    """Return a warning about the graphs (S,) with chains that disagree, or nothing."""
+    """Return a warning about the graphs (S,) with chains that disagree; no warning without such graphs."""
     doubtful = np.flatnonzero(spread > MIXED)
     if not doubtful.size:
         return []

@@ -14,7 +14,7 @@ from kernelfields.numerics.compiled import njit
 
 @njit(nogil=True, cache=True)
 def sample_sweeps(first, last, incidence, node, tables, labels, states, n_sweeps):
-    """Draw every node anew, the others held, n_sweeps[g] times in graphs first..last-1; states (S,) are random."""
+    """Draw every node given the others, n_sweeps[g] times in graphs first..last-1; states (S,) are random."""
     scores, broken, chances = np.empty(node.shape[1]), np.empty(node.shape[1]), np.empty(node.shape[1])
     for g in range(first, last):
         state = states[g : g + 1]
@@ -25,7 +25,7 @@ def sample_sweeps(first, last, incidence, node, tables, labels, states, n_sweeps
 
 @njit(nogil=True, cache=True)
 def mix(first, last, incidence, node, tables, labels, states, half, trials, mixed, spread, halves):
-    """Sweep the chains of graphs first..last-1 until they agree, or for so many trials.
+    """Sweep the chains of graphs first..last-1 until they agree, at most ``trials`` times.
 
     ``spread`` (S,) gets R-hat of the last trial, and ``halves`` (S,) the sweeps of each of its halves.
     """

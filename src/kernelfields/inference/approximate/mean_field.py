@@ -26,7 +26,7 @@ from kernelfields.numerics.threads import Workers
 
 
 class MeanFieldMember(GraphMember):
-    """Independent marginals; those of factors are products."""
+    """Independent marginals; marginals of factors are products."""
 
     def _table_marginals(self, group: int) -> np.ndarray:
         """Return the marginals (M, L, .., L) of the labels at the factors of a group."""
@@ -70,6 +70,6 @@ class MeanFieldFamily(ApproximateFamily):
         """Yield initial distributions (N, L)."""
         node = checked.node
         # With forbidden combinations a start that allows everything may be stuck: a labelling never is.
-        if not checked.restricted:
+        if not checked.has_forbidden:
             yield softmax(node)[1]
         yield np.eye(self.n_labels)[self.climb(checked, node.argmax(axis=1), workers)[0]]

@@ -59,7 +59,7 @@ _INLINE: Any = {"nogil": True, "cache": True, "error_model": "numpy", "inline": 
 
 @njit(nogil=True, cache=True)
 def _maxima(matrix, along_rows, power, values, out):
-    """out(y) = max_x power matrix[x, y] + values[x], or with matrix[y, x] where not along_rows."""
+    """Fill out(y) with max_x power matrix[x, y] + values[x]; with matrix[y, x] unless ``along_rows``."""
     size = len(values)
     if along_rows:
         for b in range(size):
@@ -80,7 +80,7 @@ def _maxima(matrix, along_rows, power, values, out):
 
 @njit(nogil=True, cache=True)
 def _log_sum(matrix, along_rows, column, power, values):
-    """log sum_x exp(power matrix[x, column] + values[x])."""
+    """Return log sum_x exp(power matrix[x, column] + values[x])."""
     top = -np.inf
     for x in range(len(values)):
         entry = matrix[x, column] if along_rows else matrix[column, x]
@@ -96,7 +96,7 @@ def _log_sum(matrix, along_rows, column, power, values):
 
 @njit(**_INLINE)
 def exclude(belief, message, out):
-    """out = belief - message; a label that is known to be impossible stays so. Return the maximum."""
+    """Fill out with belief - message, -inf for impossible labels; return the maximum."""
     top = -np.inf
     for x in range(len(belief)):
         out[x] = belief[x] - message[x] if belief[x] > -np.inf else -np.inf
@@ -106,7 +106,7 @@ def exclude(belief, message, out):
 
 @njit(nogil=True, cache=True)
 def _send_logarithms(graph, tables, e, to_parent, maximise, belief, pairs, cavity):
-    """The same as ``send``, in logarithms throughout; return the constant that was taken off, -inf if all is."""
+    """Renew a message as ``send`` does, in logarithms; return the subtracted constant, -inf if all is impossible."""
     logs, power = tables.logs[tables.source[e, 0]], 1.0 / graph.rho[e]
     along_rows = (tables.source[e, 2] == 1) == to_parent
     sent, replied = (UP, DOWN) if to_parent else (DOWN, UP)
@@ -130,7 +130,7 @@ def _send_logarithms(graph, tables, e, to_parent, maximise, belief, pairs, cavit
 
 @njit(**_INLINE)
 def send(source, exps, e, to_parent, belief, chances, pairs, weights):
-    """Renew the message over pair e, to the parent or to the child; return what it is divided by, beside the shift.
+    """Renew the message over pair e, to the parent or to the child; return its divisor, beside the shift.
 
     That is 0 where numbers would leave the range of doubles: then ``_send_logarithms`` is to be called. belief, with
     the softmax chances, is the sender's, pairs (P, 4, L) are all messages, weights (L,) is room, ``source`` and
@@ -171,7 +171,7 @@ def send(source, exps, e, to_parent, belief, chances, pairs, weights):
 
 @njit(**_INLINE)
 def gather(graph, v, maximise, node, pairs, belief, chances):
-    """Fill belief = B_v and chances = its softmax; return (maximum, log-sum), -inf where no label is left.
+    """Fill belief = B_v and chances = its softmax; return (maximum, log-sum), -inf without a possible label.
 
     With ``maximise`` nobody reads the softmax, and it is left.
     """
@@ -203,7 +203,7 @@ def gather(graph, v, maximise, node, pairs, belief, chances):
 
 @njit(nogil=True, cache=True)
 def _mix(message, linear, x, other, share):
-    """Move entry x of a message by a share towards another value; infinite ones are left."""
+    """Move entry x of a message by a share towards another value; infinite values stay unchanged."""
     if message[x] > -np.inf and other > -np.inf:
         message[x] += share * (other - message[x])
         linear[x] = np.exp(message[x])
@@ -211,7 +211,7 @@ def _mix(message, linear, x, other, share):
 
 @njit(nogil=True, cache=True)
 def copy_messages(first, last, graph, back, pairs, saved):
-    """Save the messages downward to nodes at positions first..last-1, or bring them ``back``."""
+    """Save the downward messages to nodes at positions first..last-1, or restore them if ``back``."""
     for i in range(first, last):
         v = graph.order[i]
         for e in range(graph.up_start[v], graph.up_start[v + 1]):
@@ -224,8 +224,8 @@ def copy_messages(first, last, graph, back, pairs, saved):
 
 
 @njit(nogil=True, cache=True)
-def draw_back(first, last, graph, pairs, saved):
-    """Move the same messages half the way back to those that were saved."""
+def halve_changes(first, last, graph, pairs, saved):
+    """Move the downward messages half the way back to the saved messages."""
     for k in range(first, last):
         v = graph.order[k]
         for e in range(graph.up_start[v], graph.up_start[v + 1]):
@@ -235,7 +235,7 @@ def draw_back(first, last, graph, pairs, saved):
 
 @njit(**INLINED)
 def up_range(first, last, graph, tables, maximise, node, messages):
-    """Renew what nodes at positions first..last-1 send upward, their beliefs and the softmax of these.
+    """Renew the upward messages, beliefs and softmax of nodes at positions first..last-1.
 
     Return their share of the value, -inf where a node has no label left. The sum is corrected for rounding: values
     are compared from sweep to sweep.
@@ -274,7 +274,7 @@ def up_range(first, last, graph, tables, maximise, node, messages):
 
 @njit(**INLINED)
 def down_range(first, last, graph, tables, maximise, damping, node, messages):
-    """Renew what nodes at positions first..last-1 send downward; return the largest change of their softmax."""
+    """Renew the downward messages of nodes at positions first..last-1; return the largest change of their softmax."""
     pairs, chances, children = messages.pairs, messages.chances, graph.down
     source, exps, size = tables.source, tables.exps, node.shape[1]
     belief, chance, before = np.empty(size), np.zeros(size), np.empty(size)
@@ -301,7 +301,7 @@ def down_range(first, last, graph, tables, maximise, damping, node, messages):
 
 @njit(**INLINED)
 def descend(graph, g, tables, maximise, damping, node, messages, value):
-    """Sweep down and up so that the bound does not rise above value; return it, the change, whether it moved.
+    """Sweep down and up without a rise of the bound; return the bound, the change, and whether it moved.
 
     The bound is convex in the messages downward: a sweep that raises it has gone too far and is halved.
     """
@@ -317,14 +317,14 @@ def descend(graph, g, tables, maximise, damping, node, messages, value):
         if halvings == HALVINGS:
             copy_messages(first, last, graph, True, pairs, saved)
         else:
-            draw_back(first, last, graph, pairs, saved)
+            halve_changes(first, last, graph, pairs, saved)
         fresh = up_range(first, last, graph, tables, maximise, node, messages)
     return fresh, change, halvings < HALVINGS
 
 
 @njit(nogil=True, cache=True)
 def propagate(first, last, graph, tables, bounded, tolerance, damping, max_iter, node, messages, report):
-    """Sweep graphs first..last-1 until marginals rest; report (S, 4) gets value, sweeps, change, converged.
+    """Sweep graphs first..last-1 until marginals converge; report (S, 4) gets value, sweeps, change, converged.
 
     ``bounded``: rho are those of spanning trees, and the value never rises. Otherwise damping sets in where the
     changes do not shrink.
@@ -358,7 +358,7 @@ def propagate(first, last, graph, tables, bounded, tolerance, damping, max_iter,
 
 @njit(nogil=True, cache=True)
 def _follow_logarithms(graph, tables, e, belief, pairs, cavity, out):
-    """Fill out as ``_follow`` does, in logarithms."""
+    """Fill out with conditional probabilities, as ``_follow`` does, in logarithms."""
     logs, turned, rho = tables.logs[tables.source[e, 0]], tables.source[e, 2] == 1, graph.rho[e]
     exclude(belief, pairs[e, DOWN], cavity)
     size = len(cavity)
@@ -377,7 +377,7 @@ def _follow_logarithms(graph, tables, e, belief, pairs, cavity, out):
 
 @njit(**_INLINE)
 def _follow(source, exps, e, v, chances, pairs, weights, out):
-    """out(x, y) = p(y at the child v | x at the parent), zero where x is impossible; False if logarithms are needed.
+    """Fill out(x, y) = p(y at the child v | x at the parent), 0 for impossible x; False if logarithms are needed.
 
     Arrays come in by themselves, as in ``send``.
     """
@@ -401,7 +401,7 @@ def _follow(source, exps, e, v, chances, pairs, weights, out):
 
 @njit(nogil=True, cache=True)
 def tree_marginals(first, last, graph, tables, messages, marginals):
-    """Fill marginals of nodes at positions first..last-1, given those of their parents, by averages over these.
+    """Fill the marginals of nodes at positions first..last-1 with averages over the labels of their parents.
 
     Those of roots are the softmax of their beliefs. The result is the gradient of the bound.
     """
@@ -426,7 +426,7 @@ def tree_marginals(first, last, graph, tables, messages, marginals):
 
 @njit(nogil=True, cache=True)
 def pair_marginals(first, last, factors, graph, tables, messages, marginals, weights, tied, out):
-    """Fill out[j] with the marginals of factor j, or add all to out[0], weighted by factor, where tied.
+    """Fill out[j] with the marginals of factor j, or add all to out[0], weighted by factor, if tied.
 
     factors are the ``GroupPairs`` of the group; without weights, (0,), all count the same.
     """
@@ -453,7 +453,7 @@ def pair_marginals(first, last, factors, graph, tables, messages, marginals, wei
 
 @njit(nogil=True, cache=True)
 def label_range(first, last, graph, tables, node, pairs, labels):
-    """Label nodes at positions first..last-1 given the labels of parents and what children say; return their score."""
+    """Label nodes at positions first..last-1 given their parents and the messages of children; return their score."""
     size = node.shape[1]
     local, ahead = np.empty(size), np.empty(size)
     score = 0.0
@@ -482,7 +482,7 @@ def label_range(first, last, graph, tables, node, pairs, labels):
 
 @njit(nogil=True, cache=True)
 def best_labels(first, last, graph, tables, tolerance, max_iter, node, messages, trial, labels, bounds):
-    """Label graphs first..last-1 by max-product sweeps; bounds (S,) lie above the best scores."""
+    """Label graphs first..last-1 by max-product sweeps; bounds (S,) are upper bounds of the best scores."""
     maximise = np.bool_(True)  # not a literal, as in ``propagate``
     for g in range(first, last):
         begin, end = graph.offsets[g], graph.offsets[g + 1]

@@ -82,7 +82,7 @@ def sample_perfectly(
 
 
 def find_couplings(offsets: np.ndarray, members: Sequence[np.ndarray], checked: GraphPotentials) -> Couplings:
-    """Return potentials of binary pairs as fields and attractive couplings, or raise ValueError."""
+    """Return potentials of binary pairs as fields and attractive couplings; ValueError for other potentials."""
     n_nodes, n_labels = checked.node.shape
     if n_labels != 2:
         raise ValueError(f"perfect sampling needs two labels, and here are {n_labels}; {_INSTEAD}")
@@ -122,7 +122,7 @@ def find_couplings(offsets: np.ndarray, members: Sequence[np.ndarray], checked: 
 
 
 def find_exchange(offsets: np.ndarray, strength: csr_array) -> np.ndarray:
-    """Return the mask (N,) of nodes with exchanged labels for attractive pairs, or raise ValueError.
+    """Return the mask (N,) of nodes with exchanged labels that makes pairs attractive; ValueError without one.
 
     In the graph with two copies of each node, pairs that attract join equal copies and pairs that repel join different
     ones. An exchange exists where no node is joined to its own copy: one of the two sides is exchanged.

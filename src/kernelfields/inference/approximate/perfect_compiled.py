@@ -15,7 +15,7 @@ from kernelfields.numerics.compiled import njit
 
 @njit(nogil=True, cache=True)
 def coupled_draws(first, last, offsets, field, start, neighbour, strength, seeds, most_sweeps, drawn, sweeps):
-    """Make draws first..last-1, draw k is that of graph k % S for row k // S of drawn (n, N) and sweeps (n, S).
+    """Draw numbers first..last-1; draw k is a labelling of graph k % S for row k // S of drawn and sweeps.
 
     The first one whose chains have not met after so many sweeps gets -1 for its sweeps, and no further one is made.
     """
@@ -37,7 +37,7 @@ def coupled_draws(first, last, offsets, field, start, neighbour, strength, seeds
 
 @njit(nogil=True, cache=True)
 def meet(begin, end, field, start, neighbour, strength, seed, reach, low, high):
-    """Run both chains from so many sweeps before now, and return whether they are the same now."""
+    """Run both chains from ``reach`` sweeps before now; return whether they have met."""
     state = np.empty(1, np.uint64)
     for v in range(begin, end):
         low[v], high[v] = 0, 1

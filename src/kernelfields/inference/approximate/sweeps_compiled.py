@@ -16,13 +16,13 @@ from __future__ import annotations
 import numpy as np
 from numba import uint64
 
-from kernelfields.inference.sums_compiled import drawn
+from kernelfields.inference.sums_compiled import draw_index
 from kernelfields.numerics.compiled import njit
 
 
 @njit(nogil=True, cache=True)
 def _add_expected(incidence, f, place, n_labels, tables, q, out):
-    """out(b) += E[table of f | b at the place], the other nodes distributed by q."""
+    """Add E[table of f | b at the place] to out(b), the other nodes distributed by q."""
     begin, first = incidence.start[f], incidence.table_start[f]
     order = incidence.start[f + 1] - begin
     if order == 2:
@@ -49,7 +49,7 @@ def _add_expected(incidence, f, place, n_labels, tables, q, out):
 
 @njit(nogil=True, cache=True)
 def ascend(first, last, incidence, node, tables, tolerance, max_iter, q, report):
-    """Renew q node by node in graphs first..last-1 until it rests.
+    """Renew q node by node in graphs first..last-1 until it converges.
 
     report (S, 4) gets bound, sweeps, change, converged.
     """
@@ -74,7 +74,7 @@ def ascend_range(first, last, incidence, node, tables, q):
         for b in range(n_labels):
             scores[b] = node[v, b]
         for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
-            _add_expected(incidence, incidence.factor_of[k], incidence.place_of[k], n_labels, tables, q, scores)
+            _add_expected(incidence, incidence.factor_of[k], incidence.find_place[k], n_labels, tables, q, scores)
         top, total = -np.inf, 0.0
         for b in range(n_labels):
             top = max(top, scores[b])
@@ -100,7 +100,7 @@ def bound_range(first, last, incidence, node, tables, q):
         for b in range(n_labels):
             expected[b] = node[v, b]
         for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
-            if incidence.place_of[k] == 0:  # each factor once, at its first node
+            if incidence.find_place[k] == 0:  # each factor once, at its first node
                 _add_expected(incidence, incidence.factor_of[k], 0, n_labels, tables, q, expected)
         for b in range(n_labels):
             if q[v, b] > 0.0:
@@ -128,7 +128,7 @@ def uniform(state):
 
 @njit(nogil=True, cache=True)
 def locate(incidence, f, place, labels, n_labels):
-    """Return where the entries of factor f lie whose other labels are these: (first, stride)."""
+    """Return the entries of factor f for given labels of its other nodes: (first, stride)."""
     first, stride, ours = incidence.table_start[f], 1, 1
     begin = incidence.start[f]
     for j in range(incidence.start[f + 1] - begin - 1, -1, -1):
@@ -142,7 +142,7 @@ def locate(incidence, f, place, labels, n_labels):
 
 @njit(nogil=True, cache=True)
 def label_scores(v, incidence, node, tables, labels, scores, broken):
-    """Fill scores (finite parts) and broken (number of forbidden entries) of the labels of v, the others held."""
+    """Fill scores (finite parts) and broken (number of forbidden entries) of the labels of v, given the others."""
     n_labels = node.shape[1]
     for b in range(n_labels):
         scores[b] = 0.0
@@ -152,7 +152,7 @@ def label_scores(v, incidence, node, tables, labels, scores, broken):
         else:
             scores[b] = node[v, b]
     for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
-        first, stride = locate(incidence, incidence.factor_of[k], incidence.place_of[k], labels, n_labels)
+        first, stride = locate(incidence, incidence.factor_of[k], incidence.find_place[k], labels, n_labels)
         for b in range(n_labels):
             entry = tables[first + b * stride]
             if entry == -np.inf:
@@ -163,7 +163,7 @@ def label_scores(v, incidence, node, tables, labels, scores, broken):
 
 @njit(nogil=True, cache=True)
 def iterated_modes(first, last, incidence, node, tables, labels):
-    """Give each node its best label, the others held, until nothing changes; breaking fewer rules comes first."""
+    """Give each node its best label given the others until nothing changes; fewer broken rules come first."""
     for g in range(first, last):
         for _ in range(_MOST_CLIMBING_SWEEPS):
             if not mode_range(incidence.offsets[g], incidence.offsets[g + 1], incidence, node, tables, labels):
@@ -172,7 +172,7 @@ def iterated_modes(first, last, incidence, node, tables, labels):
 
 @njit(nogil=True, cache=True)
 def mode_range(first, last, incidence, node, tables, labels):
-    """Give each node its best label, the others held; return whether one changed."""
+    """Give each node its best label given the others; return whether a label changed."""
     n_labels = node.shape[1]
     scores, broken = np.empty(n_labels), np.empty(n_labels)
     moved = False
@@ -206,7 +206,7 @@ def score_range(first, last, incidence, node, tables, labels):
     for v in range(first, last):
         total += node[v, labels[v]]
         for k in range(incidence.node_start[v], incidence.node_start[v + 1]):
-            if incidence.place_of[k] == 0:  # each factor once, at its first node
+            if incidence.find_place[k] == 0:  # each factor once, at its first node
                 begin, stride = locate(incidence, incidence.factor_of[k], 0, labels, n_labels)
                 total += tables[begin + labels[v] * stride]
     return total
@@ -214,7 +214,7 @@ def score_range(first, last, incidence, node, tables, labels):
 
 @njit(nogil=True, cache=True)
 def draw(v, incidence, node, tables, labels, penalty, weight, state, scores, broken, chances):
-    """Draw a new label for v given the others; scores, broken and chances (L,) are to work in.
+    """Draw a new label for v given the others; scores, broken and chances (L,) are scratch arrays.
 
     Scores count times weight, and each forbidden entry takes off the penalty.
     """
@@ -228,12 +228,12 @@ def draw(v, incidence, node, tables, labels, penalty, weight, state, scores, bro
         top = max(top, scores[b])
     for b in range(n_labels):
         chances[b] = np.exp(scores[b] - top)
-    labels[v] = drawn(chances, n_labels, uniform(state))
+    labels[v] = draw_index(chances, n_labels, uniform(state))
 
 
 @njit(nogil=True, cache=True)
 def penalised_search(first, last, incidence, node, tables, labels, scores):
-    """Look for an allowed labelling of graphs whose score is -inf: Gibbs sweeps that see broken rules only."""
+    """Search an allowed labelling of graphs of score -inf: by Gibbs sweeps that count broken rules only."""
     n_labels = node.shape[1]
     local, broken, chances = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
     state = np.empty(1, np.uint64)

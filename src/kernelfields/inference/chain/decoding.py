@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields.inference.packing import check_potentials, raise_if_infeasible
-from kernelfields.inference.sums_compiled import best_steps, copy_row, drawn, first_largest, shift
+from kernelfields.inference.sums_compiled import best_steps, copy_row, draw_index, first_largest, shift
 from kernelfields.numerics.compiled import njit
 from kernelfields.numerics.threads import Workers
 
@@ -25,7 +25,7 @@ from kernelfields.numerics.threads import Workers
 def viterbi(
     node: np.ndarray, edge: np.ndarray, offsets: np.ndarray, workers: Workers | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best labelling (N,) and its score per sequence (S,); of equal scores the lowest label wins."""
+    """Return the best labelling (N,) and its score per sequence (S,); the lowest label wins among equals."""
     node, edge, offsets = check_potentials(node, edge, offsets)
     labels = np.zeros(len(node), dtype=np.int64)
     scores = np.zeros(len(offsets) - 1)
@@ -76,4 +76,4 @@ def draw_backward(first, last, offsets, passes, uniforms, labels):
                     step = transfer[t + 1 if transfer.shape[0] > 1 else 0]
                     for a in range(n_labels):
                         weights[a] *= step[a, labels[i, t + 1]]
-                labels[i, t] = drawn(weights, n_labels, uniforms[i, t])
+                labels[i, t] = draw_index(weights, n_labels, uniforms[i, t])

@@ -1,17 +1,20 @@
 """Recursions of chains with tables of all labels: vectorized over chains, or compiled.
 
 Functions of one ring (recursions.py) take and return the same arrays, in the layout of packing.py. Loops are in
-step_passes.py, plain.py, scaled_compiled.py and decoding.py; compiled ones are loaded when they are first called.
+step_passes.py, plain.py, scaled_compiled.py and decoding.py; compiled ones are loaded when they are first called. Long
+chains are passed in pieces (long.py).
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from kernelfields.inference import chain
-from kernelfields.inference.chain import plain, step_passes
+from kernelfields.inference.chain import step_passes
+from kernelfields.inference.chain.long import LONG, count_pieces, cut_chain, pass_long_chain
 from kernelfields.inference.chain.step_passes import StepOrder
 from kernelfields.inference.packing import ScaledPasses
 from kernelfields.inference.potentials import Potentials
@@ -19,10 +22,21 @@ from kernelfields.numerics.threads import Workers
 
 
 class Layout:
-    """The offsets (S + 1,) of packed chains, and their positions step by step."""
+    """The offsets (S + 1,) of packed chains, their positions step by step, and the pieces of long chains."""
 
     def __init__(self, offsets: np.ndarray):
         self.offsets = offsets
+        #: Whether chains forget where they began, so that pieces may be passed side by side.
+        self.forgets = True
+
+    @cached_property
+    def long_chains(self) -> np.ndarray:
+        """The numbers of long chains."""
+        return np.flatnonzero(np.diff(self.offsets) > LONG)
+
+    def count_pieces(self, n_threads: int) -> np.ndarray:
+        """Return the pieces of each long chain for some threads."""
+        return count_pieces(np.diff(self.offsets), n_threads if self.forgets else 1)[self.long_chains]
 
     @cached_property
     def order(self) -> StepOrder:
@@ -58,11 +72,36 @@ def compiled_sums(
     has_forbidden = not (np.isfinite(potentials.edge.sum()) and np.isfinite(node.sum()))
     log_partition, troubled = np.empty(n_sequences), np.zeros(n_sequences, dtype=np.bool_)
     shared = layout.offsets, node, has_forbidden, passes, log_partition, troubled
-    workers.each(
-        lambda first, last: forward_backward(first, last, *shared, _work_space(node)),
-        workers.runs(layout.offsets, node.shape[1]),
-    )
+    pieces = dict(zip(layout.long_chains.tolist(), layout.count_pieces(workers.n_threads).tolist(), strict=True))
+
+    def pass_long(sequence: int, own: Workers) -> None:
+        begin, end = layout.offsets[sequence : sequence + 2].tolist()
+        cuts = cut_chain(begin, end, pieces[sequence])
+        log_partition[sequence], fine, forgets = pass_long_chain(cuts, node, passes, own)
+        troubled[sequence], layout.forgets = not fine, layout.forgets and forgets
+
+    def run(first: int, last: int) -> None:
+        if first not in pieces:
+            forward_backward(first, last, *shared, _work_space(node))
+        elif pieces[first] == 1:
+            pass_long(first, Workers(1))
+
+    workers.each(run, _runs_around(layout.long_chains, layout.offsets, node.shape[1], workers))
+    for sequence, number in pieces.items():
+        if number > 1:
+            pass_long(sequence, workers)
     return passes, log_partition, troubled
+
+
+def _runs_around(
+    long_chains: np.ndarray, offsets: np.ndarray, n_labels: int, workers: Workers
+) -> list[tuple[int, int]]:
+    """Return runs of sequences as ``workers`` cut them, with each long chain a run of its own."""
+    runs = workers.runs(offsets, n_labels)
+    if not long_chains.size:
+        return runs
+    cuts = np.unique(np.concatenate([[first for first, _ in runs], long_chains, long_chains + 1, [len(offsets) - 1]]))
+    return list(pairwise(cuts.tolist()))
 
 
 def tangents_by_steps(
@@ -93,7 +132,7 @@ def compiled_tangents(
 
 def best_in_logarithms(layout: Layout, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:
     """Return the best labelling (N,) and its score for each sequence, (S,)."""
-    return plain.best_labels(plain.Chains(potentials.node, potentials.edge, layout.offsets))
+    return chain.plain.best_labels(chain.plain.Chains(potentials.node, potentials.edge, layout.offsets))
 
 
 def compiled_best(layout: Layout, potentials: Potentials, workers: Workers) -> tuple[np.ndarray, np.ndarray]:

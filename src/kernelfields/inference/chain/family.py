@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr
 
-from kernelfields.inference.base_measure import BaseMeasure, part_of
+from kernelfields.inference import measures
 from kernelfields.inference.chain.dense import Layout
 from kernelfields.inference.chain.recursions import chosen, list_forms
 from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings
@@ -102,7 +102,7 @@ class ChainMember(Member):
         return steps
 
     def mean(self) -> Potentials:
-        """Return the weighted marginals; those of tied transitions are summed."""
+        """Return the weighted marginals; marginals of tied transitions are summed."""
         node = self._weighted_rows(self._passes.marginals)
         node = node.copy() if node is self._passes.marginals else node
         if not self._tied:
@@ -188,7 +188,7 @@ class ChainMember(Member):
 
 
 class BlockwiseMember(Member):
-    """Log partition and mean of chains, inferred block by block; other questions infer all of them again."""
+    """Log partition and mean of chains, inferred block by block; other questions infer all chains again."""
 
     family: ChainFamily
 
@@ -210,7 +210,7 @@ class BlockwiseMember(Member):
             for index in range(first, last):
                 begin, end, part = blocks[index]
                 own_weights = None if weights is None else weights[begin:end]
-                member = part.at(family.arrangement.cut(potentials, begin, end), own_weights)
+                member = part.distribution(family.arrangement.cut(potentials, begin, end), own_weights)
                 rows, mean = slice(family.offsets[begin], family.offsets[end]), member.mean()
                 self.log_partition[begin:end], node[rows] = member.log_partition, mean.node
                 edge[slice(index, index + 1) if tied else rows] = mean.edge
@@ -221,7 +221,7 @@ class BlockwiseMember(Member):
 
     @cached_property
     def _whole(self) -> Member:
-        return self.family.at(self._without_base, self.weights, self._workers)
+        return self.family.distribution(self._without_base, self.weights, self._workers)
 
     @cached_property
     def potentials(self) -> Potentials:  # type: ignore[override]
@@ -295,7 +295,7 @@ class ChainFamily(LabelFamily):
     forms : sequence of str, optional
         The forms of the recursions; by default those that suit the chains.
     narrow : callable, optional
-        It is called with a family and a base measure that :meth:`given` makes, and returns a family that infers these
+        A function of a family and a base measure of :meth:`condition` that returns a family that infers these
         labellings with less work, or None; by default all labels are inferred.
 
     References
@@ -308,7 +308,7 @@ class ChainFamily(LabelFamily):
     >>> from kernelfields.inference import ChainFamily, Potentials
     >>> family = ChainFamily(np.array([0, 2]), n_labels=2)  # a sequence of two positions
     >>> scores = Potentials(np.array([[1.0, 0.0], [0.0, 0.0]]), {"edge": np.array([[[1.0, 0.0], [0.0, 0.5]]])})
-    >>> family.at(scores).marginals().round(2)
+    >>> family.distribution(scores).marginals().round(2)
     array([[0.79, 0.21],
            [0.66, 0.34]])
     """
@@ -322,10 +322,10 @@ class ChainFamily(LabelFamily):
         n_labels: int,
         *,
         tied: bool = True,
-        base: BaseMeasure | None = None,
+        base: measures.BaseMeasure | None = None,
         at_once: int | None = None,
         forms: Sequence[str] | None = None,
-        narrow: Callable[[ChainFamily, BaseMeasure], ChainFamily | None] | None = None,
+        narrow: Callable[[ChainFamily, measures.BaseMeasure], ChainFamily | None] | None = None,
     ):
         super().__init__(offsets, n_labels, (), base)
         edge = Group(EDGE, (n_labels, n_labels), self.n_positions, self.position_items, tied, steps=True)
@@ -334,10 +334,18 @@ class ChainFamily(LabelFamily):
         self.tied = tied
         self._at_once = at_once
         self._narrow = narrow
-        #: The forms of recursions by which these chains are inferred, the best one first.
-        self.forms = list_forms(self.offsets, n_labels) if forms is None else tuple(forms)
-        self.layout = Layout(self.offsets)
+        self._given_forms = forms
         self._known_blocks: tuple[int, list[tuple[int, int, ChainFamily]]] | None = None
+
+    @cached_property
+    def forms(self) -> Sequence[str]:
+        """The forms of recursions by which these chains are inferred, the best one first."""
+        return list_forms(self.offsets, self.n_labels) if self._given_forms is None else self._given_forms
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The order of passes over the chains."""
+        return Layout(self.offsets)
 
     def clique_members(self, group: str) -> np.ndarray:
         """Return the positions of the labels in each clique of a group.
@@ -367,7 +375,7 @@ class ChainFamily(LabelFamily):
         dict
             For the name of each group an Observed: rows, labellings, items.
         """
-        steps = self.arrangement.following
+        steps = self.arrangement.followers
         numbers = labels[steps - 1] * self.n_labels + labels[steps]
         return {**super().observed(labels), EDGE: Observed(steps, numbers, self.position_items[steps])}
 
@@ -384,7 +392,7 @@ class ChainFamily(LabelFamily):
             return base.masks.log_labellings(np.diff(self.offsets))
         return super().log_labellings()
 
-    def at(
+    def distribution(
         self,
         potentials: Potentials,
         weights: np.ndarray | None = None,
@@ -418,13 +426,15 @@ class ChainFamily(LabelFamily):
         workers = workers or Workers(1)
         if not keep and len(blocks := self._blocks(workers)) > 1:
             return BlockwiseMember(self, potentials, weights, workers, blocks)
-        return super().at(potentials, weights, workers, keep=keep)
+        return super().distribution(potentials, weights, workers, keep=keep)
 
     def _blocks(self, workers: Workers) -> list[tuple[int, int, ChainFamily]]:
         """Return runs of sequences to be inferred together, and their families."""
         if self._known_blocks is None or self._known_blocks[0] != workers.n_threads:
-            size = self._at_once or positions_at_once(self.n_positions, self.n_labels, workers.n_threads)
-            runs = blocks_of_sequences(self.offsets, size)
+            size = self._at_once or positions_per_block(self.n_positions, self.n_labels, workers.n_threads)
+            # The pieces of a long chain are passed side by side where all chains are inferred at once.
+            cut = (self.layout.count_pieces(workers.n_threads) > 1).any()
+            runs = [] if cut else blocks_of_sequences(self.offsets, size)
             blocks = [(first, last, self.part(first, last)) for first, last in runs] if len(runs) > 1 else []
             self._known_blocks = workers.n_threads, blocks
         return self._known_blocks[1]
@@ -432,7 +442,7 @@ class ChainFamily(LabelFamily):
     def _infer(self, potentials: Potentials, weights: np.ndarray | None, workers: Workers) -> Member:
         return ChainMember(self, potentials, weights, workers)
 
-    def given(self, log_weights: np.ndarray) -> ChainFamily:
+    def condition(self, log_weights: np.ndarray) -> ChainFamily:
         """Return the family with the base measure multiplied by weights of single labels.
 
         Parameters
@@ -445,7 +455,7 @@ class ChainFamily(LabelFamily):
         LabelFamily
             The family.
         """
-        base = (self.base or BaseMeasure(self.offsets, self.n_labels)).times(log_weights)
+        base = (self.base or measures.BaseMeasure(self.offsets, self.n_labels)).multiply(log_weights)
         if self._narrow is not None and (narrower := self._narrow(self, base)) is not None:
             return narrower
         family = copy.copy(self)
@@ -468,14 +478,14 @@ class ChainFamily(LabelFamily):
             The family of the part.
         """
         offsets = self.offsets[first : last + 1] - self.offsets[first]
-        base = part_of(self.base, first, last)
+        base = self.base and self.base.part(first, last)
         at_once, forms, narrow = int(offsets[-1]), self.forms, self._narrow
         return ChainFamily(
             offsets, self.n_labels, tied=self.tied, base=base, at_once=at_once, forms=forms, narrow=narrow
         )
 
 
-def positions_at_once(n_positions: int, n_labels: int, n_threads: int) -> int:
+def positions_per_block(n_positions: int, n_labels: int, n_threads: int) -> int:
     """Return the number of positions of a block whose potentials fit the cache, with blocks for every thread."""
     values = n_positions * n_labels
     n_blocks = max(1, values // _BLOCK_VALUES, min(2 * n_threads, values // _FEWEST_VALUES))

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from kernelfields.data.allowed import AllowedLabels
-from kernelfields.inference.base_measure import BaseMeasure, part_of
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.chain.family import ChainFamily, ChainLabellings
 from kernelfields.inference.chain.lists import ListedSums, best_in_lists, infer_lists, likeliest, should_use_lists
 from kernelfields.inference.chain.scored_steps import StepTable
@@ -61,15 +61,15 @@ class ListMember(Member):
 
     @cached_property
     def potentials(self) -> Potentials:  # type: ignore[override]
-        """Potentials of all labels, minus infinity for those that are not allowed."""
-        return Potentials(self.family.lists.spread(self._scores, -np.inf), {EDGE: self._steps.edge})
+        """Potentials of all labels, minus infinity for forbidden labels."""
+        return Potentials(self.family.lists.scatter(self._scores, -np.inf), {EDGE: self._steps.edge})
 
     @cached_property
     def _dense(self) -> Member:
-        """The same by passes over all labels, for what lists do not keep."""
+        """The distribution by passes over all labels, for quantities that lists do not store."""
         family = self.family
         whole = ChainFamily(family.offsets, family.n_labels, tied=len(self._steps.edge) == 1)
-        return whole.at(self.potentials, self.weights, self._workers)
+        return whole.distribution(self.potentials, self.weights, self._workers)
 
     def marginals(self, group: str | None = None) -> np.ndarray:
         """Return p(y_t), (N, L), or the joint marginals of neighbours, (N, L, L)."""
@@ -77,7 +77,7 @@ class ListMember(Member):
 
     @cached_property
     def _node_marginals(self) -> np.ndarray:
-        return self.family.lists.spread(self.entries)
+        return self.family.lists.scatter(self.entries)
 
     def likeliest(self) -> np.ndarray:
         """Return the label of largest marginal at each position, (N,)."""
@@ -90,14 +90,14 @@ class ListMember(Member):
         if self.weights is not None:
             entries = entries * self.weights[self.family.position_items[lists.rows]]
         assert sums.steps is not None
-        return Potentials(self.family.spread(entries), {EDGE: sums.steps.copy()})
+        return Potentials(self.family.scatter(entries), {EDGE: sums.steps.copy()})
 
     def covariance_product(self, direction: Potentials) -> Potentials:
         """Return the Hessian of the weighted log partition times the direction, shaped like it."""
         family = self.family
-        dense = Potentials(family.lists.spread(family.entries_of(direction.node)), direction.tables)
+        dense = Potentials(family.lists.scatter(family.select_entries(direction.node)), direction.tables)
         response = self._dense.covariance_product(dense)
-        return Potentials(family.spread(family.lists.taken(response.node)), response.tables)
+        return Potentials(family.scatter(family.lists.gather(response.node)), response.tables)
 
     def entropy(self) -> np.ndarray:
         """Return the entropy of each sequence, (S,)."""
@@ -115,7 +115,7 @@ class ListLabellings(ChainLabellings):
 
 
 class ListArrangement(Arrangement):
-    """Potentials of single labels laid out by lists of allowed labels, (A,) in the place of (N, L)."""
+    """Potentials of single labels arranged by lists of allowed labels, (A,) instead of (N, L)."""
 
     def __init__(self, offsets: np.ndarray, groups: Sequence[Group], packed: AllowedLabels):
         super().__init__(offsets, groups)
@@ -185,12 +185,12 @@ class ListFamily(ChainFamily):
 
     @cached_property
     def _kept(self) -> np.ndarray | None:
-        """A mask of the packed entries that the lists hold; None where these are all of them."""
+        """A mask of the packed entries in the lists; None if all entries are."""
         if self.packed is None or self.packed is self.lists:
             return None
         return np.isin(self.packed.cells, self.lists.cells, assume_unique=True)
 
-    def entries_of(self, node: np.ndarray) -> np.ndarray:
+    def select_entries(self, node: np.ndarray) -> np.ndarray:
         """Return the entries of the lists among node potentials.
 
         Parameters
@@ -204,11 +204,11 @@ class ListFamily(ChainFamily):
             The entries.
         """
         if self.packed is None:
-            return self.lists.taken(node)
+            return self.lists.gather(node)
         return node if self._kept is None else node[self._kept]
 
-    def spread(self, entries: np.ndarray) -> np.ndarray:
-        """Lay numbers of entries out as node potentials, zero for other labels.
+    def scatter(self, entries: np.ndarray) -> np.ndarray:
+        """Arrange numbers of entries as node potentials, zero for other labels.
 
         Parameters
         ----------
@@ -221,7 +221,7 @@ class ListFamily(ChainFamily):
             The node potentials.
         """
         if self.packed is None:
-            return self.lists.spread(entries)
+            return self.lists.scatter(entries)
         if self._kept is None:
             return np.array(entries)
         node = np.zeros(len(self._kept))
@@ -230,12 +230,12 @@ class ListFamily(ChainFamily):
 
     def _entries(self, potentials: Potentials) -> np.ndarray:
         """Return the scores of allowed labels, base measure included, (A,)."""
-        scores = self.entries_of(potentials.node)
-        weights = None if self.base is None else self.base.entries(self.lists)
-        return scores if weights is None else scores + weights
+        scores = self.select_entries(potentials.node)
+        weights = None if self.base is None else self.base.log_weights
+        return scores if weights is None else scores + self.lists.gather(weights)
 
     def _step_table(self, potentials: Potentials) -> StepTable:
-        """Return the scores of steps, base measure included; that of the last potentials is kept."""
+        """Return the scores of steps, base measure included; the table of the last potentials is cached."""
         edge = potentials.edge
         if self._known_steps is None or self._known_steps[0] is not edge:
             step = None if self.base is None else self.base.step
@@ -243,7 +243,7 @@ class ListFamily(ChainFamily):
         return self._known_steps[1]
 
     def use_steps(self, edge: np.ndarray, table: StepTable) -> None:
-        """Take a table of steps that was made for these edges before.
+        """Use a table of steps that exists for these edges.
 
         Parameters
         ----------
@@ -267,10 +267,10 @@ class ListFamily(ChainFamily):
         Potentials
             The sum.
         """
-        node = self.lists.spread(self._entries(potentials), -np.inf)
+        node = self.lists.scatter(self._entries(potentials), -np.inf)
         return Potentials(node, {EDGE: self._step_table(potentials).edge})
 
-    def at(
+    def distribution(
         self,
         potentials: Potentials,
         weights: np.ndarray | None = None,
@@ -337,13 +337,13 @@ class ListFamily(ChainFamily):
         array (S,)
             The scores; minus infinity if a labelling is forbidden.
         """
-        places, steps = self.lists.places(labels), self.arrangement.following
+        places, steps = self.lists.places(labels), self.arrangement.followers
         scores = np.where(places >= 0, self._entries(potentials)[places], -np.inf)
         edge = self._step_table(potentials).edge
         scores[steps] += edge[steps if len(edge) > 1 else 0, labels[steps - 1], labels[steps]]
         return np.add.reduceat(scores, self.offsets[:-1])
 
-    def given(self, log_weights: np.ndarray) -> ListFamily:
+    def condition(self, log_weights: np.ndarray) -> ListFamily:
         """Return the family with the base measure multiplied by weights of single labels.
 
         Parameters
@@ -356,7 +356,7 @@ class ListFamily(ChainFamily):
         LabelFamily
             The family.
         """
-        base = (self.base or BaseMeasure(self.offsets, self.n_labels, allowed=self.lists)).times(log_weights)
+        base = (self.base or BaseMeasure(self.offsets, self.n_labels, allowed=self.lists)).multiply(log_weights)
         assert base.lists is not None
         return ListFamily(self.offsets, self.n_labels, base.lists, tied=self.tied, base=base, packed=self.packed)
 
@@ -377,13 +377,13 @@ class ListFamily(ChainFamily):
         """
         rows = slice(int(self.offsets[first]), int(self.offsets[last]))
         offsets, lists = self.offsets[first : last + 1] - rows.start, self.lists[rows]
-        base = part_of(self.base, first, last)
+        base = self.base and self.base.part(first, last)
         packed = None if self.packed is None else lists if self._kept is None else self.packed[rows]
         return ListFamily(offsets, self.n_labels, lists, tied=self.tied, base=base, packed=packed)
 
 
-def listed_chains(family: ChainFamily, base: BaseMeasure) -> ChainFamily | None:
-    """Return chains limited to the lists of a base measure; None if these cost more or leave a position no label."""
+def limit_chains(family: ChainFamily, base: BaseMeasure) -> ChainFamily | None:
+    """Return chains limited to the lists of a base measure; None if lists cost more or a position has no label."""
     lists = base.lists
     if lists is None or not should_use_lists(lists) or not np.diff(lists.begin).all():
         return None

@@ -28,13 +28,12 @@ from kernelfields.inference.packing import (
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.threads import Workers
 
-# Lists are used where neighbours may have at most this share of all pairs of labels; benchmarks/many_labels.py of
-# commit 48b1fa7 prints the times of both ways.
+# Lists are used where neighbours may have at most this share of all pairs of labels; docs/many_labels.md has times.
 _WORTH = 0.5
 
 
 def should_use_lists(allowed: AllowedLabels, share: float = _WORTH) -> bool:
-    """Whether passes over lists of allowed labels cost less than vectorized ones over all labels."""
+    """Whether passes over lists of allowed labels cost less than vectorized passes over all labels."""
     return allowed.step_pairs <= share * allowed.n_labels**2
 
 
@@ -119,7 +118,7 @@ def _rescue(
     )
     chosen = np.ix_(tables, labels, labels)
     try:
-        member = junction.at(Potentials(node, {"0": edge[chosen]}))
+        member = junction.distribution(Potentials(node, {"0": edge[chosen]}))
     except InfeasibleGraph:
         raise InfeasibleSequence(sequence) from None
     log_partition[sequence], entries[own] = member.log_partition[0], member.marginals()[lists.rows, places]
@@ -153,7 +152,7 @@ def _passes(
 def runs_of_lists(
     allowed: AllowedLabels, offsets: np.ndarray, workers: Workers, private: bool = False
 ) -> list[tuple[int, int]]:
-    """Split sequences into runs of about equal work; one for each thread if each has a ``private`` table of steps."""
+    """Split sequences into runs of about equal work; one per thread if each run has a ``private`` table of steps."""
     ends = allowed.begin[offsets]
     pieces = workers.weighted_pieces(ends, max(1, int(allowed.step_pairs)))
     if not private or len(pieces) <= workers.n_threads:
@@ -163,7 +162,7 @@ def runs_of_lists(
 
 
 def likeliest(entries: np.ndarray, allowed: AllowedLabels) -> np.ndarray:
-    """Return the label of each position with the largest entry (A,), the lowest of equal ones, (N,)."""
+    """Return the label of each position with the largest entry (A,), the lowest among equals, (N,)."""
     labels = np.empty(allowed.n_positions, dtype=np.int64)
     chain.lists_compiled.largest_entries(compiled_lists(allowed), entries, labels)
     return labels
@@ -172,7 +171,7 @@ def likeliest(entries: np.ndarray, allowed: AllowedLabels) -> np.ndarray:
 def best_in_lists(
     scores: np.ndarray, edge: np.ndarray, offsets: np.ndarray, allowed: AllowedLabels, workers: Workers | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the best labelling (N,) and its score per sequence (S,); of equal scores the lowest label wins."""
+    """Return the best labelling (N,) and its score per sequence (S,); the lowest label wins among equals."""
     viterbi = chain.lists_compiled.viterbi
     workers = workers or Workers(1)
     lists = compiled_lists(allowed)

@@ -38,8 +38,8 @@ _LOW = np.uint64(63)
 
 
 @njit(nogil=True, cache=True)
-def bits_set(word):
-    """Return how many bits are set (the sum in parallel that compilers know as one instruction)."""
+def count_bits(word):
+    """Count the set bits of a word (the sum in parallel that compilers recognise as one instruction)."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -59,7 +59,7 @@ def mark_pairs(rows, begin, outcomes, bits, ranks):
 
 @njit(nogil=True, cache=True)
 def write_steps(first, last, rows, lists, bits, ranks, starts, places, pairs):
-    """Write down which places have a score, and their pairs, of blocks first..last-1; return how many.
+    """Write the scored places of blocks first..last-1, with their pairs; return the number of places.
 
     Block k is that of the step into position rows[k]. starts, one more than the blocks, places and pairs begin with
     the first of them.
@@ -84,7 +84,7 @@ def write_steps(first, last, rows, lists, bits, ranks, starts, places, pairs):
                 word = bits[row, words[j]]
                 if (word >> lows[j]) & _ONE:
                     places[m] = place
-                    pairs[m] = ranks[row, words[j]] + bits_set(word & ((_ONE << lows[j]) - _ONE))
+                    pairs[m] = ranks[row, words[j]] + count_bits(word & ((_ONE << lows[j]) - _ONE))
                     m += 1
                 place += 1
     starts[last - first] = m
@@ -99,7 +99,7 @@ _ROOM = 2**15
 def forward_backward(
     first, last, offsets, lists, scores, matches, transfer, has_forbidden, marginals, log_partition, troubled, expected
 ):
-    """Fill the marginals of entries of sequences first..last-1 and add to the expected steps, if they are counted.
+    """Fill the marginals of entries of sequences first..last-1; add the expected steps if they are counted.
 
     ``lists`` are begin and labels, ``matches`` which, starts, places and pairs as above: they say
     which of the values stands where in the block of a step, other places have the background. Without matches the
@@ -272,7 +272,7 @@ def forward_backward(
 def forward_backward_marked(
     first, last, offsets, lists, scores, marks, transfer, has_forbidden, marginals, log_partition, troubled, expected
 ):
-    """The same, of chains that are visited once: matches of a few sequences at a time are found on the way.
+    """Fill the marginals of chains that are visited once; matches of a few sequences are found during the pass.
 
     ``marks`` are the block of each position, (N,), to be filled, and bits and ranks as above.
     """
@@ -306,7 +306,7 @@ def forward_backward_marked(
 
 @njit(nogil=True, cache=True)
 def largest_entries(allowed, entries, out):
-    """Fill out (N,) with the label of the largest entry of each position; of equal ones the lowest label wins."""
+    """Fill out (N,) with the label of the largest entry of each position; the lowest label wins among equals."""
     begin, labels = allowed
     for t in range(len(out)):
         out[t] = labels[begin[t] + first_largest(entries[begin[t] : begin[t + 1]])]
@@ -336,7 +336,7 @@ def best_prefixes(s, offsets, allowed, scores, edge, best, sums):
 
 @njit(nogil=True, cache=True)
 def viterbi(first, last, offsets, allowed, scores, edge, best, best_labels, best_scores):
-    """Fill the best labels (N,) and scores (S,) of sequences first..last-1; of equal ones the lowest label wins.
+    """Fill the best labels (N,) and scores (S,) of sequences first..last-1; the lowest label wins among equals.
 
     best (A,) is overwritten.
     """
@@ -361,7 +361,7 @@ def viterbi(first, last, offsets, allowed, scores, edge, best, best_labels, best
 
 @njit(nogil=True, cache=True)
 def lost_rows(offsets, allowed, possible):
-    """Return for each sequence the row up to which no path of possible steps (L, L) leads, (S,); -1 where one does."""
+    """Return for each sequence the first row without a path of possible steps (L, L), (S,); -1 without such a row."""
     begin, labels = allowed
     out = np.full(len(offsets) - 1, -1)
     reached, following = np.zeros(possible.shape[0], np.bool_), np.zeros(possible.shape[0], np.bool_)

@@ -68,7 +68,7 @@ def _shares(t, backward, marginals, steps, shares):
 
 @njit(**INLINED, fastmath=REORDER)
 def _add_steps(backward, shares, edge, kind, first, rows):
-    """Add the expected scores of a step, sum_b shares(a, b) e(b, a), or e(a, b) backward, to row a."""
+    """Add the expected scores of a step to row a: sum_b shares(a, b) e(b, a), or e(a, b) backward."""
     n_labels, n_columns = rows.shape
     for a in range(n_labels):
         row = rows[a]
@@ -110,7 +110,7 @@ def _step_products(columns, before, centred, here, there):
 
 @njit(**INLINED, fastmath=REORDER)
 def _past_squares(t, begin, shares, columns, centred, squares):
-    """Fill V_t, and the products that W_{t-1} needs as well."""
+    """Fill V_t, and the products for W_{t-1}."""
     past = squares.past
     for a in range(len(centred)):
         row = columns.forward[0, a] if t == begin else centred[a]
@@ -149,7 +149,7 @@ def _step_squares(t, begin, weight, steps, shares, columns, centred, squares, va
 
 @njit(**INLINED, fastmath=REORDER)
 def _dot(left, right):
-    """Return the product of a row with the beginning of another."""
+    """Return the inner product of a row with the first entries of another."""
     total = 0.0
     for k in range(len(left)):
         total += left[k] * right[k]
@@ -160,7 +160,7 @@ def _dot(left, right):
 def score_moments(
     offsets, weights, marginals, steps, node, edge, kind, squares, keep, before, after, node_third, edge_third
 ):
-    """Overwrite ``node`` by the response of the marginals to each of its directions, weighted.
+    """Overwrite ``node`` with the weighted response of the marginals to each of its directions.
 
     ``kind`` says what directions give to steps. With ``squares`` sums over directions are added to ``node_third``
     (N, L) and ``edge_third`` (L, L). With ``keep``, before and after (N, L, C) are filled with F_{t-1}(a) and

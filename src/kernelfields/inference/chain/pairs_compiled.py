@@ -68,7 +68,7 @@ def _fill(begin, end, marginals, steps, room):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def covariances_with_features(offsets, marginals, steps, features, seen):
-    """Fill ``seen`` (N, L, L, r) for a <= b."""
+    """Fill ``seen`` (N, L, L, r) with covariances of labels a <= b with features."""
     n_labels, rank = marginals.shape[1], features.shape[1]
     room = _room(offsets, n_labels)
     covariances = room.covariances
@@ -88,7 +88,7 @@ def covariances_with_features(offsets, marginals, steps, features, seen):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def covariances_with_steps(offsets, marginals, steps, past, both):
-    """Fill ``past`` and ``both`` (N, L, L, L), with all steps of the same labels summed."""
+    """Fill ``past`` and ``both`` (N, L, L, L) with covariances of labels with summed steps."""
     n_labels = marginals.shape[1]
     room = _room(offsets, n_labels)
     onward, back, covariances = room.onward, room.back, room.covariances

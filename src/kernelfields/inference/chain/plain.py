@@ -40,7 +40,7 @@ class Chains(NamedTuple):
     offsets: np.ndarray
     first: int = 0
 
-    def steps_into(self, rows: np.ndarray) -> np.ndarray:
+    def scores_into_positions(self, rows: np.ndarray) -> np.ndarray:
         """Return scores of the steps into some positions, (n, L, L) or (1, L, L)."""
         return self.edge if len(self.edge) == 1 else self.edge[rows]
 
@@ -55,7 +55,7 @@ class Beliefs(NamedTuple):
 
 
 def _groups(offsets: np.ndarray, n_labels: int) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Yield groups of sequences, longest first, and for each step the positions of those of this length."""
+    """Yield groups of sequences, longest first, and for each step the positions of the group's sequences."""
     size = max(1, _AT_ONCE // n_labels**2)
     for begin in range(0, len(offsets) - 1, size):
         first = offsets[begin]
@@ -64,7 +64,7 @@ def _groups(offsets: np.ndarray, n_labels: int) -> Iterator[tuple[np.ndarray, li
 
 
 def _shift(scores: np.ndarray) -> np.ndarray:
-    """Subtract the maximum of every row, in place; return it, or -inf if all entries are."""
+    """Subtract the maximum of every row, in place; return the maxima, -inf if all entries of a row are."""
     peaks = scores.max(axis=1)
     scores -= np.maximum(peaks, _LOWEST)[:, None]
     return peaks
@@ -86,7 +86,7 @@ def best_labels(chains: Chains) -> tuple[np.ndarray, np.ndarray]:
         last = np.empty(len(sequences), dtype=np.int64)
         for before, rows in pairwise(steps):
             last[len(rows) : len(before)] = first_largest(best[len(rows) :])
-            candidates = best[: len(rows), :, None] + chains.steps_into(rows)
+            candidates = best[: len(rows), :, None] + chains.scores_into_positions(rows)
             pointers[rows] = first_largest(candidates)
             best = candidates.max(axis=1) + chains.node[rows]
             totals[sequences[: len(rows)]] += _shift(best)
@@ -128,13 +128,13 @@ def infer(chains: Chains) -> Beliefs:
             for t, rows in enumerate(steps):
                 scores = chains.node[rows]
                 if t:
-                    scores += _log_sums(log_alpha[rows - 1], chains.steps_into(rows))
+                    scores += _log_sums(log_alpha[rows - 1], chains.scores_into_positions(rows))
                 log_partition[sequences[: len(rows)]] += _shift(scores)
                 log_alpha[rows] = scores
             for rows in reversed(steps[1:]):
                 ahead = chains.node[rows] + log_beta[rows]
                 _shift(ahead)
-                scores = _log_sums(ahead, chains.steps_into(rows).transpose(0, 2, 1))
+                scores = _log_sums(ahead, chains.scores_into_positions(rows).transpose(0, 2, 1))
                 _shift(scores)
                 log_beta[rows - 1] = scores
     _raise_if_infeasible(log_partition, chains.first)
@@ -153,7 +153,7 @@ def pair_marginals(chains: Chains, beliefs: Beliefs) -> np.ndarray:
     is_step[chains.offsets[:-1]] = False
     rows = np.flatnonzero(is_step)
     ahead = chains.node[rows] + beliefs.log_beta[rows]
-    joint = beliefs.log_alpha[rows - 1][:, :, None] + chains.steps_into(rows) + ahead[:, None, :]
+    joint = beliefs.log_alpha[rows - 1][:, :, None] + chains.scores_into_positions(rows) + ahead[:, None, :]
     joint -= joint.max(axis=(1, 2), keepdims=True, initial=_LOWEST)
     pairs = np.zeros((len(chains.node), *joint.shape[1:]))
     pairs[rows] = np.exp(joint)

@@ -16,6 +16,7 @@ All are one pass, or two, over the positions, and differ in what they add and mu
     logarithms  dense tables, many chains at a time, in NumPy; potentials of any size. What others are compared with
     steps       dense tables, many chains at a time, in NumPy, or as tensors on a device; scaled
     compiled    dense tables, chain by chain; scaled, and what doubles do not hold is inferred in logarithms
+    pieces      the same for long chains, whose pieces are passed side by side (long.py)
     lists       labels of lists alone (lists.py); ``marked`` finds the steps that have a score during the pass
     stream      one chain that goes on (streaming.py)
     pairs       all pairs of positions of a chain
@@ -47,6 +48,7 @@ RECURSIONS = (
     Recursion("sum", "logarithms", ("plain.infer",)),
     Recursion("sum", "steps", ("step_passes.forward_backward",), dense.sums_by_steps),
     Recursion("sum", "compiled", ("scaled_compiled.forward_backward",), dense.compiled_sums),
+    Recursion("sum", "pieces", ("scaled_compiled.filter_piece", "scaled_compiled.smooth_piece")),
     Recursion("sum", "lists", ("lists_compiled.forward_backward",)),
     Recursion("sum", "marked lists", ("lists_compiled.forward_backward_marked",)),
     Recursion("sum", "stream", ("streaming_compiled.filter_rows", "streaming_compiled.smooth_rows")),

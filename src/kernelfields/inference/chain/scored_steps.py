@@ -48,7 +48,7 @@ class ScoredSteps:
 
 
 class StepTable:
-    """Scores of all steps, (1 or N, L, L), and of the scored ones, (P,), if looking these up costs less."""
+    """Scores of all steps, (1 or N, L, L), and of scored steps, (P,), if a look-up costs less."""
 
     def __init__(self, edge: np.ndarray):
         self.edge = edge
@@ -63,12 +63,12 @@ class StepTable:
 
     @cached_property
     def values(self) -> np.ndarray:
-        """The scores of the listed steps, (P,), or of all."""
+        """The scores of the listed steps, (P,), or of all steps."""
         return self.edge if self.listed is None else self.edge.reshape(-1)[self.listed.outcomes]
 
 
 def should_list_steps(n_scored: int, n_labels: int, share: float = _FEW, small: int = _SMALL) -> bool:
-    """Whether listing scored steps costs less than a table of all: if it is large and they are few."""
+    """Whether a list of scored steps costs less than a table of all steps: for large tables with few scores."""
     return small < n_labels**2 and n_scored <= share * n_labels**2
 
 

@@ -86,7 +86,7 @@ class _Place:
 
 
 class ChainStream:
-    """One chain that grows: ``push`` potentials of the next positions, ``end`` it; both return (labels, marginals)."""
+    """One growing chain: ``push`` adds potentials of the next positions, ``end`` ends it; both return answers."""
 
     def __init__(
         self, n_labels: int, edge: np.ndarray | None = None, *, lag: float = 0, every: int = 1, jointly: bool = False
@@ -118,7 +118,7 @@ class ChainStream:
         return sum(each.nbytes for each in self._rows)
 
     def push(self, node: np.ndarray, edge: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Add positions with potentials (n, L), and (n, L, L) into each; return labels (m,) and marginals (m, L).
+        """Add positions with potentials (n, L), and (n, L, L) of the steps; return labels (m,) and marginals (m, L).
 
         The first table of edge is not read where the sequence begins.
         """
@@ -133,7 +133,7 @@ class ChainStream:
     def end(
         self, node: np.ndarray | None = None, edge: np.ndarray | None = None, *, last: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return labels and marginals of all remaining positions, the last pushed ones included.
+        """End the sequence; return labels and marginals of all remaining positions.
 
         ``last`` (L,) is added to the potentials of the last position, unless that has its answer already.
         """
@@ -243,7 +243,7 @@ class ChainStream:
         )
 
     def _filter(self, rows: StreamRows, first: int, last: int, number: int, forbids: bool) -> None:
-        """Filter rows first..last-1, the first of which is position ``number`` of the sequence."""
+        """Filter rows first..last-1; row first is position ``number`` of the sequence."""
         row = chain.streaming_compiled.filter_rows(rows, first, last, number == 0, forbids, np.empty(self.n_labels))
         if row >= 0:
             raise _no_labelling_error(number + row - first)

@@ -22,7 +22,7 @@ PLAIN, BY_LOGARITHMS, IN_LOGARITHMS = 0, 1, 2
 
 @njit(nogil=True, cache=True)
 def _log_step(rows, t, start):
-    """Take the step into row t in logarithms; False if it leaves no label."""
+    """Filter row t in logarithms; return False if it leaves no label."""
     n_labels = rows.node.shape[1]
     scores, now = rows.node[t], rows.log_alpha[t]
     if start:
@@ -63,7 +63,7 @@ def _log_step(rows, t, start):
 
 @njit(nogil=True, cache=True)
 def filter_rows(rows, first, last, begins, has_forbidden, predicted):
-    """Fill alpha of rows first..last-1 from the row before; ``begins``: row first is where the sequence begins.
+    """Fill alpha of rows first..last-1 from the row before; if ``begins``, row first begins the sequence.
 
     Return the row that leaves no label, -1 where there is none. predicted (L,) is overwritten.
     """
@@ -108,7 +108,7 @@ def _step_back_in_logarithms(rows, t, now, before):
 
 @njit(nogil=True, cache=True, forceinline=True, fastmath=REORDER)
 def smooth_rows(rows, last, first, end, marginals, work):
-    """Write p(y_t | x_1..x_last) of rows first..end-1 into marginals (end - first, L); work (3, L) is overwritten."""
+    """Write p(y_t | x_1..x_last) of rows first..end-1 into marginals (end - first, L); work (3, L) is scratch."""
     n_labels = rows.node.shape[1]
     stride = 0 if rows.edge.shape[0] == 1 else 1
     now, before, gamma = work[0], work[1], work[2]
@@ -140,7 +140,7 @@ def smooth_rows(rows, last, first, end, marginals, work):
 
 @njit(nogil=True, cache=True)
 def answer_by_lag(rows, first, n_groups, lag, every, marginals, work):
-    """Fill marginals (n_groups * every, L) of groups of rows, each given all up to ``lag`` rows after its last."""
+    """Fill marginals (n_groups * every, L) of groups of rows, each given all rows up to ``lag`` after its last."""
     for group in range(n_groups):
         begin = group * every
         last = first + begin + every - 1 + lag
@@ -149,7 +149,7 @@ def answer_by_lag(rows, first, n_groups, lag, every, marginals, work):
 
 @njit(nogil=True, cache=True)
 def _best_step(scores, step, best, previous, pointers):
-    """Replace best (L,), scores of the best labellings that end in each label, by those one position later.
+    """Replace best (L,), scores of the best labellings that end in each label, by the scores one position later.
 
     scores (L,) are those of the labels there, step (L, L) of the steps into them; pointers (L,) get the labels before,
     the lowest of equals. previous (L,) is overwritten.
@@ -161,7 +161,7 @@ def _best_step(scores, step, best, previous, pointers):
 
 @njit(nogil=True, cache=True)
 def _step_survivors(rows, t, start, pending, best, roots, work):
-    """Take the step of Viterbi into row t, and let roots be the labels of row ``pending`` that survivors come from."""
+    """Make the step of Viterbi into row t; fill roots with the labels of row ``pending`` that survive."""
     n_labels = len(best)
     previous, origins = work[0], work[1]
     pointer = rows.pointers[t]
@@ -182,7 +182,7 @@ def _step_survivors(rows, t, start, pending, best, roots, work):
 
 @njit(nogil=True, cache=True)
 def _common_root(best, roots):
-    """Return the label that all survivors come from, -1 where they come from several."""
+    """Return the common first label of all survivors, -1 if they differ."""
     common = -1
     for b in range(len(best)):
         if best[b] > -np.inf:
@@ -212,7 +212,7 @@ def _last_common(rows, t, best, reached, back):
 
 @njit(nogil=True, cache=True)
 def _find_roots(rows, t, pending, roots, origins):
-    """Let roots be the labels of row ``pending`` that each label of row t comes from."""
+    """Fill roots with the label of row ``pending`` from which each label of row t survives."""
     for b in range(len(roots)):
         roots[b] = b
     for row in range(pending + 1, t + 1):
@@ -222,7 +222,7 @@ def _find_roots(rows, t, pending, roots, origins):
 
 
 @njit(nogil=True, cache=True)
-def _continued(rows, pending, t, before, path):
+def _backtrack_from(rows, pending, t, before, path):
     """Fill path (n,) with the best labels of rows pending..t that may follow the label ``before``; False for none."""
     n_labels, n_rows = rows.node.shape[1], t - pending + 1
     stride = 0 if rows.edge.shape[0] == 1 else 1
@@ -244,7 +244,7 @@ def _continued(rows, pending, t, before, path):
 
 @njit(nogil=True, cache=True)
 def _trace(rows, row, label, pending, labels):
-    """Fill labels with those of rows pending..row on the best labelling that has ``label`` at ``row``."""
+    """Fill the labels of rows pending..row on the best labelling that has ``label`` at ``row``."""
     while row >= pending:
         labels[row - pending] = label
         label = rows.pointers[row, label]
@@ -252,13 +252,13 @@ def _trace(rows, row, label, pending, labels):
 
 
 @njit(nogil=True, cache=True)
-def _may_follow(rows, row, before, label):
+def _is_possible_step(rows, row, before, label):
     return before < 0 or rows.edge[row if rows.edge.shape[0] > 1 else 0, before, label] > -np.inf
 
 
 @njit(nogil=True, cache=True)
 def answer_by_survivors(rows, pending, first, last, number, lag, every, best, roots, before, labels, marginals, work):
-    """Step through rows first..last-1, the first of which is position ``number``, and label what is settled.
+    """Filter rows first..last-1, where row first is position ``number``, and label the rows on which survivors agree.
 
     ``pending`` is the first row without an answer; labels and marginals are filled from it on. best and roots (L,)
     belong to the row before; before (1,) is the last label that was given out, -1 for none. Return how many rows have
@@ -282,9 +282,9 @@ def answer_by_survivors(rows, pending, first, last, number, lag, every, best, ro
             _trace(rows, end, int(label), pending, labels[done:])
             for row in range(pending, end + 1):
                 # Labels that were given out too early cannot be taken back; what follows them has to be possible.
-                if not _may_follow(rows, row, before[0], labels[row - begin]):
+                if not _is_possible_step(rows, row, before[0], labels[row - begin]):
                     path = np.empty(t - row + 1, np.int64)
-                    if not _continued(rows, row, t, before[0], path):
+                    if not _backtrack_from(rows, row, t, before[0], path):
                         return -1 - row
                     labels[row - begin] = path[0]
                 before[0] = labels[row - begin]
@@ -296,8 +296,10 @@ def answer_by_survivors(rows, pending, first, last, number, lag, every, best, ro
 
 @njit(nogil=True, cache=True)
 def answer_last(rows, pending, t, best, before, labels, marginals, work):
-    """Label rows pending..t, the last of the sequence; False if nothing may follow the labels that were given out."""
+    """Label rows pending..t, the last of the sequence; return False if no label may follow the answered labels."""
     copy_row(best, rows.delta[t])
     smooth_rows(rows, t, pending, t + 1, marginals, work)
     _trace(rows, t, first_largest(best), pending, labels)
-    return _may_follow(rows, pending, before[0], labels[0]) or _continued(rows, pending, t, before[0], labels)
+    return _is_possible_step(rows, pending, before[0], labels[0]) or _backtrack_from(
+        rows, pending, t, before[0], labels
+    )

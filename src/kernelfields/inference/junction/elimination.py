@@ -85,7 +85,7 @@ def improve_order(
 
 
 def _best_order(graph: int, size: int, rows: list[np.ndarray], n_labels: int, fits: int) -> np.ndarray:
-    """Return the order with the fewest table entries; TooWide if none stays within ``fits`` nodes."""
+    """Return the order with the fewest table entries; TooWide if every order exceeds ``fits`` nodes."""
     bounds = np.array([0, size])
     narrow: list[tuple[float, np.ndarray]] = []  # entries of all tables, order
 

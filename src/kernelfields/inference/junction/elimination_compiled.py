@@ -8,7 +8,7 @@ from kernelfields.numerics.compiled import njit
 
 @njit(nogil=True, cache=True)
 def eliminate(offsets, first_other, others, widest):
-    """Eliminate positions 0, 1, .. in order; return higher positions as (starts, flat, parents, cliques).
+    """Eliminate positions 0, 1, .. in order; return later positions as (starts, flat, parents, cliques).
 
     others[first_other[i]:first_other[i + 1]] are later positions that share a factor with i, repeats allowed. A
     graph is left at the first clique of more than ``widest`` nodes; cliques (S,) holds the largest one seen in

@@ -1,7 +1,7 @@
 """Exact inference on packed graphs of small treewidth, with factors of any order, by junction trees.
 
     plan = JunctionFamily(offsets, members, n_labels)     width and memory are known, and checked, from here on
-    member = plan.at(potentials)
+    member = plan.distribution(potentials)
 
 Arrays as in inference/graphs.py, the equations in passes_compiled.py, the layout of tables in plan.py. The way up
 runs in the range of doubles, with tables exponentiated once, and in the log domain for graphs that doubles cannot
@@ -79,7 +79,7 @@ class ReadyPotentials(NamedTuple):
 
 
 class ItemSums(NamedTuple):
-    """Sums over factors, and the place in them of each item of the ``Layout``, a factor in a clique."""
+    """Sums over factors, with the index of each item of the ``Layout`` in these sums."""
 
     start: np.ndarray  # (items,), first entry of the item's table among the sums, -1 where it is not wanted
     tied: np.ndarray  # (items,), whether that is in by_group
@@ -88,7 +88,7 @@ class ItemSums(NamedTuple):
 
 
 class JunctionFamily(GraphFamily):
-    """Exact inference by junction trees; ``plan.width`` and ``plan.memory`` tell its size."""
+    """Exact inference by junction trees; ``plan.width`` and ``plan.memory`` are their size."""
 
     method = "junction"
 
@@ -165,7 +165,7 @@ class JunctionFamily(GraphFamily):
         return RunTables(layout, tables, separators)
 
     def _run_layout(self, first: int, last: int) -> Layout:
-        return self.plan.layout.of_cliques(int(self.offsets[first]), int(self.offsets[last]))
+        return self.plan.layout.select_cliques(int(self.offsets[first]), int(self.offsets[last]))
 
     def _condition(
         self, ready: ReadyPotentials, first: int, last: int, log_partition: np.ndarray
@@ -197,7 +197,7 @@ class JunctionFamily(GraphFamily):
         self, log_weights: np.ndarray, potentials: Potentials, workers: Workers | None = None
     ) -> np.ndarray:
         """Return g given log-weights (N, L) of labels, (S,), by the upward pass alone."""
-        return self._log_partition(self.given(log_weights).with_base(potentials), workers or Workers(1))
+        return self._log_partition(self.condition(log_weights).with_base(potentials), workers or Workers(1))
 
     def _log_partition(self, potentials: Potentials, workers: Workers) -> np.ndarray:
         """Return g at potentials that include the base measure, (S,); minus infinity if all is forbidden."""
@@ -258,7 +258,7 @@ class JunctionFamily(GraphFamily):
 
 
 class JunctionMember(GraphMember):
-    """Calibrated cliques of runs of graphs, kept or recomputed; see passes_compiled.py."""
+    """Calibrated cliques of runs of graphs, stored or recomputed; see passes_compiled.py."""
 
     family: JunctionFamily
     ready: ReadyPotentials
@@ -270,11 +270,11 @@ class JunctionMember(GraphMember):
         self._sums = None if family.keeps else _FactorSums(family, self.tied)
 
     def take(self, first: int, last: int, tables: RunTables) -> None:
-        """Keep the tables of a run of graphs, or their parts of a gradient."""
+        """Store the tables of a run of graphs, or their parts of a gradient."""
         if self._sums is None:
             self._kept[first] = tables
         else:
-            self._add_marginals(first, last, tables, self.item_weights, self._sums.of_run(first))
+            self._add_marginals(first, last, tables, self.item_weights, self._sums.run_sums(first))
 
     def _tables(self, first: int, last: int) -> RunTables:
         """Return the tables of a run of graphs."""
@@ -303,7 +303,7 @@ class JunctionMember(GraphMember):
             return self._sums.tables()
         sums, weights = _FactorSums(self.family, self.tied), self.item_weights
         self._workers.each(
-            lambda first, last: self._add_marginals(first, last, self._kept[first], weights, sums.of_run(first)),
+            lambda first, last: self._add_marginals(first, last, self._kept[first], weights, sums.run_sums(first)),
             self.family.runs,
         )
         return sums.tables()
@@ -325,7 +325,7 @@ class JunctionMember(GraphMember):
             derivatives = Derivatives(np.empty_like(q), expected, centres, d_separators, d_marginals)
             compiled.score_expectations(first, last, offsets, layout, *direction, q, derivatives)
             compiled.belief_responses(
-                first, last, offsets, layout, q, separators, derivatives, weights, sums.of_run(first)
+                first, last, offsets, layout, q, separators, derivatives, weights, sums.run_sums(first)
             )
 
         self._workers.each(run, family.runs)
@@ -400,7 +400,7 @@ class RescuedItems:
 
 
 class _FactorSums:
-    """Arrays for sums over factors: a row per factor of untied groups, a table per run of graphs of tied ones."""
+    """Arrays for sums over factors: a row per factor of untied groups, a table per run of graphs of tied groups."""
 
     def __init__(self, family: JunctionFamily, tied: Sequence[bool]):
         layout = family.plan.layout
@@ -419,7 +419,7 @@ class _FactorSums:
         self._row_of_run = {first: row for (first, _), row in zip(family.runs, self._by_run, strict=True)}
         self._sizes = sizes
 
-    def of_run(self, first: int) -> ItemSums:
+    def run_sums(self, first: int) -> ItemSums:
         """Return the sums of the run of graphs from ``first`` on."""
         return self._items._replace(by_group=self._row_of_run[first])
 

@@ -58,7 +58,7 @@ def largest_table(layout, first, last):
 
 @njit(nogil=True, cache=True)
 def _add_part(layout, pattern, part, start, table):
-    """table += part, read through its pattern."""
+    """Add a part to a table, expanded by its pattern."""
     low = layout.low[layout.low_start[pattern] : layout.low_start[pattern + 1]]
     n_low = len(low)
     x = 0
@@ -71,7 +71,7 @@ def _add_part(layout, pattern, part, start, table):
 
 @njit(nogil=True, cache=True)
 def _multiply_part(layout, pattern, part, start, table):
-    """table *= part, read through its pattern."""
+    """Multiply a table by a part, expanded by its pattern."""
     low_start = layout.low_start[pattern]
     n_low = layout.low_start[pattern + 1] - low_start
     x = 0
@@ -84,7 +84,7 @@ def _multiply_part(layout, pattern, part, start, table):
 
 @njit(nogil=True, cache=True)
 def _sum_part(layout, pattern, table, weight, part, start):
-    """part += weight * table, summed through its pattern."""
+    """Add weight times a table to a part, summed by its pattern."""
     low = layout.low[layout.low_start[pattern] : layout.low_start[pattern + 1]]
     n_low = len(low)
     x = 0
@@ -96,8 +96,8 @@ def _sum_part(layout, pattern, table, weight, part, start):
 
 
 @njit(nogil=True, cache=True)
-def _part_at(layout, pattern, part, start, x):
-    """The entry of a part that belongs to entry x of the clique's table."""
+def _read_part(layout, pattern, part, start, x):
+    """Return the entry of a part for entry x of the clique's table."""
     low_start = layout.low_start[pattern]
     n_low = layout.low_start[pattern + 1] - low_start
     return part[start + layout.high[layout.high_start[pattern] + x // n_low] + layout.low[low_start + x % n_low]]
@@ -119,17 +119,17 @@ def assemble(i, layout, node, factors, item_offset, messages, table):
 
 
 @njit(nogil=True, cache=True)
-def _possible(i, layout, node, factors, item_offset, messages, x):
-    """Whether entry x of clique i's table is more than zero but for underflow."""
+def _is_possible(i, layout, node, factors, item_offset, messages, x):
+    """Whether entry x of clique i's table is positive, underflow aside."""
     size = layout.separator_start[i + 1] - layout.separator_start[i]
     if node[layout.order[i], x // size] == -np.inf:
         return False
     for k in range(layout.item_start[i], layout.item_start[i + 1]):
-        if _part_at(layout, layout.item_pattern[k], factors, item_offset[k], x) == 0.0:
+        if _read_part(layout, layout.item_pattern[k], factors, item_offset[k], x) == 0.0:
             return False
     for k in range(layout.child_start[i], layout.child_start[i + 1]):
         c = layout.children[k]
-        if _part_at(layout, layout.message_pattern[c], messages, layout.separator_start[c], x) == 0.0:
+        if _read_part(layout, layout.message_pattern[c], messages, layout.separator_start[c], x) == 0.0:
             return False
     return True
 
@@ -138,7 +138,7 @@ def _possible(i, layout, node, factors, item_offset, messages, x):
 def condition_scaled(
     first, last, offsets, layout, node, factors, item_offset, item_shift, tables, messages, log_partition
 ):
-    """Fill tables with q and log_partition; factors are exponentials of potentials less their item's shift."""
+    """Fill tables with q and log_partition from factors: exponentials of potentials less their item's shift."""
     n_labels = layout.n_labels
     inverse = np.empty(largest_table(layout, offsets[first], offsets[last]) // n_labels)
     for graph in range(first, last):
@@ -174,7 +174,7 @@ def condition_scaled(
                 else:
                     inverse[j] = message[j] = 0.0
                     for a in range(n_labels):
-                        if _possible(i, layout, node, factors, item_offset, messages, a * size + j):
+                        if _is_possible(i, layout, node, factors, item_offset, messages, a * size + j):
                             fine = False
             if peak == 0.0:
                 fine = False
@@ -194,7 +194,7 @@ def condition_scaled(
 
 @njit(nogil=True, cache=True)
 def condition(first, last, offsets, layout, node, factors, item_offset, tables, messages, log_partition):
-    """Fill tables with q and log_partition; minus infinity for a graph whose labellings are all forbidden."""
+    """Fill tables with q and log_partition; minus infinity for a graph without an allowed labelling."""
     n_labels = layout.n_labels
     peaks = np.empty(largest_table(layout, offsets[first], offsets[last]) // n_labels)
     for graph in range(first, last):
@@ -248,7 +248,7 @@ def _separator_entry(i, layout, labels):
 
 @njit(nogil=True, cache=True)
 def _upward_maxima(graph, offsets, layout, node, factors, item_offset, scratch, messages, choices):
-    """Fill messages with the maxima and choices with the labels that reach them; return the best score of a graph."""
+    """Fill messages with maxima and choices with their labels; return the best score of a graph."""
     sums = np.zeros(2)
     for i in range(offsets[graph], offsets[graph + 1]):
         begin, end = layout.separator_start[i], layout.separator_start[i + 1]
@@ -270,21 +270,21 @@ def _upward_maxima(graph, offsets, layout, node, factors, item_offset, scratch, 
 
 @njit(nogil=True, cache=True)
 def _label_maxima(i, layout, node, factors, item_offset, messages, entry, maxima):
-    """Fill maxima (L,) with the entries of clique i's table for each label of its node, given those of others."""
+    """Fill maxima (L,) with the entries of clique i's table for each label of its node, given the other labels."""
     size = layout.separator_start[i + 1] - layout.separator_start[i]
     for a in range(layout.n_labels):
         x = a * size + entry
         maxima[a] = node[layout.order[i], a]
         for k in range(layout.item_start[i], layout.item_start[i + 1]):
-            maxima[a] += _part_at(layout, layout.item_pattern[k], factors, item_offset[k], x)
+            maxima[a] += _read_part(layout, layout.item_pattern[k], factors, item_offset[k], x)
         for k in range(layout.child_start[i], layout.child_start[i + 1]):
             c = layout.children[k]
-            maxima[a] += _part_at(layout, layout.message_pattern[c], messages, layout.separator_start[c], x)
+            maxima[a] += _read_part(layout, layout.message_pattern[c], messages, layout.separator_start[c], x)
 
 
 @njit(nogil=True, cache=True)
 def best_labellings(first, last, offsets, layout, node, factors, item_offset, messages, choices, labels, scores):
-    """Fill the k best labellings (k, N) of each graph and their scores (S, k), falling, -inf where there are no more.
+    """Fill the k best labellings (k, N) of each graph and their scores (S, k), falling, -inf beyond the last.
 
     The lowest label wins among equals.
     """
@@ -351,7 +351,7 @@ def draw_labellings(first, last, offsets, layout, tables, uniforms, labels):
 
 @njit(nogil=True, cache=True)
 def _belief(i, layout, tables, separators, belief):
-    """belief(a, j) = q(a | j) S(j)."""
+    """Return belief(a, j) = q(a | j) S(j)."""
     table = tables[layout.table_start[i] : layout.table_start[i + 1]]
     separator = separators[layout.separator_start[i] : layout.separator_start[i + 1]]
     size = len(separator)
@@ -362,7 +362,7 @@ def _belief(i, layout, tables, separators, belief):
 
 @njit(nogil=True, cache=True)
 def downward(first, last, offsets, layout, tables, separators, node_marginals):
-    """Fill separators (zeros before) with S, and the marginals of nodes."""
+    """Fill separators, initially zero, with S, and the marginals of nodes."""
     scratch = np.empty(largest_table(layout, offsets[first], offsets[last]))
     for i in range(offsets[last] - 1, offsets[first] - 1, -1):
         begin = layout.separator_start[i]
@@ -381,7 +381,7 @@ def downward(first, last, offsets, layout, tables, separators, node_marginals):
 
 @njit(nogil=True, cache=True)
 def _deliver(i, layout, belief, weight, sums):
-    """Sum a clique's table into its factors', where ``sums``, an ``ItemSums``, says."""
+    """Sum a clique's table into the tables of its factors, as ``sums``, an ``ItemSums``, describes."""
     for k in range(layout.item_start[i], layout.item_start[i + 1]):
         if sums.start[k] >= 0:
             target = sums.by_group if sums.tied[k] else sums.by_factor
@@ -389,8 +389,8 @@ def _deliver(i, layout, belief, weight, sums):
 
 
 @njit(nogil=True, cache=True)
-def _wanted(i, layout, sums):
-    """Whether some factor that clique i takes up is summed."""
+def _is_wanted(i, layout, sums):
+    """Whether a sum over some factor of clique i is requested."""
     wanted = False
     for k in range(layout.item_start[i], layout.item_start[i + 1]):
         wanted = wanted or sums.start[k] >= 0
@@ -403,7 +403,7 @@ def factor_sums(first, last, offsets, layout, tables, separators, weights, sums)
     scratch = np.empty(largest_table(layout, offsets[first], offsets[last]))
     for graph in range(first, last):
         for i in range(offsets[graph], offsets[graph + 1]):
-            if _wanted(i, layout, sums):
+            if _is_wanted(i, layout, sums):
                 belief = scratch[: layout.table_start[i + 1] - layout.table_start[i]]
                 _belief(i, layout, tables, separators, belief)
                 _deliver(i, layout, belief, weights[graph], sums)
@@ -411,7 +411,7 @@ def factor_sums(first, last, offsets, layout, tables, separators, weights, sums)
 
 @njit(nogil=True, cache=True)
 def score_expectations(first, last, offsets, layout, d_node, d_factors, item_offset, tables, derivatives):
-    """Fill tables of ``derivatives`` with r, expected with E less its mean: else it would grow with the graph."""
+    """Fill tables of ``derivatives`` with r, and expected with E less its mean, which would grow with the graph."""
     responses, expected, centres = derivatives.tables, derivatives.expected, derivatives.centres
     for i in range(offsets[first], offsets[last]):
         begin, end = layout.table_start[i], layout.table_start[i + 1]
@@ -429,7 +429,7 @@ def score_expectations(first, last, offsets, layout, d_node, d_factors, item_off
 
 @njit(nogil=True, cache=True)
 def belief_responses(first, last, offsets, layout, tables, separators, derivatives, weights, sums):
-    """Turn r into dB; fill separators (zeros before) and node of ``derivatives``, and add to ``sums``."""
+    """Replace r by dB; fill separators (initially zero) and node of ``derivatives``, and add to ``sums``."""
     responses, expected, centres, d_separators, d_marginals = derivatives
     for graph in range(first, last):
         weight = weights[graph]

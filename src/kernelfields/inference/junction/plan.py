@@ -36,7 +36,7 @@ _DEFAULT_MEMORY = 2 * 1024.0**3
 
 
 class Layout(NamedTuple):
-    """Cliques i = 0 .. N - 1 in the order of elimination, graph by graph; read by compiled code."""
+    """Cliques i = 0 .. N - 1 in the order of elimination, graph by graph, for compiled code."""
 
     n_labels: int
     order: np.ndarray  # (N,) node eliminated at i
@@ -57,8 +57,8 @@ class Layout(NamedTuple):
     low_start: np.ndarray  # (P + 1,)
     low: np.ndarray
 
-    def of_cliques(self, first: int, last: int) -> Layout:
-        """Return the layout with the tables of some cliques counted from zero; those of others are invalid."""
+    def select_cliques(self, first: int, last: int) -> Layout:
+        """Return the layout with the tables of some cliques counted from zero; other tables are invalid."""
         starts = []
         for whole in (self.table_start, self.separator_start):
             part = np.empty_like(whole)  # what is not written takes no memory
@@ -68,7 +68,7 @@ class Layout(NamedTuple):
 
 
 class JunctionPlan(NamedTuple):
-    """A layout and its size: ``width`` is the largest number of nodes in a separator."""
+    """A layout with its memory and ``width``, the largest number of nodes in a separator."""
 
     layout: Layout
     width: int
@@ -178,7 +178,7 @@ def _lay_out(
 
 
 class _Patterns:
-    """The distinct patterns, numbered as they come."""
+    """The distinct patterns, numbered in the order of their first use."""
 
     def __init__(self, n_labels: int):
         self._n_labels = n_labels

@@ -46,7 +46,7 @@ class Lists(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums of arcs in the order of computation: row out[i] is row base[i] and arcs of list i."""
+    """Sums of arcs in the order of computation: row out[i] is row base[i] plus the arcs of list i."""
 
     begin: np.ndarray
     items: np.ndarray
@@ -79,7 +79,7 @@ class TooManyNgrams(MemoryError):
 
 
 class NgramAutomaton:
-    """The automaton of n-grams: ``ngrams`` are (length, labellings) pairs, None standing for all labellings.
+    """The automaton of n-grams: ``ngrams`` are (length, labellings) pairs, None for all labellings.
 
     An n-gram has at least three labels; weights of all pairs are those of the arcs between single labels.
     """
@@ -124,7 +124,7 @@ class NgramAutomaton:
         )
 
     def _longest_state(self, numbers: np.ndarray, size: int) -> np.ndarray:
-        """Return the longest states that end sequences of ``size`` labels with these numbers."""
+        """Return the longest states at the end of sequences of ``size`` labels with these numbers."""
         found = np.full(len(numbers), -1, dtype=np.int64)
         for shorter in range(size, 0, -1):
             states = self._find_by_number(numbers % self.n_labels**shorter, shorter)
@@ -192,7 +192,7 @@ class NgramAutomaton:
         gap_arc: np.ndarray,
         gap_child: np.ndarray,
     ) -> Arcs:
-        """Return the arcs with the rows of the panel that passes sum."""
+        """Return the arcs with the numbers of their rows in the panel of passes."""
         n_states, source = self.n_states, self.arc_states
         parents = np.unique(fail[self.n_labels :])
         total = np.arange(n_states)  # the row of each state's total: its own without children
@@ -229,7 +229,7 @@ class NgramAutomaton:
         return scipy.sparse.csr_array((ones, tuple(places_of)), shape=(self.n_arcs, begin))
 
     @cached_property
-    def arc_of(self) -> np.ndarray:
+    def arc_table(self) -> np.ndarray:
         """The arc of every state and label, (S, L)."""
         table = np.full((self.n_states, self.n_labels), -1, dtype=np.int64)
         for first, last in zip(self._first[:-1].tolist(), self._first[1:].tolist(), strict=True):

@@ -16,19 +16,19 @@ import math
 
 import numpy as np
 
-from kernelfields.inference.sums_compiled import drawn, most_positions
+from kernelfields.inference.sums_compiled import draw_index, most_positions
 from kernelfields.numerics.compiled import njit
 
 
 @njit(nogil=True, cache=True)
 def _edge_row(t, edge):
-    """Return the row of edge (.., L^2) that scores the step into position t; the first row, unused, for t = 0."""
+    """Return the row of edge (.., L^2) with the scores of the step into position t; for t = 0 the unused first row."""
     return t - 1 if t and len(edge) > 1 else 0
 
 
 @njit(nogil=True, cache=True)
 def _best(arcs, items, begin, end, scores, edge, node, future, best):
-    """Return the largest of ``best`` and the scores of some arcs with what follows."""
+    """Return the largest of ``best`` and the scores of some arcs with their best continuation."""
     for i in range(begin, end):
         arc = items[i]
         target = arcs.target[arc]
@@ -38,7 +38,7 @@ def _best(arcs, items, begin, end, scores, edge, node, future, best):
 
 @njit(nogil=True, cache=True)
 def best_futures(arcs, scores, edge, node, futures):
-    """Fill F (T, S) of one sequence, node (T, L)."""
+    """Fill F (T, S), the scores of best continuations, of one sequence with node (T, L)."""
     n_states = len(arcs.fail)
     shared = np.empty(n_states)
     futures[-1] = 0.0
@@ -55,14 +55,14 @@ def best_futures(arcs, scores, edge, node, futures):
 
 
 @njit(nogil=True, cache=True)
-def _trace(arcs, arc_of, scores, edge, node, futures, labels):
+def _trace(arcs, arc_table, scores, edge, node, futures, labels):
     """Fill the best labelling (T,), given F; return its score."""
     n_labels = node.shape[1]
     state, score = -1, 0.0
     for t in range(len(node)):
         best, chosen, reached, gained, row = -math.inf, -1, -1, 0.0, _edge_row(t, edge)
         for y in range(n_labels):
-            arc = arc_of[state, y] if t else -1
+            arc = arc_table[state, y] if t else -1
             target = arcs.target[arc] if t else y
             own = node[t, y] + (scores[arc] + edge[row, arcs.edges[arc]] if t else 0.0)
             if own + futures[t, target] > best:
@@ -75,18 +75,18 @@ def _trace(arcs, arc_of, scores, edge, node, futures, labels):
 
 
 @njit(nogil=True, cache=True)
-def best_labellings(first, last, offsets, arcs, arc_of, scores, edge, node, labels, totals):
+def best_labellings(first, last, offsets, arcs, arc_table, scores, edge, node, labels, totals):
     """Fill the best labellings (N,) of sequences first..last-1 and their scores (S,)."""
     futures = np.empty((most_positions(first, last, offsets), len(arcs.fail)))
     for i in range(first, last):
         rows = node[offsets[i] : offsets[i + 1]]
         steps = edge[offsets[i] - i : offsets[i + 1] - i - 1] if len(edge) > 1 and len(rows) > 1 else edge
         best_futures(arcs, scores, steps, rows, futures[: len(rows)])
-        totals[i] = _trace(arcs, arc_of, scores, steps, rows, futures, labels[offsets[i] : offsets[i + 1]])
+        totals[i] = _trace(arcs, arc_table, scores, steps, rows, futures, labels[offsets[i] : offsets[i + 1]])
 
 
 @njit(nogil=True, cache=True)
-def draw_labellings(arcs, arc_of, scores, edge, node, futures, uniforms, labels):
+def draw_labellings(arcs, arc_table, scores, edge, node, futures, uniforms, labels):
     """Fill labellings (n, T) of one sequence, given F of sums and uniform numbers (n, T)."""
     n_labels = node.shape[1]
     weights = np.empty(n_labels)
@@ -95,13 +95,13 @@ def draw_labellings(arcs, arc_of, scores, edge, node, futures, uniforms, labels)
         for t in range(len(node)):
             top, row = -math.inf, _edge_row(t, edge)
             for y in range(n_labels):
-                arc = arc_of[state, y] if t else -1
+                arc = arc_table[state, y] if t else -1
                 target = arcs.target[arc] if t else y
                 own = node[t, y] + (scores[arc] + edge[row, arcs.edges[arc]] if t else 0.0)
                 weights[y] = own + futures[t, target]
                 top = max(top, weights[y])
             for y in range(n_labels):
                 weights[y] = math.exp(weights[y] - top)
-            chosen = drawn(weights, n_labels, uniforms[k, t])
+            chosen = draw_index(weights, n_labels, uniforms[k, t])
             labels[k, t] = chosen
-            state = arcs.target[arc_of[state, chosen]] if t else chosen
+            state = arcs.target[arc_table[state, chosen]] if t else chosen

@@ -280,7 +280,7 @@ class NgramFamily(GraphFamily):
         best_labellings = ngrams.decoding_compiled.best_labellings
         automaton, scores, edge = self.automaton, self.arc_scores(checked.tables), self._edges(checked)
         labels, totals = np.zeros(self.n_positions, dtype=np.int64), np.empty(self.n_items)
-        shared = automaton.arcs, automaton.arc_of, scores, edge, checked.node, labels, totals
+        shared = automaton.arcs, automaton.arc_table, scores, edge, checked.node, labels, totals
         workers.each(
             lambda first, last: best_labellings(first, last, self.offsets, *shared),
             workers.runs(self.offsets, self.n_labels),
@@ -310,7 +310,7 @@ class NgramFamily(GraphFamily):
             shares = np.ascontiguousarray(uniforms[:, begin:end])
             edge = self._edges(checked, sequence)
             ngrams.decoding_compiled.draw_labellings(
-                automaton.arcs, automaton.arc_of, scores, edge, node, futures, shares, drawn
+                automaton.arcs, automaton.arc_table, scores, edge, node, futures, shares, drawn
             )
             labels[:, begin:end] = drawn
         return labels
@@ -333,8 +333,8 @@ class NgramFamily(GraphFamily):
     def _best_first(
         self, scores: np.ndarray, node: np.ndarray, futures: np.ndarray, k: int
     ) -> list[tuple[float, tuple[int, ...]]]:
-        """Return the k best labellings and their scores: prefixes are continued in the order of their best ends."""
-        arc_of, targets, n_labels = self.automaton.arc_of, self.automaton.arcs.target, self.n_labels
+        """Return the k best labellings and their scores, by best-first extension of prefixes."""
+        arc_table, targets, n_labels = self.automaton.arc_table, self.automaton.arcs.target, self.n_labels
         # What the best end scores, labels so far, the score so far, and the state.
         waiting: list[tuple[float, tuple[int, ...], float, int]] = [(0.0, (), 0.0, -1)]
         best: list[tuple[float, tuple[int, ...]]] = []
@@ -344,8 +344,8 @@ class NgramFamily(GraphFamily):
             if t == len(node):
                 best.append((score, labels))
                 continue
-            reached = targets[arc_of[state]] if t else np.arange(n_labels)
-            so_far = score + node[t] + (scores[t][arc_of[state]] if t else 0.0)
+            reached = targets[arc_table[state]] if t else np.arange(n_labels)
+            so_far = score + node[t] + (scores[t][arc_table[state]] if t else 0.0)
             ends = so_far + futures[t][reached]
             for label in np.flatnonzero(ends > -np.inf).tolist():
                 item = -float(ends[label]), (*labels, label), float(so_far[label]), int(reached[label])
@@ -372,7 +372,7 @@ class NgramMember(GraphMember):
     def run(
         self, first: np.ndarray, second: np.ndarray, third: np.ndarray, direction: Direction | None = None
     ) -> np.ndarray:
-        """Fill log Z (S,), marginals (N, L) and those of edges, or expected scores and derivatives.
+        """Fill log Z (S,), marginals (N, L) and marginals of edges, or expected scores and derivatives.
 
         Return weighted sums over arcs. ``third`` is (M, L^2), or without rows.
         """
@@ -394,7 +394,7 @@ class NgramMember(GraphMember):
         counts: np.ndarray,
         direction: Direction | None,
     ) -> None:
-        """Infer the sequences of a batch, troubled ones in logarithms."""
+        """Infer the sequences of a batch, troubled sequences in logarithms."""
         first, second, third = filled
         troubled = np.array([sequence in self._rescued for sequence in batch.tolist()])
         while not troubled.all():
@@ -415,13 +415,13 @@ class NgramMember(GraphMember):
             counts += self.item_weights[sequence] * exact.arcs.sum(axis=0)
 
     def _excluded_logs(self, batch: np.ndarray) -> np.ndarray:
-        """Return the part of log Z that the exponentials of the edges of some sequences leave out."""
+        """Return the part of log Z outside the exponentials of the edges of some sequences."""
         if not len(self._edge_tops):
             return np.zeros(len(batch))
         return np.array([self._edge_tops[self.family.edge_rows(sequence)].sum() for sequence in batch.tolist()])
 
     def _sum_edges(self, arcs: np.ndarray) -> np.ndarray:
-        """Return posteriors of arcs (n, A) as those of edges (n, L^2)."""
+        """Sum posteriors of arcs (n, A) to posteriors of edges (n, L^2)."""
         automaton = self.family.automaton
         ones = np.ones(automaton.n_arcs), (np.arange(automaton.n_arcs), automaton.arcs.edges)
         return arcs @ scipy.sparse.csr_array(ones, shape=(automaton.n_arcs, self.family.n_labels**2))
@@ -454,7 +454,9 @@ class NgramMember(GraphMember):
             steps,
             self._shift,
             segment,
-            compiled.Room.of(arcs, family.n_labels, len(batch), int(lengths[0]), segment, kinds, bool(self._edge.size)),
+            compiled.Room.allocate(
+                arcs, family.n_labels, len(batch), int(lengths[0]), segment, kinds, bool(self._edge.size)
+            ),
             results,
             sums,
         )
@@ -489,7 +491,7 @@ class NgramMember(GraphMember):
         return self._weighted(d_marginals, family.position_items), family.arrange_tables(counts, d_edges)
 
     def expected_scores(self, direction: Potentials) -> np.ndarray:
-        """Return the expected score of each sequence under scores of one's own, (S,)."""
+        """Return the expected score of each sequence under given scores of arcs, (S,)."""
         scores, edge = self.family.scores([direction[name] for name in self.family.names])
         means = np.empty_like(self.log_partition)
         changes = scores, np.ascontiguousarray(direction.node), edge

@@ -30,11 +30,11 @@ class SequenceBeliefs(NamedTuple):
 
 def log_futures(automaton: NgramAutomaton, scores: np.ndarray, node: np.ndarray) -> np.ndarray:
     """Return F, (T, S)."""
-    arc_of = automaton.arc_of
-    targets = automaton.arcs.target[arc_of]
+    arc_table = automaton.arc_table
+    targets = automaton.arcs.target[arc_table]
     futures = np.zeros((len(node), automaton.n_states))
     for t in range(len(node) - 1, 0, -1):
-        futures[t - 1] = _log_sum(scores[t][arc_of] + node[t] + futures[t][targets])
+        futures[t - 1] = _log_sum(scores[t][arc_table] + node[t] + futures[t][targets])
     return futures
 
 
@@ -48,17 +48,17 @@ def infer_in_logarithms(
 
     With a ``direction`` in scores and node, return derivatives of marginals and arcs along it.
     """
-    n_labels, n_states, arc_of = automaton.n_labels, automaton.n_states, automaton.arc_of
-    targets = automaton.arcs.target[arc_of]
+    n_labels, n_states, arc_table = automaton.n_labels, automaton.n_states, automaton.arc_table
+    targets = automaton.arcs.target[arc_table]
     d_scores, d_node = direction or (np.zeros_like(scores), np.zeros_like(node))
     futures = log_futures(automaton, scores, node)
     d_futures = np.zeros_like(futures)
     shares = np.zeros((len(node), n_states, n_labels))
     for t in range(len(node) - 1, 0, -1):
         with np.errstate(invalid="ignore"):
-            shares[t] = np.exp(scores[t][arc_of] + node[t] + futures[t][targets] - futures[t - 1][:, None])
+            shares[t] = np.exp(scores[t][arc_table] + node[t] + futures[t][targets] - futures[t - 1][:, None])
         shares[t][np.isneginf(futures[t - 1])] = 0.0
-        slopes = d_scores[t][arc_of] + d_node[t] + d_futures[t][targets]
+        slopes = d_scores[t][arc_table] + d_node[t] + d_futures[t][targets]
         d_futures[t - 1] = np.sum(shares[t] * slopes, axis=1)
     first = node[0] + futures[0, :n_labels]
     log_partition = float(_log_sum(first[None])[0])
@@ -74,13 +74,13 @@ def infer_in_logarithms(
     marginals[0] = (states if direction is None else d_states)[:n_labels]
     for t in range(1, len(node)):
         joint = states[:, None] * shares[t]
-        slopes = d_scores[t][arc_of] + d_node[t] + d_futures[t][targets] - d_futures[t - 1][:, None]
+        slopes = d_scores[t][arc_table] + d_node[t] + d_futures[t][targets] - d_futures[t - 1][:, None]
         d_joint = d_states[:, None] * shares[t] + joint * slopes
         states = np.bincount(targets.ravel(), joint.ravel(), n_states).astype(np.float64, copy=False)
         d_states = np.bincount(targets.ravel(), d_joint.ravel(), n_states).astype(np.float64, copy=False)
         chosen = joint if direction is None else d_joint
         marginals[t] = chosen.sum(axis=0)
-        arcs[t] = np.bincount(arc_of.ravel(), chosen.ravel(), automaton.n_arcs)
+        arcs[t] = np.bincount(arc_table.ravel(), chosen.ravel(), automaton.n_arcs)
     return SequenceBeliefs(log_partition if direction is None else mean, marginals, arcs)
 
 

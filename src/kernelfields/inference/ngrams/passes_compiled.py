@@ -34,7 +34,7 @@ LEAST_SCALE, MOST_FUTURE = 1e-100, 1e150
 
 
 class Edges(NamedTuple):
-    """Edges that differ from position to position, a row for each but the first of a sequence; else without rows."""
+    """Edges of each position: a row for each but the first of a sequence; no rows if all positions share them."""
 
     values: np.ndarray  # (M, L^2), their exponentials, one at most
     changes: np.ndarray  # (M, L^2), the direction, or without rows
@@ -43,7 +43,7 @@ class Edges(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Arrays to work in; numba takes longer to compile an allocation than a loop."""
+    """Scratch arrays: numba compiles a loop faster than an allocation."""
 
     kept: np.ndarray  # (kinds, segments, S, lanes), masses with which a segment begins, and derivatives
     kept_scales: np.ndarray  # (segments, lanes)
@@ -60,10 +60,10 @@ class Room(NamedTuple):
     zero: np.ndarray  # (1, lanes)
 
     @classmethod
-    def of(
+    def allocate(
         cls, arcs: Arcs, n_labels: int, n_lanes: int, longest: int, segment: int, kinds: int, own_edges: bool
     ) -> Room:
-        """Return room for lanes of which the longest has so many positions; edges may be those of each position."""
+        """Allocate scratch arrays for lanes of a number of positions; edges may differ by position."""
         n_states, positions = len(arcs.fail), min(segment, longest)
         n_segments = max(1, (longest - 2 + segment) // segment)
         n_rows = n_states + len(arcs.sums.begin) - 1
@@ -88,7 +88,7 @@ class Room(NamedTuple):
 # a loop over lanes, costs as much as dozens of lanes: one call for all sums of a step, and four rows at a time.
 @njit(**INLINED, fastmath=REORDER)
 def _fill_panel(active, arcs, panel):
-    """Fill totals and the masses of covered arcs, given those of states."""
+    """Fill totals and the masses of covered arcs, given the masses of states."""
     n_states, n_parents = len(arcs.fail), len(arcs.parents)
     n_sums, rows = len(arcs.sums.begin) - 1, arcs.sums.items
     for i in range(n_sums):
@@ -120,7 +120,7 @@ def _fill_panel(active, arcs, panel):
 
 @njit(**INLINED, fastmath=REORDER)
 def _sum_arcs(active, sums, transfer, rows, source, bases, outs, edge_of, edges):
-    """Fill rows of outs with rows of bases and E(arc) times the rows of source that arcs have.
+    """Fill rows of outs with rows of bases plus E(arc) times the source rows of arcs.
 
     Times the rows of their edges, too, where those have rows (L^2, lanes) of their own.
     """
@@ -177,7 +177,7 @@ def _weights(active, t, starts, node, scales, factors, tops):
 
 @njit(**INLINED, fastmath=REORDER)
 def _advance(active, arcs, transfer, factors, before, now, scales, edges, zero):
-    """Fill the masses of states at t, in the panel ``now``, from the panel before."""
+    """Fill the masses of states at t, in the panel ``now``, from the previous panel."""
     _sum_arcs(active, arcs.into, transfer, arcs.mass, before, zero, now, arcs.edges, edges)
     for b in range(active):
         scales[b] = 0.0
@@ -204,7 +204,7 @@ def _add_states(active, n_states, more, out):
 
 @njit(nogil=True, cache=True)
 def _active(t, lengths):
-    """Return how many lanes are longer than t."""
+    """Count the lanes that are longer than t."""
     n_lanes = len(lengths)
     while n_lanes and lengths[n_lanes - 1] <= t:
         n_lanes -= 1
@@ -229,8 +229,8 @@ def _start(starts, node, arcs, factors, panel, scales, tops):
 
 
 @njit(**INLINED, fastmath=REORDER)
-def _advance_along(active, t, starts, d_node, arcs, steps, factors, panels, d_panels, i, edges, zero, more):
-    """Fill da_t and its panel; ``steps`` are E and dE, edges those of t and their derivatives."""
+def _advance_derivatives(active, t, starts, d_node, arcs, steps, factors, panels, d_panels, i, edges, zero, more):
+    """Fill da_t and its panel; ``steps`` are E and dE, edges the edges into t and their derivatives."""
     into, rows, pairs, transfer, slopes = arcs.into, arcs.mass, arcs.edges, steps[0], steps[1]
     before, mass, out = panels[i], panels[i + 1], d_panels[i + 1]
     _sum_arcs(active, into, transfer, rows, d_panels[i], zero, out, pairs, edges[0])
@@ -247,7 +247,7 @@ def _advance_along(active, t, starts, d_node, arcs, steps, factors, panels, d_pa
 
 
 @njit(**INLINED, fastmath=REORDER)
-def _look_back(active, i, arcs, panels, betas, means, posterior):
+def _fill_posterior(active, i, arcs, panels, betas, means, posterior):
     """Fill the posterior (L, lanes) of the labels at a position, or its derivative."""
     for y in range(len(posterior)):
         for b in range(active):
@@ -264,7 +264,7 @@ def _look_back(active, i, arcs, panels, betas, means, posterior):
 
 
 @njit(**INLINED, fastmath=REORDER)
-def _look_ahead(active, t, starts, d_node, arcs, factors, betas, aheads, largest):
+def _fill_futures(active, t, starts, d_node, arcs, factors, betas, aheads, largest):
     """Fill h_t and its derivative, and the largest beta of each lane."""
     for b in range(active):
         largest[b] = 0.0
@@ -310,7 +310,7 @@ def _fill_edges(active, t, given, edges):
 
 @njit(**INLINED, fastmath=REORDER)
 def _count_edges(active, t, i, given, weights, arcs, transfer, panels, aheads, edges, means, counts):
-    """Do as _count does where edges have rows of their own; their posteriors are those of ``given``."""
+    """Add the weighted posteriors of arcs as ``_count`` does, for edges that differ by position."""
     for b in range(active if len(given.posterior) else 0):
         for e in range(edges.shape[1]):
             given.posterior[given.starts[b] + t, e] = 0.0
@@ -333,7 +333,7 @@ def _count_edges(active, t, i, given, weights, arcs, transfer, panels, aheads, e
 
 @njit(nogil=True, cache=True)
 def _keep(part, kept, kept_scales, panels, scales):
-    """Keep the masses of states with which a segment begins."""
+    """Store the masses of states at the begin of a segment."""
     for b in range(scales.shape[1]):
         kept_scales[part, b] = scales[0, b]
         for kind in range(len(kept)):
@@ -343,7 +343,7 @@ def _keep(part, kept, kept_scales, panels, scales):
 
 @njit(nogil=True, cache=True)
 def _change_segment(back, part, segment, kept, kept_scales, panels, scales):
-    """Begin a segment with what was kept of it, or with the end of the one before, which is kept."""
+    """Begin a segment with its stored masses, or with the end of the previous one, and store them."""
     for b in range(scales.shape[1]):
         scales[0, b] = kept_scales[part, b] if back else scales[segment, b]
         for kind in range(len(kept)):
@@ -393,7 +393,7 @@ def run_lanes(starts, lengths, weights, arcs, node, d_node, given, steps, shift,
             _advance(active, arcs, steps[0], factors[i + 1], before, now, scales[i + 1], edges[0], zero)
             _fill_panel(active, arcs, panels[0, i + 1])
             if kinds > 1:
-                _advance_along(
+                _advance_derivatives(
                     active, t, starts, d_node, arcs, steps, factors, panels[0], panels[1], i, edges, zero, more
                 )
             for b in range(active if turn < n_segments else 0):
@@ -412,8 +412,8 @@ def run_lanes(starts, lengths, weights, arcs, node, d_node, given, steps, shift,
                     betas[0, s, b] = inverse
                     if kinds > 1:
                         means[b] += panels[1, i + 1, s, b] * inverse
-            _look_back(active, i + 1, arcs, panels, betas, means, posterior)
-            _look_ahead(active, t, starts, d_node, arcs, factors[i + 1], betas, aheads, tops)
+            _fill_posterior(active, i + 1, arcs, panels, betas, means, posterior)
+            _fill_futures(active, t, starts, d_node, arcs, factors[i + 1], betas, aheads, tops)
             for b in range(active):
                 troubled[b] = troubled[b] or not tops[b] < MOST_FUTURE
                 for y in range(n_labels):

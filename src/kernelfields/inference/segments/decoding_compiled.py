@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from kernelfields.inference.sums_compiled import drawn, most_positions
+from kernelfields.inference.sums_compiled import draw_index, most_positions
 from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
 NOWHERE = -1
@@ -28,7 +28,7 @@ NOWHERE = -1
 
 @njit(nogil=True, cache=True)
 def _keep(values, sources, ranks, value, source, rank):
-    """Put a candidate into a falling list of the k best; equals stay behind those that came first."""
+    """Insert a candidate into a falling list of the k best; equal candidates follow earlier ones."""
     place = len(values) - 1
     while place > 0 and values[place - 1] < value:
         values[place], sources[place], ranks[place] = values[place - 1], sources[place - 1], ranks[place - 1]
@@ -44,7 +44,7 @@ def _clear(values, sources):
 
 @njit(nogil=True, cache=True)
 def k_best_segments(first, last, offsets, edge, durations, passes, k, scores, labels, begins):
-    """Fill scores (S, k), falling, less the shifts, -inf where there are less than k, and labels and begins (k, N)."""
+    """Fill scores (S, k), falling, less the shifts, -inf beyond the last, and labels and begins (k, N)."""
     totals, reach = passes.totals, passes.reach
     n_labels = len(totals)
     shape = (n_labels, most_positions(first, last, offsets) + 1, k)
@@ -107,7 +107,7 @@ def _largest(logs, row, low, table, begin, n):
 
 
 @njit(nogil=True, cache=True)
-def _best_before(ended, place, step, label):
+def _find_predecessor(ended, place, step, label):
     """Return the label before a segment and the score with it."""
     chosen, top = 0, -np.inf
     for a in range(len(ended)):
@@ -132,7 +132,7 @@ def best_segments(first, last, offsets, edge, durations, passes, scores, labels,
                 begun = 0.0
                 if t > 0:
                     step = edge[min(start + t, len(edge) - 1)]
-                    begun = _best_before(ended, base + t, step, y)[1]
+                    begun = _find_predecessor(ended, base + t, step, y)[1]
                 g[y, base + t] = begun - totals[y, base + t]
         label, t = 0, length
         for y in range(n_labels):
@@ -152,7 +152,7 @@ def best_segments(first, last, offsets, edge, durations, passes, scores, labels,
             t -= chosen
             begins[start + t] = True
             if t > 0:
-                label = _best_before(ended, base + t, edge[min(start + t, len(edge) - 1)], label)[0]
+                label = _find_predecessor(ended, base + t, edge[min(start + t, len(edge) - 1)], label)[0]
 
 
 @njit(nogil=True, cache=True)
@@ -173,14 +173,14 @@ def draw_segments(first, last, offsets, edge, durations, passes, uniforms, label
                 top = max(top, weights[y])
             for y in range(n_labels):
                 weights[y] = math.exp(weights[y] - top)
-            label = drawn(weights, n_labels, uniforms[base + t, 0])
+            label = draw_index(weights, n_labels, uniforms[base + t, 0])
             n, top = ahead[label, base + t], -np.inf
             for d in range(n):
                 weights[d] = q[label, base + t + 1 + d] + logs[label, d]
                 top = max(top, weights[d])
             for d in range(n):
                 weights[d] = math.exp(weights[d] - top)
-            duration = 1 + drawn(weights, n, uniforms[base + t, 1])
+            duration = 1 + draw_index(weights, n, uniforms[base + t, 1])
             for place in range(start + t, start + t + duration):
                 labels[place] = label
                 begins[place] = place == start + t

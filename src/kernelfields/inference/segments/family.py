@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kernelfields.data.segments import DURATION, Segmentation, SegmentedChains, begins_of, bounds_of
+from kernelfields.data.segments import DURATION, Segmentation, SegmentedChains, find_begins, segment_bounds
 from kernelfields.inference import segments
-from kernelfields.inference.base_measure import BaseMeasure, part_of
+from kernelfields.inference.base_measure import BaseMeasure
 from kernelfields.inference.choice import FamilySpec, builds
-from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings, all_tied
+from kernelfields.inference.family import LabelFamily, Labellings, Member, RankedLabellings, is_group_constant
 from kernelfields.inference.potentials import EDGE, Arrangement, Group, Observed, Placed, Potentials
 from kernelfields.numerics.threads import Workers
 
@@ -39,7 +39,7 @@ class Durations(NamedTuple):
     tops: np.ndarray
 
     @classmethod
-    def of(cls, duration: np.ndarray) -> Durations:
+    def from_array(cls, duration: np.ndarray) -> Durations:
         """Return scores (D, L) in this form."""
         logs = np.ascontiguousarray(duration.T)
         tops = logs.max(axis=1)
@@ -119,7 +119,7 @@ class SegmentMember(Member):
         known = self.offsets, edge, self.durations, self.item_weights, self._passes, within, self._node_marginals
         #: Expected numbers of segments of each duration and label, (D, L), and of steps between labels, (1 or N, L, L),
         #: both weighted.
-        counts, _, self._expected_steps = self._added_up(lambda first, last, sums: forward(first, last, *known, sums))
+        counts, _, self._expected_steps = self._run_sums(lambda first, last, sums: forward(first, last, *known, sums))
         self._expected_durations = np.ascontiguousarray(counts[:, ::-1].T)
 
     def marginals(self, group: str | None = None) -> np.ndarray:
@@ -137,7 +137,7 @@ class SegmentMember(Member):
         """Return weighted marginals, expected steps and durations."""
         marginals = self._weighted(self._node_marginals, self.family.position_items)
         arrays = marginals, self._expected_steps, self._expected_durations
-        return self.potentials.of(array.copy() for array in arrays)
+        return self.potentials.with_arrays(array.copy() for array in arrays)
 
     @cached_property
     def _places(self) -> np.ndarray:
@@ -180,12 +180,12 @@ class SegmentMember(Member):
         moved, expected = self._tangent(direction)
         marginals, within, weights = np.empty_like(self._node_marginals), self._log_partition_within, self.item_weights
         known = self.offsets, self.edge, self.durations, weights, self._passes, within, moved, expected, marginals
-        counts, changes, steps = self._added_up(lambda first, last, sums: forward_tangent(first, last, *known, sums))
+        counts, changes, steps = self._run_sums(lambda first, last, sums: forward_tangent(first, last, *known, sums))
         changes += counts * moved.reversed_durations
         marginals = self._weighted(marginals, self.family.position_items)
-        return direction.of([marginals, steps, np.ascontiguousarray(changes[:, ::-1].T)])
+        return direction.with_arrays([marginals, steps, np.ascontiguousarray(changes[:, ::-1].T)])
 
-    def _added_up(self, forward: Callable[[int, int, ExpectedSums], None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _run_sums(self, forward: Callable[[int, int, ExpectedSums], None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Call a forward pass for every run; return its sums of durations, their derivatives and steps, in order."""
         edge, shape = self.edge, self.durations.logs.shape
         tables: dict[int, ExpectedSums] = {}
@@ -202,7 +202,7 @@ class SegmentMember(Member):
         return counts, changes, steps
 
     def _tangent(self, direction: Potentials) -> tuple[Moved, np.ndarray]:
-        """Return a direction with the derivatives of the backward pass, and those of log Z, (S,)."""
+        """Return a direction with the derivatives of the backward pass, and the derivatives of log Z, (S,)."""
         add_up_scores = segments.passes_compiled.add_up_scores
         backward_tangent = segments.tangents_compiled.backward_tangent
         node, edge, duration = self.family.arrays(direction)
@@ -226,12 +226,13 @@ def check_possible(log_values: np.ndarray, offsets: np.ndarray, longest: int) ->
         length = int(offsets[sequence + 1] - offsets[sequence])
         raise ValueError(
             f"sequence {sequence}: its {length} positions cannot be cut into segments of at most {longest} positions "
-            "with the labels and steps that are allowed. Drop a constraint, or raise max_duration."
+            "with the labels, steps and durations that are allowed. Drop a constraint, raise max_duration, or lower "
+            "min_duration."
         )
 
 
 class SegmentLabellings(Labellings):
-    """The labels of the best segmentations, and of drawn ones."""
+    """The labels of the best and of drawn segmentations."""
 
     family: SegmentFamily
 
@@ -267,6 +268,8 @@ class SegmentFamily(LabelFamily):
         Whether one table of steps between segments serves all positions.
     base : BaseMeasure, optional
         The labels that are allowed, and how much they count; by default all alike.
+    shortest : tuple of int, optional
+        The least positions of a segment of each label, at the ends of a chain too; one by default.
 
     References
     ----------
@@ -279,7 +282,7 @@ class SegmentFamily(LabelFamily):
     >>> family = SegmentFamily(np.array([0, 4]), 2, max_duration=3)
     >>> scores = family.zeros()
     >>> scores.node[2:, 1] = 1.0  # the last two positions have the label 1
-    >>> family.at(scores).marginals()[-1].round(2)
+    >>> family.distribution(scores).marginals()[-1].round(2)
     array([0.22, 0.78])
     """
 
@@ -294,9 +297,10 @@ class SegmentFamily(LabelFamily):
         *,
         tied: bool = True,
         base: BaseMeasure | None = None,
+        shortest: tuple[int, ...] | None = None,
     ):
         super().__init__(offsets, n_labels, (), base)
-        self.max_duration, self.tied = max_duration, tied
+        self.max_duration, self.tied, self.shortest = max_duration, tied, shortest
         rows = self.n_positions, self.position_items
         self.groups = (
             *self.groups,
@@ -304,6 +308,31 @@ class SegmentFamily(LabelFamily):
             Group(DURATION, (n_labels,), max_duration, None),
         )
         self.arrangement = Arrangement(self.offsets, self.groups)
+
+    @cached_property
+    def _durations(self) -> np.ndarray:
+        """The logarithms of the base measure of durations, (D, L): minus infinity for short segments."""
+        least = np.ones(self.n_labels) if self.shortest is None else np.array(self.shortest)
+        return np.where(np.arange(1, self.max_duration + 1)[:, None] < least, -np.inf, 0.0)
+
+    def with_base(self, potentials: Potentials) -> Potentials:
+        """Return potentials plus the logarithm of the base measure, with minus infinity for short segments.
+
+        Parameters
+        ----------
+        potentials : Potentials
+            The potentials, base measure not included.
+
+        Returns
+        -------
+        Potentials
+            The sum.
+        """
+        found = super().with_base(potentials)
+        if self.shortest is None:
+            return found
+        node, edge, durations = found.arrays
+        return found.with_arrays([node, edge, durations + self._durations])
 
     def arrays(self, potentials: Potentials) -> SegmentArrays:
         """Return potentials as contiguous arrays of doubles.
@@ -342,12 +371,12 @@ class SegmentFamily(LabelFamily):
         Prepared
             What was filled.
         """
-        add_up = segments.passes_compiled.add_up
+        add_up = segments.passes_compiled.sum_segment_scores
         node, edge, duration = arrays
         shape = self.n_labels, self.n_positions + self.n_items
         reaches = [np.empty(shape, dtype=np.int32) for _ in range(2)]
         passes = SegmentPasses(np.empty(shape), *reaches, *(np.empty(shape) for _ in range(4)))
-        durations, shifts = Durations.of(duration), np.empty(self.n_items)
+        durations, shifts = Durations.from_array(duration), np.empty(self.n_items)
 
         def run(first: int, last: int) -> None:
             add_up(first, last, self.offsets, node, len(duration), passes, shifts)
@@ -380,8 +409,8 @@ class SegmentFamily(LabelFamily):
     def _segments(self, labels: np.ndarray | Segmentation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return labels of positions, and the first and end rows of segments."""
         if isinstance(labels, Segmentation):
-            return labels.labels, *bounds_of(labels.begins)
-        return labels, *bounds_of(begins_of(labels, self.offsets))
+            return labels.labels, *segment_bounds(labels.begins)
+        return labels, *segment_bounds(find_begins(labels, self.offsets))
 
     def observed(self, labels: np.ndarray | Segmentation) -> dict[str | None, Observed]:
         """Find labels, steps between segments, and durations of a segmentation.
@@ -421,9 +450,12 @@ class SegmentFamily(LabelFamily):
         array (S,)
             The scores; minus infinity if a segment is too long.
         """
-        _, begins, ends = self._segments(labels)
+        own, begins, ends = self._segments(labels)
         scores = super().label_scores(potentials, labels)  # type: ignore[arg-type]
         scores[self.position_items[begins[ends - begins > self.max_duration]]] = -np.inf
+        if self.shortest is not None:
+            short = ends - begins < np.array(self.shortest)[own[begins]]
+            scores[self.position_items[begins[short]]] = -np.inf
         return scores
 
     def _base_scores(self, labels: np.ndarray | Segmentation) -> np.ndarray:
@@ -442,6 +474,16 @@ class SegmentFamily(LabelFamily):
         """
         prepared, within = self.backward(self.arrays(self.with_base(self.zeros())), Workers(1))
         return within + prepared.shifts
+
+    def impossible(self) -> np.ndarray:
+        """Find the sequences that cannot be cut into segments.
+
+        Returns
+        -------
+        bool array (S,)
+            The mask of these sequences.
+        """
+        return super().impossible() if self.shortest is None else np.isneginf(self.log_labellings())
 
     def _impossible(self) -> np.ndarray:
         base = self.base
@@ -565,13 +607,15 @@ class SegmentFamily(LabelFamily):
         LabelFamily
             The family of the part.
         """
-        offsets, base = self.offsets[first : last + 1] - self.offsets[first], part_of(self.base, first, last)
-        return SegmentFamily(offsets, self.n_labels, self.max_duration, tied=self.tied, base=base)
+        offsets, base = self.offsets[first : last + 1] - self.offsets[first], self.base and self.base.part(first, last)
+        least = self.shortest
+        return SegmentFamily(offsets, self.n_labels, self.max_duration, tied=self.tied, base=base, shortest=least)
 
 
 @builds("segments")
 def _segment_family(
     chains: SegmentedChains, placed: Sequence[Placed], spec: FamilySpec, **options: object
 ) -> SegmentFamily:
-    tied, base = all_tied(placed, EDGE), spec.base_measure(chains)
-    return SegmentFamily(chains.offsets, spec.n_labels, spec.max_duration, tied=tied, base=base)
+    tied, base = is_group_constant(placed, EDGE), spec.base_measure(chains)
+    longest, least = spec.max_duration, spec.shortest
+    return SegmentFamily(chains.offsets, spec.n_labels, longest, tied=tied, base=base, shortest=least)

@@ -37,8 +37,8 @@ NEGLIGIBLE = -60.0
 
 
 @njit(nogil=True, cache=True)
-def admit(logs, row, base, t, low, high, linear, reference):
-    """Enter the value at t into the window low..high-1, of which all but t is there; return the reference."""
+def push_into_window(logs, row, base, t, low, high, linear, reference):
+    """Push the value at t into the window low..high-1 of exponentials; return the reference."""
     value = logs[row, base + t]
     if value == -np.inf:
         linear[row, t] = 0.0
@@ -52,8 +52,8 @@ def admit(logs, row, base, t, low, high, linear, reference):
 
 
 @njit(nogil=True, cache=True)
-def refer(logs, row, base, low, high, linear, reference):
-    """Measure the window low..high-1 by its largest value, which is returned; as it was if all are minus infinity."""
+def rescale_window(logs, row, base, low, high, linear, reference):
+    """Rescale the window low..high-1 by its largest value, and return it; unchanged if all are minus infinity."""
     top = -np.inf
     for place in range(low, high):
         top = max(top, logs[row, base + place])
@@ -91,7 +91,7 @@ def log_sum(logs, row, low, table, begin, n):
 
 @njit(nogil=True, cache=True)
 def exponentials(column, place, out):
-    """Fill out with exp(column[:, place] - top); return top, zero where all are minus infinity."""
+    """Fill out with exp(column[:, place] - top); return top, zero if all are minus infinity."""
     top = -np.inf
     for y in range(len(out)):
         top = max(top, column[y, place])
@@ -117,7 +117,7 @@ def transfer(edge, t, out):
 
 @njit(nogil=True, cache=True)
 def step_sum(column, place, edge, t, label, forward):
-    """Return log sum_a exp(column(a) + w(a, label)), or over w(label, a) where it is not forward, in logarithms."""
+    """Return log sum_a exp(column(a) + w(a, label)), or over w(label, a) if not forward, in logarithms."""
     step = edge[t] if edge.shape[0] > 1 else edge[0]
     top = -np.inf
     for a in range(len(column)):
@@ -131,8 +131,8 @@ def step_sum(column, place, edge, t, label, forward):
 
 
 @njit(nogil=True, cache=True)
-def add_up(first, last, offsets, node, longest, passes, shifts):
-    """Fill totals and reaches: S_t, and how long a segment may be that ends, or begins, at t.
+def sum_segment_scores(first, last, offsets, node, longest, passes, shifts):
+    """Fill totals S_t, and reaches: the longest segments that end, or begin, at t.
 
     Of every position the largest score is taken away, and their sum put into shifts (S,).
     """
@@ -164,7 +164,7 @@ def add_up(first, last, offsets, node, longest, passes, shifts):
 
 @njit(nogil=True, cache=True)
 def add_up_scores(first, last, offsets, scores, out):
-    """Fill out (L, N + S) with the sums of scores (N, L) before each place of their sequence."""
+    """Fill out (L, N + S) with the sums of scores (N, L) before each position of their sequence."""
     for s in range(first, last):
         begin, base = offsets[s], offsets[s] + s
         for y in range(scores.shape[1]):
@@ -197,7 +197,7 @@ def backward(first, last, offsets, edge, durations, passes, log_partition):
                         value = reference[y] + tops[y] + math.log(total)
                     else:
                         value = log_sum(q, y, base + t + 1, logs, 0, n)
-                        reference[y] = refer(q, y, base, t + 1, high, linear, reference[y])
+                        reference[y] = rescale_window(q, y, base, t + 1, high, linear, reference[y])
                 opened[y, base + t] = value - totals[y, base + t]
             if 0 < t < length:
                 if edge.shape[0] > 1:
@@ -214,14 +214,14 @@ def backward(first, last, offsets, edge, durations, passes, log_partition):
                     else:
                         after = step_sum(opened, base + t, edge, offsets[s] + t, a, False)
                 q[a, base + t] = totals[a, base + t] + after
-                reference[a] = admit(q, a, base, t, t, high, linear, reference[a])
+                reference[a] = push_into_window(q, a, base, t, t, high, linear, reference[a])
         top = exponentials(opened, base, values)
         log_partition[s] = top + math.log(values.sum()) if values.sum() > 0.0 else -np.inf
 
 
 @njit(**INLINED, fastmath=REORDER)
 def add_counts(counts, row, begin, linear, low, weights, factor, n):
-    """Add the expected segments that end at one place to the counts of their durations, the longest first."""
+    """Add the expected segments that end at one position to the counts of their durations, the longest first."""
     values, factors = linear[row, low : low + n], weights[row, begin : begin + n]
     target = counts[row, begin : begin + n]
     for i in range(n):
@@ -260,7 +260,7 @@ def forward(first, last, offsets, edge, durations, sequence_weights, passes, log
                             add_counts(sums.durations, y, longest - n, linear, t - n, weights, factor, n)
                     else:
                         value = log_sum(g, y, base + t - n, logs, longest - n, n)
-                        reference[y] = refer(g, y, base, low, t, linear, reference[y])
+                        reference[y] = rescale_window(g, y, base, low, t, linear, reference[y])
                         if value + rest > NEGLIGIBLE:
                             for i in range(n):
                                 part = g[y, base + t - n + i] + logs[y, longest - n + i] + rest
@@ -284,7 +284,7 @@ def forward(first, last, offsets, edge, durations, sequence_weights, passes, log
                     else:
                         begun = step_sum(ended, base + t, edge, offsets[s] + t, y, True)
                 g[y, base + t] = begun - totals[y, base + t]
-                reference[y] = admit(g, y, base, t, low, t + 1, linear, reference[y])
+                reference[y] = push_into_window(g, y, base, t, low, t + 1, linear, reference[y])
             if t == 0:
                 for y in range(n_labels):
                     flow[y] = math.exp(opened[y, base] - log_z)

@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from kernelfields.inference.segments.passes_compiled import NEGLIGIBLE, TINY, admit, refer
+from kernelfields.inference.segments.passes_compiled import NEGLIGIBLE, TINY, push_into_window, rescale_window
 from kernelfields.inference.sums_compiled import most_positions
 from kernelfields.numerics.compiled import INLINED, REORDER, njit
 
@@ -36,7 +36,7 @@ def window_mean(linear, moved, row, low, base, weights, moved_weights, begin, n)
 
 @njit(nogil=True, cache=True)
 def log_mean(logs, moved, row, low, table, moved_table, begin, n):
-    """Return the mean derivative of n terms exp(logs + table), summed in logarithms; zero where there are none."""
+    """Return the mean derivative of n terms exp(logs + table), summed in logarithms; zero without terms."""
     top = -np.inf
     for i in range(n):
         top = max(top, logs[row, low + i] + table[row, begin + i])
@@ -87,7 +87,7 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
                         change /= total
                     else:
                         change = log_mean(q, moved.q, y, base + t + 1, durations.logs, moved.durations, 0, n)
-                        reference[y] = refer(q, y, base, t + 1, high, linear, reference[y])
+                        reference[y] = rescale_window(q, y, base, t + 1, high, linear, reference[y])
                 moved.opened[y, base + t] = change - moved.totals[y, base + t]
             place = offsets[s] + t if edge.shape[0] > 1 else 0
             for a in range(n_labels):
@@ -95,7 +95,7 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
                 if 0 < t < length:
                     change = step_mean(opened, moved.opened, base + t, edge[place], moved.edge[place], a, False)
                 moved.q[a, base + t] = moved.totals[a, base + t] + change
-                reference[a] = admit(q, a, base, t, t, high, linear, reference[a])
+                reference[a] = push_into_window(q, a, base, t, t, high, linear, reference[a])
         top, total, change = -np.inf, 0.0, 0.0
         for y in range(n_labels):
             top = max(top, opened[y, base])
@@ -107,7 +107,7 @@ def backward_tangent(first, last, offsets, edge, durations, passes, moved, expec
 
 @njit(**INLINED, fastmath=REORDER)
 def add_moved_counts(counts, moved_counts, row, begin, linear, low, base, moved, weights, factor, rest, n):
-    """Add expected segments that end at one place, and their derivatives less those of the durations, to counts."""
+    """Add expected segments that end at one position to counts, with derivatives less those of durations."""
     values, moves = linear[row, low : low + n], moved[row, base + low : base + low + n]
     factors = weights[row, begin : begin + n]
     target, moved_target = counts[row, begin : begin + n], moved_counts[row, begin : begin + n]
@@ -121,7 +121,7 @@ def add_moved_counts(counts, moved_counts, row, begin, linear, low, base, moved,
 def forward_tangent(
     first, last, offsets, edge, durations, sequence_weights, passes, log_partition, moved, expected, marginals, sums
 ):
-    """Fill the derivatives of the marginals (N, L), add those of durations and steps to sums, after the backward one.
+    """Fill the derivatives of the marginals (N, L), and add the derivatives of durations and steps to sums.
 
     sums.durations (L, D), of the reversed durations, get the counts themselves, sums.moved their derivatives, from
     which counts times dh are missing; sums.steps (1 or N, L, L) get derivatives.
@@ -165,7 +165,7 @@ def forward_tangent(
                             )
                     else:
                         change = log_mean(g, moved.g, y, base + t - n, logs, moved.reversed_durations, begin, n)
-                        reference[y] = refer(g, y, base, low, t, linear, reference[y])
+                        reference[y] = rescale_window(g, y, base, low, t, linear, reference[y])
                         for i in range(n):
                             chance = weight * math.exp(g[y, base + t - n + i] + logs[y, begin + i] + rest)
                             sums.durations[y, begin + i] += chance
@@ -178,7 +178,7 @@ def forward_tangent(
                 if inner:
                     change = step_mean(ended, moved.ended, base + t, edge[place], moved.edge[place], y, True)
                 moved.g[y, base + t] = change - moved.totals[y, base + t]
-                reference[y] = admit(g, y, base, t, low, t + 1, linear, reference[y])
+                reference[y] = push_into_window(g, y, base, t, low, t + 1, linear, reference[y])
             if t == 0:
                 for y in range(n_labels):
                     chance = math.exp(opened[y, base] - log_z)

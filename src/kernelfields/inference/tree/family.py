@@ -1,7 +1,7 @@
 """Exact inference on packed trees and forests: two passes in the range of doubles, with a fallback beyond it.
 
     plan = TreeFamily(offsets, members, n_labels)
-    member = plan.at(potentials)
+    member = plan.distribution(potentials)
 
 Arrays as in inference/graphs.py, the equations in passes_compiled.py. Trees are rooted, and their nodes ordered, by
 pair_graph.py. Tables are used where they are: a tied one is never copied. Several factors on the same two nodes, in any
@@ -106,7 +106,7 @@ class TreeFamily(GraphFamily):
         parent, table_of, flipped = np.full(len(node), -1), np.zeros(len(node), np.int64), np.zeros(len(node), np.bool_)
         parent[pairs.child], table_of[pairs.child], flipped[pairs.child] = pairs.parent, source.log_of, ~source.flipped
         trees = Trees(self.offsets, pairs.order, parent, table_of, flipped)
-        open_labels = np.ones(node.shape if checked.restricted else (1, 1), dtype=np.bool_)
+        open_labels = np.ones(node.shape if checked.has_forbidden else (1, 1), dtype=np.bool_)
         zeros = (np.zeros_like(node) for _ in range(3))
         passes = TreePasses(transfer, np.ones_like(node), *zeros)
         total = np.empty(self.n_items)
@@ -165,7 +165,7 @@ class TreeMember(GraphMember):
         return marginals
 
     def _pairs(self, group: int, chosen: np.ndarray | None) -> np.ndarray:
-        """Return X for some or all (None) factors of a group."""
+        """Return the marginals X of pairs for some factors of a group, all for None."""
         pair_tables = tree.passes_compiled.pair_tables
         if self.family.members[group].shape[1] != 2:
             return np.zeros(self.family.table_shape(group, False))
@@ -184,7 +184,7 @@ class TreeMember(GraphMember):
 
     def _expected_tables(self) -> list[np.ndarray]:
         tables = [
-            self._summed_pairs(group) if tied else self._summed(group, self._pairs(group, None))
+            self._summed_pairs(group) if tied else self._sum_factors(group, self._pairs(group, None))
             for group, tied in enumerate(self.tied)
         ]
         if self._rescued is not None:

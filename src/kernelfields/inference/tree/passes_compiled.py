@@ -28,7 +28,7 @@ SMALL = 1e-50
 
 @njit(nogil=True, cache=True)
 def breadth_first(starts, neighbours, order, first):
-    """Fill order (N,) with the nodes, component by component, and let first (N,) be true where one begins.
+    """Fill order (N,) with the nodes, component by component, and mark in first (N,) where one begins.
 
     A component begins with its first node; the neighbours of v are neighbours[starts[v] : starts[v + 1]].
     """
@@ -53,7 +53,7 @@ def breadth_first(starts, neighbours, order, first):
 # Rows are named by an array and an index: making a view of a row costs as much as a short product.
 @njit(**INLINED, fastmath=REORDER)
 def _add_rows(tables, table, weights, w, out, o):
-    """out[o] += weights[w] @ tables[table], four rows at a time so that out is read and written less often."""
+    """Add weights[w] @ tables[table] to out[o], four rows at a time to save accesses."""
     size = weights.shape[1]
     whole = size - size % 4
     for a in range(0, whole, 4):
@@ -73,7 +73,7 @@ def _add_rows(tables, table, weights, w, out, o):
 
 @njit(**INLINED, fastmath=REORDER)
 def _add_dots(tables, table, weights, w, out, o):
-    """out[o] += tables[table] @ weights[w]."""
+    """Add tables[table] @ weights[w] to out[o]."""
     size = weights.shape[1]
     for a in range(size):
         total = 0.0
@@ -84,7 +84,7 @@ def _add_dots(tables, table, weights, w, out, o):
 
 @njit(**INLINED)
 def to_parent(tables, table, flipped, weights, w, out, o):
-    """out(s) += sum_y weights(y) T(y, s)."""
+    """Add sum_y weights(y) T(y, s) to out(s)."""
     if flipped:
         _add_dots(tables, table, weights, w, out, o)
     else:
@@ -93,7 +93,7 @@ def to_parent(tables, table, flipped, weights, w, out, o):
 
 @njit(**INLINED)
 def to_child(tables, table, flipped, weights, w, out, o):
-    """out(y) += sum_s T(y, s) weights(s)."""
+    """Add sum_s T(y, s) weights(s) to out(y)."""
     if flipped:
         _add_rows(tables, table, weights, w, out, o)
     else:
@@ -102,7 +102,7 @@ def to_child(tables, table, flipped, weights, w, out, o):
 
 @njit(nogil=True, cache=True)
 def _restrict(tables, table, flipped, reachable, v, p):
-    """Take from the labels of the parent p those that no reachable label of v allows."""
+    """Exclude the labels of the parent p that no reachable label of v allows."""
     for s in range(reachable.shape[1]):
         if reachable[p, s]:
             possible = False
@@ -114,8 +114,8 @@ def _restrict(tables, table, flipped, reachable, v, p):
 
 
 @njit(nogil=True, cache=True)
-def _out_of_range(alpha, v, least, restricted, reachable):
-    """Whether an entry of alpha[v] is below the least that is not zero by structure."""
+def _is_out_of_range(alpha, v, least, restricted, reachable):
+    """Whether an entry of alpha[v] that is not structurally zero is below the least."""
     outside = False
     for b in range(alpha.shape[1]):
         outside |= alpha[v, b] < least and (not restricted or reachable[v, b])
@@ -124,7 +124,7 @@ def _out_of_range(alpha, v, least, restricted, reachable):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def leaves_to_roots(first, last, trees, node, passes, shift, reachable, total):
-    """Fill alpha (ones before), inverse = 1/m (zeros before) and total = log Z, NaN for a graph in trouble.
+    """Fill alpha (initially one), inverse = 1/m (initially zero) and total = log Z, NaN for a troubled graph.
 
     reachable (N, L), true before, follows forbidden labels; with another shape nothing is forbidden.
     """
@@ -151,7 +151,7 @@ def leaves_to_roots(first, last, trees, node, passes, shift, reachable, total):
                 for b in range(n_labels):
                     reachable[v, b] &= node[v, b] > -np.inf
             if not scale > LEAST_SCALE:
-                fine = scale > TINY and not _out_of_range(alpha, v, LEAST_PREDICTED, restricted, reachable)
+                fine = scale > TINY and not _is_out_of_range(alpha, v, LEAST_PREDICTED, restricted, reachable)
                 if not fine:
                     break
             inverse_scale = 1.0 / scale
@@ -159,7 +159,7 @@ def leaves_to_roots(first, last, trees, node, passes, shift, reachable, total):
             for b in range(n_labels):
                 alpha[v, b] *= inverse_scale
                 lowest = min(lowest, alpha[v, b])
-            if lowest < TINY and _out_of_range(alpha, v, TINY, restricted, reachable):
+            if lowest < TINY and _is_out_of_range(alpha, v, TINY, restricted, reachable):
                 fine = False
                 break
             log_sum += np.log(scale) + top
@@ -178,7 +178,7 @@ def leaves_to_roots(first, last, trees, node, passes, shift, reachable, total):
                 alpha[p, s] *= message
                 lowest = min(lowest, alpha[p, s])
                 peak = max(peak, alpha[p, s])
-            if lowest < TINY and _out_of_range(alpha, p, TINY, restricted, reachable):
+            if lowest < TINY and _is_out_of_range(alpha, p, TINY, restricted, reachable):
                 fine = False
                 break
             if 0.0 < peak < SMALL:
@@ -190,7 +190,7 @@ def leaves_to_roots(first, last, trees, node, passes, shift, reachable, total):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def roots_to_leaves(first, last, trees, passes, total):
-    """Fill gamma and marginals = b (zeros before); total becomes NaN where doubles do not do."""
+    """Fill gamma and marginals = b (initially zero); total becomes NaN outside the range of doubles."""
     offsets, order, parent, table_of, flipped = trees
     transfer, alpha, inverse, gamma, marginals = passes
     n_labels = alpha.shape[1]
@@ -217,7 +217,7 @@ def roots_to_leaves(first, last, trees, passes, total):
 
 @njit(nogil=True, cache=True)
 def pair_tables(first, last, pairs, transfer, alpha, gamma, out):
-    """Fill out with X.
+    """Fill out with the marginals X of pairs.
 
     pairs (4, M) holds the lower node of each pair, its table, whether that is (s, y), and whether out is.
     """

@@ -1,0 +1,1 @@
+from kernelfields.inference.base_measure import BaseMeasure as BaseMeasure
