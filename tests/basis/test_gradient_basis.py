@@ -60,7 +60,7 @@ def test_a_round_multiplies_the_rank_by_a_half_more_and_scores_five_candidates_f
     random = Noting()
     assert basis.grow(panel, np.random.default_rng(6).normal(size=(80, 2)), random) == 6
     assert random.size == 5 * 6
-    assert random.size < len(panel.outside) + 6
+    assert random.size < len(panel.candidates) + 6
 
 
 def test_growth_must_be_above_one():

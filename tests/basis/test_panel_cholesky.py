@@ -92,7 +92,7 @@ def test_duplicates_and_low_rank_end_with_fewer_columns(basis):
     few = rng.normal(size=(6, 2))
     panel = selected(basis, RBF(gamma=1.0), few[rng.integers(6, size=50)], 40)
     assert panel.rank == 6
-    assert panel.exhausted
+    assert panel.is_exhausted
     check_invariants(panel, 1e-13)
     panel = selected(basis, Linear(), rng.normal(size=(50, 3)), 40)
     assert panel.rank == 3
@@ -106,7 +106,7 @@ def test_nearly_singular_grams(basis, dtype, atol):
     inputs = np.random.default_rng(4).normal(size=(80, 2))
     panel = selected(basis, RBF(gamma=1e-4), inputs, 60, dtype)
     assert panel.rank < 25
-    assert panel.exhausted
+    assert panel.is_exhausted
     check_invariants(panel, atol)
 
 
@@ -146,7 +146,7 @@ def test_pivots_that_come_in_any_order_do_not_cost_accuracy(basis, gamma):
     # Eigenvalues of these smooth kernels fall below rounding within the first panel of candidates.
     inputs = np.random.default_rng(11).normal(size=(600, 2))
     panel = selected(basis, RBF(gamma=gamma), inputs, None)
-    assert panel.exhausted
+    assert panel.is_exhausted
     assert 40 < panel.rank < 250
     check_invariants(panel, 10 * panel.floor.max())
     assert 10 * panel.floor.max() <= 1e-10

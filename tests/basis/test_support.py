@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelfields.objective.designs.pairs import Support, observed_support
+from kernelfields.objective.designs.supports import Support, observed_support
 
 
 def pairs_of(support):

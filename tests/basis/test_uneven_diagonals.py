@@ -21,7 +21,7 @@ def test_an_outlier_does_not_cost_the_other_inputs_their_features(basis, dtype):
     kernel = Polynomial(3, gamma=0.1)
     panel = PanelCholesky(kernel, inputs, 200, dtype)
     basis.select(panel, np.random.default_rng(0))
-    assert panel.exhausted or panel.rank == 200
+    assert panel.is_exhausted or panel.rank == 200
     gram = kernel(inputs)
     scale = np.sqrt(np.diagonal(gram))
     features = panel.features.astype(np.float64) / scale[:, None]

@@ -24,10 +24,10 @@ def optimum(posterior):
     """Newton's method spelled out, until the gradient is rounding."""
     theta = np.zeros(posterior.size)
     for _ in range(30):
-        point = posterior.at(theta)
+        point = posterior.make_point(theta)
         hessian = np.column_stack([posterior.hessian_product(point, unit)[0] for unit in np.eye(posterior.size)])
         theta = theta - np.linalg.solve(hessian, point.gradient)
-    point = posterior.at(theta)
+    point = posterior.make_point(theta)
     assert np.linalg.norm(point.gradient) < 1e-11
     return point
 
@@ -35,7 +35,7 @@ def optimum(posterior):
 def gradient_descent(posterior, n_points, step=0.02):
     theta = np.random.default_rng(1).normal(size=posterior.size)
     for _ in range(n_points):
-        point = posterior.at(theta)
+        point = posterior.make_point(theta)
         yield point
         theta = theta - step * point.gradient
 
@@ -53,7 +53,7 @@ def test_far_from_the_gap_that_is_wanted_single_cuts_do():
     best = optimum(posterior)
     sideways = 1e-3 * np.random.default_rng(3).normal(size=posterior.size)
     for sign in (1, -1):
-        wanted.add(posterior.at(best.theta + sign * sideways))
+        wanted.add(posterior.make_point(best.theta + sign * sideways))
         singles.append(wanted.single)
     gap, single_gap = best.value - wanted.value, best.value - max(singles)
     assert single_gap > 1e-6, "rounding does not decide"

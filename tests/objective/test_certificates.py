@@ -51,10 +51,10 @@ def kernel_chain(rank):
 
 def newton(posterior, theta, n_steps):
     for _ in range(n_steps):
-        point = posterior.at(theta)
+        point = posterior.make_point(theta)
         hessian = np.column_stack([posterior.hessian_product(point, unit)[0] for unit in np.eye(posterior.size)])
         theta = theta - np.linalg.solve(hessian, point.gradient)
-    return posterior.at(theta)
+    return posterior.make_point(theta)
 
 
 @pytest.mark.parametrize("rank", [2, 8, 20])

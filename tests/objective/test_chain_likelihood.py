@@ -6,7 +6,7 @@ import pytest
 from kernelfields.data import Chains, resolve_constraints
 from kernelfields.inference import EDGE, BaseMeasure, ChainFamily, Potentials
 from kernelfields.inference.chain.family import ChainMember
-from kernelfields.objective import labelled_objective
+from kernelfields.objective import choose_objective
 
 OFFSETS = np.array([0, 4, 5, 9, 12])
 LABELS = np.array([0, 1, 1, 2, 2, 0, 0, 1, 2, 2, 2, 0])
@@ -17,7 +17,7 @@ MASKS = resolve_constraints({"transitions": [(1, 0)], "start": [1], "labels": [3
 def likelihood(tied, weighted=False, masks=None, n_labels=4, at_once=None):
     chains = Chains(np.zeros((12, 1)), OFFSETS, LABELS, WEIGHTS if weighted else None)
     base = BaseMeasure(OFFSETS, n_labels, masks)
-    return labelled_objective(ChainFamily(OFFSETS, n_labels, tied=tied, base=base, at_once=at_once), chains)
+    return choose_objective(ChainFamily(OFFSETS, n_labels, tied=tied, base=base, at_once=at_once), chains)
 
 
 def random_potentials(seed, tied):
@@ -52,7 +52,7 @@ def test_evaluating_leaves_the_potentials_and_the_marginals_alone():
 
 def test_potentials_form_a_vector_space():
     one, other = random_potentials(6, False), random_potentials(7, False)
-    moved = one.moved(0.5, other)
+    moved = one.plus(0.5, other)
     np.testing.assert_array_equal(moved.node, one.node + 0.5 * other.node)
     np.testing.assert_array_equal(moved.edge, one.edge + 0.5 * other.edge)
     square = one.dot(one)

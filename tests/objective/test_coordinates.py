@@ -11,9 +11,9 @@ from kernelfields.objective import metric as metrics
 from kernelfields.objective.coordinates import (
     Coordinates,
     DenseSet,
-    factor_of,
+    factor_curvature,
     gram_matrix,
-    sampled_rows,
+    sample_rows,
 )
 from samples import labelled_sequences
 
@@ -48,10 +48,12 @@ def test_coordinates_make_the_metric_the_identity(monkeypatch, dtype):
     left, right = rng.normal(size=(2, objective.size))
     exact = 1e-10 if dtype == "float64" else 1e-3
     np.testing.assert_allclose(
-        found.direction(found.of_gradient(left)), np.linalg.solve(D, left), rtol=exact, atol=exact
+        found.direction(found.transform_gradient(left)), np.linalg.solve(D, left), rtol=exact, atol=exact
     )
-    np.testing.assert_allclose(found.of_step(left) @ found.of_gradient(right), left @ right, rtol=exact, atol=exact)
-    assert found.of_gradient(left).dtype == dtype
+    np.testing.assert_allclose(
+        found.transform_step(left) @ found.transform_gradient(right), left @ right, rtol=exact, atol=exact
+    )
+    assert found.transform_gradient(left).dtype == dtype
     assert found.direction(left).dtype == np.float64
 
 
@@ -73,26 +75,26 @@ def test_processes_sample_the_rows_that_one_would(counts):
     """Their metric, and so the path of a fit, does not depend on how many they are."""
 
     class Several(Group):
-        def gathered(self, value):
+        def gather(self, value):
             return counts
 
     rows = []
     for rank, count in enumerate(counts):
         group = Several()
         group.rank, begin = rank, sum(counts[:rank])
-        rows += range(begin, begin + count)[sampled_rows(count, 3, group)]
+        rows += range(begin, begin + count)[sample_rows(count, 3, group)]
     np.testing.assert_array_equal(rows, np.arange(0, 9000, 1500))
 
 
 @pytest.mark.parametrize("gram", [np.array([[1.0, 2.0], [2.0, 1.0]]), np.full((2, 2), np.nan), np.full((2, 2), np.inf)])
 def test_a_metric_that_rounding_has_spoilt_is_left_out(gram):
-    assert factor_of(gram, 1.0, 1e-3) is None
+    assert factor_curvature(gram, 1.0, 1e-3) is None
 
 
 def test_without_factors_the_diagonal_alone_is_the_metric():
     plain = Coordinates(np.array([4.0, 9.0]), [], np.dtype(np.float64))
-    np.testing.assert_allclose(plain.of_gradient(np.array([2.0, 3.0])), [1.0, 1.0])
-    np.testing.assert_allclose(plain.of_step(np.array([2.0, 3.0])), [4.0, 9.0])
+    np.testing.assert_allclose(plain.transform_gradient(np.array([2.0, 3.0])), [1.0, 1.0])
+    np.testing.assert_allclose(plain.transform_step(np.array([2.0, 3.0])), [4.0, 9.0])
 
 
 @pytest.mark.parametrize("share", [1e-3, 0.2, 5.0])
@@ -111,7 +113,7 @@ def test_every_metric_leads_to_the_same_optimum_and_certificate(monkeypatch, sha
 def test_a_metric_that_fails_costs_passes_and_nothing_else(monkeypatch):
     settings = {"kernel": "rbf", "prior_variance": 5.0, "solver": "lbfgs", "tol": 1e-8, "dtype": "float64", "rank": 20}
     measured = ChainCRF(**settings, random_state=0).fit(X, y)
-    monkeypatch.setattr(metrics, "factor_of", lambda *given: None)
+    monkeypatch.setattr(metrics, "factor_curvature", lambda *given: None)
     plain = ChainCRF(**settings, random_state=0).fit(X, y)
     assert plain.solution_.converged
     assert plain.solution_.value == pytest.approx(measured.solution_.value, rel=1e-7)
@@ -144,7 +146,7 @@ def test_labels_that_share_their_features_share_one_factor(monkeypatch):
     rows, labels = rng.normal(size=(80, 3)), rng.integers(2, size=(80, 4))
     objective = posterior_of_fit(MultiLabelCRF("rbf", rank=10, prior_variance=1.0, random_state=0), rows, labels)
     made = []
-    monkeypatch.setattr(metrics, "factor_of", lambda *given: made.append(factor_of(*given)) or made[-1])
+    monkeypatch.setattr(metrics, "factor_curvature", lambda *given: made.append(factor_curvature(*given)) or made[-1])
     found = objective.metric.coordinates(objective.metric.at_start, np.dtype(np.float64))
     assert len(objective.metric.dense_sets) == 4
     assert len(made) == 1

@@ -10,10 +10,10 @@ from kernelfields.data import Chains, EdgeCliques, resolve_constraints
 from kernelfields.inference import ChainFamily, ListFamily
 from kernelfields.numerics import Workers
 from kernelfields.objective import Direction, LogPosterior
-from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.designs.supports import observed_support
 from kernelfields.objective.fused_trials import prefer_fused_passes
 from kernelfields.objective.likelihoods.completion import Completion, frozen_posterior
-from kernelfields.objective.likelihoods.fused import fused_passes
+from kernelfields.objective.likelihoods.fused import make_fused_passes
 from tests.samples import chain_datafit, design_of
 
 N_LABELS, N_FEATURES = 5, 40
@@ -47,7 +47,7 @@ def sparse_field(*, threads=1, weighted=False, masks=None, edges=True, features=
             design_of("edge", None, positions=steps, labels_per_clique=2, prior_variance=2.0, support=pairs, **shared)
         )
     datafit = chain_datafit(chains, designs, N_LABELS, masks=masks, workers=Workers(threads))
-    datafit.fused = fused_passes(datafit.likelihood, designs, at_once=16)
+    datafit.fused = make_fused_passes(datafit.likelihood, designs, at_once=16)
     return LogPosterior(datafit)
 
 
@@ -66,7 +66,7 @@ def test_tables_of_the_steps_of_a_block_are_small(n_labels, longest):
         support=observed_support(chains.inputs, labels, n_labels),
         n_labels=n_labels,
     )
-    passes = fused_passes(chain_datafit(chains, [node], n_labels, workers=Workers(2)).likelihood, [node])
+    passes = make_fused_passes(chain_datafit(chains, [node], n_labels, workers=Workers(2)).likelihood, [node])
     blocks = [int(end - begin) for begin, end in passes._rows]
     assert sum(blocks) == 3000
     assert 0.8 * longest <= max(blocks) <= 1.2 * longest
@@ -88,11 +88,11 @@ def test_value_gradient_and_curvature_are_the_same(variant):
     assert fused.trials.fused
     assert not plain.trials.fused
     theta = np.random.default_rng(0).normal(size=plain.size)
-    expected, point = plain.at(theta), fused.at(theta)
+    expected, point = plain.make_point(theta), fused.make_point(theta)
     assert point.value == pytest.approx(expected.value, rel=1e-13)
     np.testing.assert_allclose(point.gradient, expected.gradient, atol=1e-11)
-    fused_metric = fused.metric.near(fused.trials.curvature_diagonals(point))
-    plain_metric = plain.metric.near(plain.trials.curvature_diagonals(expected))
+    fused_metric = fused.metric.estimate_curvature(fused.trials.curvature_diagonals(point))
+    plain_metric = plain.metric.estimate_curvature(plain.trials.curvature_diagonals(expected))
     np.testing.assert_allclose(fused_metric, plain_metric, rtol=1e-11)
     np.testing.assert_allclose(point.potentials.node, expected.potentials.node, atol=1e-12)
 
@@ -122,14 +122,14 @@ def test_labels_are_completed_by_one_inference_for_all_passes(variant, monkeypat
 
     with monkeypatch.context() as patch:
         for family in (ChainFamily, ListFamily):
-            patch.setattr(family, "at", counting(family.at))
+            patch.setattr(family, "distribution", counting(family.distribution))
         frozen = frozen_posterior(posterior, theta)
     assert sum(counted) == posterior.datafit.likelihood.family.n_positions
     plain = LogPosterior(frozen.datafit)
     assert frozen.trials.fused
     assert not plain.trials.fused
     for each in (theta, other):
-        walked, kept = frozen.at(each), plain.at(each)
+        walked, kept = frozen.make_point(each), plain.make_point(each)
         assert walked.value == pytest.approx(kept.value, rel=1e-12)
         np.testing.assert_allclose(walked.gradient, kept.gradient, atol=1e-10)
 
@@ -142,14 +142,14 @@ def test_items_without_weight_are_passed_over(kept):
     weights = np.zeros(len(datafit.likelihood.weights))
     weights[kept] = datafit.likelihood.weights[kept]
     labels = Completion(datafit)
-    targets = labels.completed(posterior.potentials(theta), weights)
-    few = LogPosterior(labels.fitted_to(targets, weights))
-    plain_fit = labels.fitted_to(targets, weights)
+    targets = labels.complete_statistics(posterior.potentials(theta), weights)
+    few = LogPosterior(labels.fit_targets(targets, weights))
+    plain_fit = labels.fit_targets(targets, weights)
     plain_fit.fused = None
     assert len(few.datafit.fused._blocks) <= max(1, np.count_nonzero(weights))
     prefer_fused_passes(few)
     for each in (np.zeros(posterior.size), theta):
-        walked, expected = few.at(each), LogPosterior(plain_fit).at(each)
+        walked, expected = few.make_point(each), LogPosterior(plain_fit).make_point(each)
         assert walked.value == pytest.approx(expected.value, rel=1e-12)
         np.testing.assert_allclose(walked.gradient, expected.gradient, atol=1e-10)
 
@@ -166,8 +166,8 @@ def test_constraints_hold_in_every_block():
     plain, fused = sparse_field(masks=masks), sparse_field(masks=masks)
     prefer_fused_passes(fused)
     theta = allowed.normal(size=plain.size)
-    assert fused.at(theta).value == pytest.approx(plain.at(theta).value, rel=1e-13)
-    np.testing.assert_allclose(fused.at(theta).gradient, plain.at(theta).gradient, atol=1e-11)
+    assert fused.make_point(theta).value == pytest.approx(plain.make_point(theta).value, rel=1e-13)
+    np.testing.assert_allclose(fused.make_point(theta).gradient, plain.make_point(theta).gradient, atol=1e-11)
 
 
 def test_lines_agree():
@@ -175,13 +175,13 @@ def test_lines_agree():
     prefer_fused_passes(fused)
     random = np.random.default_rng(1)
     theta, direction = random.normal(size=plain.size), Direction(random.normal(size=plain.size))
-    kept, walked = (field.along(field.at(theta), direction) for field in (plain, fused))
+    kept, walked = (field.make_line(field.make_point(theta), direction) for field in (plain, fused))
     assert walked.slope == pytest.approx(kept.slope)
     for step in (0.0, 0.3, 2.0):
         np.testing.assert_allclose(walked(step), kept(step), rtol=1e-11)
     np.testing.assert_allclose(walked.point(0.3).gradient, kept.point(0.3).gradient, atol=1e-10)
     origin = np.zeros(plain.size)
-    from_zero = [field.along(field.at(origin), direction).reach for field in (plain, fused)]
+    from_zero = [field.make_line(field.make_point(origin), direction).reach for field in (plain, fused)]
     assert from_zero[1] == pytest.approx(from_zero[0])
     assert walked.reach == np.inf
 
@@ -191,14 +191,14 @@ def test_a_point_is_that_of_its_own_step_whichever_was_tried_last():
     prefer_fused_passes(fused)
     random = np.random.default_rng(2)
     theta, direction = random.normal(size=fused.size), Direction(random.normal(size=fused.size))
-    line = fused.along(fused.at(theta), direction)
+    line = fused.make_line(fused.make_point(theta), direction)
     for tried, wanted in ((0.7, 0.7), (0.7, 0.2), (0.2, 0.7)):
         line(tried)
         before = fused.passes
         point = line.point(wanted)
         assert (fused.passes == before) == (tried == wanted), "the last step tried costs no pass again"
         np.testing.assert_allclose(point.theta, theta + wanted * direction.theta, rtol=1e-14)
-        expected = fused.at(theta + wanted * direction.theta)
+        expected = fused.make_point(theta + wanted * direction.theta)
         assert point.value == pytest.approx(expected.value, rel=1e-13)
         np.testing.assert_allclose(point.gradient, expected.gradient, atol=1e-11)
 
@@ -206,7 +206,7 @@ def test_a_point_is_that_of_its_own_step_whichever_was_tried_last():
 def test_there_is_no_point_where_the_objective_is_not_finite():
     fused = sparse_field()
     prefer_fused_passes(fused)
-    line = fused.along(fused.at(np.zeros(fused.size)), Direction(np.ones(fused.size)))
+    line = fused.make_line(fused.make_point(np.zeros(fused.size)), Direction(np.ones(fused.size)))
     line(0.5)
     assert line(np.inf) == (np.inf, np.inf)
     with pytest.raises(ValueError, match="the objective is not finite at step inf"):
@@ -220,7 +220,7 @@ def test_coefficients_that_are_no_numbers_are_no_point():
     theta[0] = np.nan
     assert fused.trial(theta) is None
     with pytest.raises(ValueError, match="not finite"):
-        fused.at(theta)
+        fused.make_point(theta)
 
 
 def test_other_fields_keep_their_potentials():
@@ -236,6 +236,6 @@ def test_other_fields_keep_their_potentials():
     start = design_of(
         "start", None, positions=likelihood.data.starts, labels_per_clique=1, n_labels=N_LABELS, prior_variance=1.0
     )
-    assert fused_passes(likelihood, [node, edge]) is not None
-    assert fused_passes(likelihood, [node, edge, start]) is None
-    assert fused_passes(likelihood, [node, start]) is None
+    assert make_fused_passes(likelihood, [node, edge]) is not None
+    assert make_fused_passes(likelihood, [node, edge, start]) is None
+    assert make_fused_passes(likelihood, [node, start]) is None

@@ -12,7 +12,7 @@ from kernelfields.data import Chains
 from kernelfields.data.partial_labels import SoftRows
 from kernelfields.data.segments import Segmentation
 from kernelfields.inference import EDGE, Potentials
-from kernelfields.objective import Likelihood, PartialLikelihood, labelled_objective
+from kernelfields.objective import Likelihood, PartialLikelihood, choose_objective
 from tests.inference.family_cases import CASES, SETTINGS, problem, tables_of
 
 #: Families that have statistics of labels, and weights of items.
@@ -85,7 +85,7 @@ def test_likelihoods_are_those_of_enumeration(case, setting):
         product = expected.covariance_product(tables_of(solved.enumeration, direction))
         assert_tables(solved, response, product, 10 * solved.near)
         assert likelihood.convex
-        assert likelihood.frozen(solved.put(solved.potentials)) is likelihood
+        assert likelihood.majorize(solved.put(solved.potentials)) is likelihood
         shifted = likelihood.plus(solved.put(direction), 2.5).evaluate(solved.put(solved.potentials))
         if np.isfinite(evaluation.value) and all(np.isfinite(array).all() for array in solved.potentials.arrays):
             moved = value + direction.dot(solved.potentials) + 2.5
@@ -117,7 +117,7 @@ def test_partial_likelihoods_are_those_of_enumeration(case, setting):
     response = partial.hessian_response(evaluation, solved.put(direction))
     expected = difference(free.covariance_product(tables), known.covariance_product(tables))
     assert_tables(solved, response, expected, 20 * solved.near)
-    assert_tables(solved, partial.completed(solved.put(solved.potentials)), known.mean(), solved.near)
+    assert_tables(solved, partial.complete_statistics(solved.put(solved.potentials)), known.mean(), solved.near)
     assert not partial.convex
 
 
@@ -127,14 +127,14 @@ def test_frozen_labels_touch_the_partial_likelihood_from_above(case, setting):
     solved = problem(case, setting)
     partial = PartialLikelihood(solved.family, log_weights_of(solved), solved.weights)
     here = solved.put(solved.random_potentials())
-    frozen, known = partial.frozen(here), partial.evaluate(here)
+    frozen, known = partial.majorize(here), partial.evaluate(here)
     assert frozen.convex
     touching = frozen.evaluate(here)
     value = touching.value
     touching.residual.add(-1.0, known.residual)
     assert touching.residual.largest < 1e-10
     for _ in range(3):
-        moved = here.moved(1.0, solved.put(solved.random_potentials()))
+        moved = here.plus(1.0, solved.put(solved.random_potentials()))
         assert partial.evaluate(moved).value - known.value <= frozen.evaluate(moved).value - value + 1e-10
 
 
@@ -148,7 +148,7 @@ def test_values_at_zero(case, setting):
     ):
         value = objective.evaluate(solved.family.zeros()).value
         assert objective.value_at_zero == pytest.approx(value, rel=1e-12, abs=1e-12)
-    assert objective.constrained == (solved.family.base is not None and solved.family.base.forbids)
+    assert objective.is_constrained == (solved.family.base is not None and solved.family.base.has_forbidden_labellings)
     assert objective.approximation is None
     assert objective.n_labels == solved.enumeration.n_labels
 
@@ -173,15 +173,15 @@ def test_soft_targets(case, setting):
         # Labels do not fix where repeated segments are cut; independent labels may last longer than segments may.
         cut = "SoftTargets are for labels of positions"
         lost = "targets give mass to labellings that are forbidden"
-        with pytest.raises(ValueError, match=cut if case == "segments, repeats" else lost):
-            labelled_objective(solved.family, data)
+        with pytest.raises(ValueError, match=cut if case.endswith(", repeats") else lost):
+            choose_objective(solved.family, data)
         return
     if independent and solved.family.base is not None:
         # Labels with a measure of their own are not independent.
         with pytest.raises(ValueError, match="targets give mass to labellings that are forbidden"):
-            labelled_objective(solved.family, data)
+            choose_objective(solved.family, data)
         return
-    likelihood = labelled_objective(solved.family, data)
+    likelihood = choose_objective(solved.family, data)
     evaluation = likelihood.evaluate(solved.put(solved.potentials))
     counts = marginals.weighted(solved.weights).mean()
     expected = solved.enumerated(solved.weights)
@@ -194,16 +194,16 @@ def test_labels_evidence_and_targets_choose_the_likelihood():
     solved = problem("chains", "plain")
     _, labels = labelled(solved)
     data = Chains(np.zeros((len(labels), 0)), solved.items.offsets, labels, solved.weights)
-    plain = labelled_objective(solved.family, data)
+    plain = choose_objective(solved.family, data)
     assert isinstance(plain, Likelihood)
     assert plain.data is data
-    partial = labelled_objective(solved.family, replace(data, partial=log_weights_of(solved)))
+    partial = choose_objective(solved.family, replace(data, partial=log_weights_of(solved)))
     assert isinstance(partial, PartialLikelihood)
     known = np.where(np.arange(3) == labels[:, None], 0.0, -np.inf)
-    certain = labelled_objective(solved.family, replace(data, partial=known)).evaluate(solved.potentials)
+    certain = choose_objective(solved.family, replace(data, partial=known)).evaluate(solved.potentials)
     expected = plain.evaluate(solved.potentials)
     assert certain.value == pytest.approx(expected.value, rel=1e-12)
     for ours, theirs in zip(certain.residual.arrays, expected.residual.arrays, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
     with pytest.raises(ValueError, match="a likelihood needs labelled data"):
-        labelled_objective(solved.family, Chains(np.zeros((len(labels), 0)), solved.items.offsets))
+        choose_objective(solved.family, Chains(np.zeros((len(labels), 0)), solved.items.offsets))

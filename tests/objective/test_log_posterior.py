@@ -133,11 +133,11 @@ def by_enumeration(posterior, masks, theta, vector):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_line_is_the_objective_on_it(kind):
     posterior, _, theta, vector = build(kind)
-    point = posterior.at(theta)
-    line = posterior.along(point, Direction(vector))
+    point = posterior.make_point(theta)
+    line = posterior.make_line(point, Direction(vector))
     np.testing.assert_allclose(line.slope, point.gradient @ vector, rtol=1e-13)
     for step in (0.0, 0.3, -2.0):
-        there = posterior.at(theta + step * vector)
+        there = posterior.make_point(theta + step * vector)
         value, slope = line(step)
         np.testing.assert_allclose(value, there.value, rtol=1e-12)
         np.testing.assert_allclose(slope, there.gradient @ vector, rtol=1e-10, atol=1e-10)
@@ -146,20 +146,20 @@ def test_a_line_is_the_objective_on_it(kind):
         np.testing.assert_allclose(reached.value, there.value, rtol=1e-12)
         np.testing.assert_allclose(reached.gradient, there.gradient, atol=1e-11)
         np.testing.assert_allclose(reached.potentials.node, there.potentials.node, atol=1e-13)
-    known = posterior.along(point, Direction(vector, posterior.potentials(vector)))
+    known = posterior.make_line(point, Direction(vector, posterior.potentials(vector)))
     assert known(0.7) == line(0.7)
 
 
 def test_a_point_the_line_was_not_last_asked_about():
     posterior, _, theta, vector = build("plain")
-    line = posterior.along(posterior.at(theta), Direction(vector))
+    line = posterior.make_line(posterior.make_point(theta), Direction(vector))
     line(0.25)
-    np.testing.assert_allclose(line.point(0.5).value, posterior.at(theta + 0.5 * vector).value, rtol=1e-12)
+    np.testing.assert_allclose(line.point(0.5).value, posterior.make_point(theta + 0.5 * vector).value, rtol=1e-12)
 
 
 def test_a_line_leaves_the_finite_numbers_without_an_error():
     posterior, _, theta, vector = build("plain")
-    line = posterior.along(posterior.at(theta), Direction(vector))
+    line = posterior.make_line(posterior.make_point(theta), Direction(vector))
     with np.errstate(over="ignore", invalid="ignore"):
         assert line(1e308) == (np.inf, np.inf)
         with pytest.raises(ValueError, match=r"the objective is not finite at step 1e\+308"):
@@ -168,7 +168,7 @@ def test_a_line_leaves_the_finite_numbers_without_an_error():
 
 def test_released_beliefs_come_back():
     posterior, _, theta, vector = build("seen edges")
-    point = posterior.at(theta)
+    point = posterior.make_point(theta)
     product, _ = posterior.hessian_product(point, vector)
     before = point.evaluation
     point.release()
@@ -187,13 +187,13 @@ def test_passes_count_products_with_features():
         spent.append(posterior.passes - before)
         return result
 
-    cost(lambda: posterior.at(np.zeros(posterior.size)))
-    point = cost(lambda: posterior.at(theta))
-    line = cost(lambda: posterior.along(point, Direction(vector)))
+    cost(lambda: posterior.make_point(np.zeros(posterior.size)))
+    point = cost(lambda: posterior.make_point(theta))
+    line = cost(lambda: posterior.make_line(point, Direction(vector)))
     cost(lambda: [line(step) for step in (0.1, 0.2, 0.3)])
     cost(lambda: line.point(0.3))
     _, potentials = cost(lambda: posterior.hessian_product(point, vector))
-    cost(lambda: posterior.along(point, Direction(vector, potentials)))
+    cost(lambda: posterior.make_line(point, Direction(vector, potentials)))
     for index in range(3):
         only = np.zeros(posterior.size)
         only[posterior.blocks[index].rows] = vector[posterior.blocks[index].rows]
@@ -207,8 +207,8 @@ def test_blocks_name_the_parts_of_theta():
     assert [block.shape for block in posterior.blocks] == [(4, 2), (2, 9), (1, 4), (1, 3), (2, 3)]
     parts = posterior.blocks.split(theta)
     np.testing.assert_array_equal(posterior.blocks.flatten(parts), theta)
-    gradient = posterior.at(theta).gradient
-    bounds = posterior.gap_parts(posterior.at(theta))
+    gradient = posterior.make_point(theta).gradient
+    bounds = posterior.gap_parts(posterior.make_point(theta))
     for part, block in zip(posterior.blocks.split(gradient), posterior.blocks, strict=True):
         np.testing.assert_allclose(bounds[block.name], block.prior_variance / 2 * np.sum(part**2), rtol=1e-14)
         np.testing.assert_array_equal(posterior.prior_precision[block.rows], 1 / block.prior_variance)
@@ -218,7 +218,7 @@ def test_a_weight_of_two_is_a_sequence_seen_twice():
     posterior, _, theta, _ = build("plain")
     chains, (node, edge) = posterior.datafit.likelihood.data, posterior.datafit.designs
     twice = Chains(chains.inputs, OFFSETS, LABELS, np.array([1.0, 2.0, 1.0, 1.0]))
-    weighted = LogPosterior(chain_datafit(twice, [node, edge], N_LABELS)).at(theta)
+    weighted = LogPosterior(chain_datafit(twice, [node, edge], N_LABELS)).make_point(theta)
     repeated = chains.subset([0, 1, 1, 2, 3])
     rows = np.concatenate([np.arange(4), np.arange(1, 10)])
     steps = np.flatnonzero(~repeated.is_start)
@@ -226,16 +226,16 @@ def test_a_weight_of_two_is_a_sequence_seen_twice():
         clique_features("node", node.features[rows], variance=0.7),
         clique_features("edge", None, steps, 2, variance=3.0),
     ]
-    plain = LogPosterior(chain_datafit(repeated, designs, N_LABELS)).at(theta)
+    plain = LogPosterior(chain_datafit(repeated, designs, N_LABELS)).make_point(theta)
     np.testing.assert_allclose(weighted.value, plain.value, rtol=1e-13)
     np.testing.assert_allclose(weighted.gradient, plain.gradient, atol=1e-12)
 
 
 def test_the_reach_of_a_line_is_a_hundred_nats():
     posterior, _, theta, direction = build("plain")
-    point = posterior.at(theta)
-    line = posterior.along(point, Direction(direction))
+    point = posterior.make_point(theta)
+    line = posterior.make_line(point, Direction(direction))
     moved = posterior.potentials(direction)
     furthest = max(np.abs(moved.node).max(), np.abs(moved.edge).max())
     assert line.reach == pytest.approx(100.0 / furthest, rel=1e-12)
-    assert posterior.along(point, Direction(np.zeros_like(direction))).reach == np.inf
+    assert posterior.make_line(point, Direction(np.zeros_like(direction))).reach == np.inf

@@ -6,10 +6,10 @@ import pytest
 from kernelfields.engines import threads
 from kernelfields.engines.threads import check_features_fit, feature_dtype
 from kernelfields.inference import ChainFamily, plan_inference
+from kernelfields.objective import datafit
+from kernelfields.objective.datafit import check_tables_fit
 from kernelfields.objective.designs import budget as budgets
 from kernelfields.objective.designs.budget import plan_features
-from kernelfields.objective.likelihoods import likelihood
-from kernelfields.objective.likelihoods.likelihood import check_tables_fit
 
 MIB = 2**20
 N_ROWS, RANK, OTHER = 50_000, 2000, 5_000_000
@@ -68,7 +68,7 @@ def six_pairs_of_instances(n_instances):
 
 
 def with_free_memory(monkeypatch, free):
-    for module in (threads, likelihood):
+    for module in (threads, datafit):
         monkeypatch.setattr(module, "available_memory", lambda: free)
 
 

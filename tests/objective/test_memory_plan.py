@@ -85,7 +85,7 @@ def test_a_folder_that_cannot_take_files_is_named(way, tmp_path, monkeypatch):
         folder = tmp_path / "file"
         folder.write_text("")
     else:
-        monkeypatch.setattr(plans, "_in_memory", lambda folder: True)
+        monkeypatch.setattr(plans, "_is_in_memory", lambda folder: True)
     with pytest.raises(MemoryError, match=r"is not a folder|is not on a disk but in memory"):
         plan(1000, folder=folder)
 
@@ -93,10 +93,10 @@ def test_a_folder_that_cannot_take_files_is_named(way, tmp_path, monkeypatch):
 def test_folders_in_memory_are_recognised(monkeypatch):
     lines = "/dev/sda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/sdb /tmp/large ext4 rw 0 0\n"
     monkeypatch.setattr(plans.Path, "read_text", lambda path: lines)
-    assert plans._in_memory("/tmp")
-    assert plans._in_memory("/tmp/other")
-    assert not plans._in_memory("/tmp/large/part")
-    assert not plans._in_memory("/home")
+    assert plans._is_in_memory("/tmp")
+    assert plans._is_in_memory("/tmp/other")
+    assert not plans._is_in_memory("/tmp/large/part")
+    assert not plans._is_in_memory("/home")
 
 
 def test_the_advice_of_a_refusal_works():
@@ -126,7 +126,7 @@ def test_a_plan_makes_what_it_says(keep, tmp_path):
     chosen = plans.FeaturePlan(keep, 300, 40, np.dtype(np.float32), 0, folder=os.fspath(tmp_path))
     panel = PanelCholesky(RBF(0.2), X, 40, np.float32, chosen.room())
     RandomCholesky().select(panel, np.random.default_rng(0))
-    again = chosen.features_of(panel.subspace(), X)
+    again = chosen.compute_features(panel.subspace(), X)
     exact = panel.subspace().features(X)
     np.testing.assert_allclose(panel.features, exact, atol=1e-5)
     np.testing.assert_allclose(again, exact, atol=1e-5)

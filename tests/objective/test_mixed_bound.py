@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kernelfields.data import Chains
 from kernelfields.numerics import Workers
 from kernelfields.objective import LogPosterior
-from kernelfields.objective.bounds import MixedBound
-from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.designs.supports import observed_support
+from kernelfields.objective.mixed_bound import MixedBound
 from kernelfields.solvers import OrthantLBFGS, minimize
 from tests.samples import chain_datafit, design_of
 
@@ -59,7 +59,7 @@ def minimum(posterior):
     def value_and_gradient(parts):
         up, down = parts[:size], parts[size:]
         theta = up - down
-        point = posterior.at(theta)
+        point = posterior.make_point(theta)
         value = point.value - posterior.penalty.threshold @ np.abs(theta) + posterior.penalty.threshold @ (up + down)
         return value, np.concatenate(
             [point.gradient + posterior.penalty.threshold, posterior.penalty.threshold - point.gradient]
@@ -73,7 +73,7 @@ def minimum(posterior):
         bounds=[(0, None)] * (2 * size),
         options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30},
     )
-    return posterior.at(found.x[:size] - found.x[size:])
+    return posterior.make_point(found.x[:size] - found.x[size:])
 
 
 PROBLEMS = {
@@ -93,7 +93,7 @@ def random_walk(posterior, n_points, seed=0):
     theta = rng.normal(scale=rng.choice([0.1, 1.0, 5.0]), size=posterior.size)
     step = 0.05
     for _ in range(n_points):
-        point = posterior.at(theta)
+        point = posterior.make_point(theta)
         yield point
         moved = theta - step * point.gradient
         theta = np.sign(moved) * np.maximum(np.abs(moved) - step * posterior.penalty.threshold, 0.0)
@@ -118,7 +118,7 @@ def test_near_the_minimum_the_bound_is_near_the_value(problem):
     posterior = small_posterior(1, **PROBLEMS[problem])
     best = minimum(posterior)
     bound = MixedBound()
-    bound.add(posterior.at(np.zeros(posterior.size)))
+    bound.add(posterior.make_point(np.zeros(posterior.size)))
     assert bound.add(best) == pytest.approx(best.value, rel=1e-4)
     # It does not matter what came before: without a prior, slopes at the limit must not keep later cuts out.
     later = MixedBound()
@@ -141,7 +141,7 @@ def test_the_cut_at_the_mean_of_the_points_is_as_good_as_their_mixture(problem):
     for point in random_walk(posterior, 60):
         bound.add(point)
     mixture = bound.value
-    mean = posterior.at(bound.mean)
+    mean = posterior.make_point(bound.mean)
     assert MixedBound().add(mean) >= mixture - 0.02 * (mean.value - mixture)
     assert mixture <= bound.add(mean) <= minimum(posterior).value
 
@@ -152,14 +152,14 @@ def test_a_bound_of_all_coefficients_is_one_of_some():
     for point in random_walk(posterior, 20):
         bound.add(point)
     kept = np.arange(posterior.size) % 3 > 0
-    restricted = bound.restricted(kept)
+    restricted = bound.restrict(kept)
     assert restricted.value == bound.value
     np.testing.assert_array_equal(restricted.mean, bound.mean[kept])
 
     def value_and_gradient(parts):
         theta = np.zeros(posterior.size)
         theta[kept] = parts[: kept.sum()] - parts[kept.sum() :]
-        point = posterior.at(theta)
+        point = posterior.make_point(theta)
         l1 = posterior.penalty.threshold[kept]
         value = point.value - posterior.penalty.threshold @ np.abs(theta) + np.tile(l1, 2) @ parts
         return value, np.concatenate([point.gradient[kept] + l1, l1 - point.gradient[kept]])
@@ -167,7 +167,7 @@ def test_a_bound_of_all_coefficients_is_one_of_some():
     begin = np.zeros(2 * kept.sum())
     found = scipy.optimize.minimize(value_and_gradient, begin, jac=True, bounds=[(0, None)] * len(begin))
     assert restricted.value <= found.fun
-    whole = posterior.at(np.zeros(posterior.size))
+    whole = posterior.make_point(np.zeros(posterior.size))
     before = bound.value
     bound.add(whole)
     assert restricted.value == before, "each goes on by itself"
@@ -188,7 +188,7 @@ def test_any_points_in_any_order_give_a_true_bound(seed, problem, n_points):
     for _ in range(n_points):
         theta = rng.normal(size=posterior.size) * rng.choice([0.0, 0.1, 1.0, 10.0])
         theta[rng.random(posterior.size) < 0.3] = 0.0
-        bound.add(posterior.at(theta))
+        bound.add(posterior.make_point(theta))
     assert 0.0 <= bound.value <= minimum_of(seed % 3, problem) * (1 + 1e-10)
 
 
@@ -197,7 +197,7 @@ def test_a_single_cut_is_mixed_with_zero_as_well_as_can_be():
     """One cut (h, d): the bound is max over shares of share h - R*(-share d), here on a fine grid."""
     for problem in ("elastic net", "lasso", "l1 on nodes alone", "lasso of nodes, squares of transitions"):
         posterior = small_posterior(2, **PROBLEMS[problem])
-        point = posterior.at(np.random.default_rng(0).normal(scale=0.5, size=posterior.size))
+        point = posterior.make_point(np.random.default_rng(0).normal(scale=0.5, size=posterior.size))
         precision, l1 = posterior.prior_precision, posterior.penalty.threshold
         slope = point.gradient - precision * point.theta
         height = point.value - posterior.penalty.value(point.theta) - slope @ point.theta

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kernelfields.data import Chains
 from kernelfields.numerics import Workers
-from kernelfields.objective.designs.pairs import PairLayout, PairScorer, PairTable, Support
+from kernelfields.objective.designs.supports import PairLayout, PairScorer, PairTable, Support
 from tests.samples import chain_datafit, design_of
 
 
@@ -38,7 +38,7 @@ def assert_products_are_dense_ones(features, support, mask, workers, rng):
     gradient = table.transposed_product(rows, workers)
     assert gradient.shape == (support.size, 1)
     np.testing.assert_allclose(gradient[:, 0], (dense.T @ rows)[mask], rtol=1e-12, atol=1e-12)
-    squares = table.squared().transposed_product(rows, workers)
+    squares = table.square_entries().transposed_product(rows, workers)
     squared = np.square(features.toarray()).astype(np.float64)  # rounded to the precision of the features
     np.testing.assert_allclose(squares[:, 0], (squared.T @ rows)[mask], rtol=1e-12, atol=1e-12)
     # The squares are a table of their own.

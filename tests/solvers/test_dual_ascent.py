@@ -13,7 +13,7 @@ from kernelfields.kernels.labels import resolve_label_kernel
 from kernelfields.numerics import Workers
 from kernelfields.objective import LogPosterior
 from kernelfields.objective import stochastic as module
-from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.designs.supports import observed_support
 from kernelfields.objective.stochastic import dual_ascent
 from kernelfields.solvers import StochasticStart, minimize, resolve_solver
 from tests.samples import chain_datafit, design_of
@@ -176,7 +176,7 @@ def test_the_ascent_ends_near_the_optimum(monkeypatch, field, constraints):
     chains = sparse_chains() if constraints == "none" else allowed_chains(masks)
     posterior = LogPosterior(engine_of(chains, FIELDS[field](chains), masks))
     ascent = ascent_of(posterior.datafit)
-    reached = posterior.at(posterior.blocks.flatten(ascent.run(np.random.default_rng(0)))).value
+    reached = posterior.make_point(posterior.blocks.flatten(ascent.run(np.random.default_rng(0)))).value
     best = minimize(posterior, resolve_solver("lbfgs", posterior, 1e-6), tol=1e-6, max_iter=500).value
     assert best <= reached * (1 + 1e-6)
     assert reached <= 1.01 * best
@@ -198,7 +198,7 @@ def test_of_partial_labels_the_gradient_vanishes_where_the_ascent_ends(monkeypat
     chains = replace(chains, partial=log_weights)
     posterior = LogPosterior(engine_of(chains, FIELDS[field](chains), masks))
     ascent = ascent_of(posterior.datafit)
-    reached = posterior.at(posterior.blocks.flatten(ascent.run(np.random.default_rng(0))))
+    reached = posterior.make_point(posterior.blocks.flatten(ascent.run(np.random.default_rng(0))))
     assert reached.value < 0.9 * posterior.datafit.likelihood.value_at_zero
     assert sum(posterior.gap_parts(reached).values()) < 1e-3 * reached.value
     assert ascent.value == pytest.approx(reached.value, rel=0.01)
@@ -207,7 +207,7 @@ def test_of_partial_labels_the_gradient_vanishes_where_the_ascent_ends(monkeypat
 @pytest.mark.parametrize("prior_variance", [1.0, 20.0])
 def test_zeros_of_an_elastic_net_are_those_of_the_optimum(prior_variance):
     posterior = tagging_posterior(prior_variance, l1=0.5)
-    reached = posterior.at(StochasticStart(random_state=0).point(posterior))
+    reached = posterior.make_point(StochasticStart(random_state=0).point(posterior))
     best = minimize(posterior, resolve_solver("lbfgs", posterior, 1e-8), tol=1e-8, max_iter=2000)
     assert reached.value <= 1.01 * best.value
     zeros = best.theta == 0.0
@@ -299,7 +299,7 @@ def test_the_value_at_zero_counts_the_labellings_that_are_allowed(constraints):
     chains = allowed_chains(masks)
     posterior = LogPosterior(engine_of(chains, FIELDS["observed"](chains), masks))
     assert posterior.datafit.likelihood.value_at_zero == pytest.approx(
-        posterior.at(np.zeros(posterior.size)).value, rel=1e-12
+        posterior.make_point(np.zeros(posterior.size)).value, rel=1e-12
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from kernelfields.data import Chains
 from kernelfields.objective import LogPosterior
 from kernelfields.solvers import SOLVERS, minimize
-from kernelfields.solvers.newton import _solved, full_hessian
+from kernelfields.solvers.newton import _solve_singular, full_hessian
 from tests.samples import chain_datafit, design_of
 
 
@@ -29,7 +29,7 @@ def test_systems_are_solved_where_the_matrix_curves(units):
     rounded[0, 0] *= 1.0 - 4e-16
     assert np.linalg.eigvalsh(rounded / np.outer(scale, scale)).min() < 0
     gradient = exact @ (np.array([1.0, -0.5, 2.0]) / scale)
-    solution = _solved(rounded.copy, gradient)
+    solution = _solve_singular(rounded.copy, gradient)
     np.testing.assert_allclose(rounded @ solution, gradient, rtol=1e-6)
     assert solution @ gradient > 0, "minus the solution leads downhill"
 
@@ -38,7 +38,7 @@ def test_positive_matrices_are_solved_to_the_last_digits():
     rng = np.random.default_rng(1)
     root, expected = rng.normal(size=(6, 6)), rng.normal(size=6)
     matrix = root @ root.T
-    np.testing.assert_allclose(_solved(matrix.copy, matrix @ expected), expected, rtol=1e-9)
+    np.testing.assert_allclose(_solve_singular(matrix.copy, matrix @ expected), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["newton", "block-jacobi"])
@@ -48,5 +48,5 @@ def test_the_minimum_is_that_of_conjugate_gradients(name, prior_variance):
     expected = minimize(posterior, SOLVERS["newton-cg"](), tol=1e-10)
     solution = minimize(posterior, SOLVERS[name](), tol=1e-10, max_iter=15)
     assert solution.value == pytest.approx(expected.value, rel=1e-9)
-    smallest = np.linalg.eigvalsh(full_hessian(posterior.at(solution.theta))).min()
+    smallest = np.linalg.eigvalsh(full_hessian(posterior.make_point(solution.theta))).min()
     assert (smallest < 1e-13) == (prior_variance > 1e15), "the statement is about Hessians that are singular"

@@ -40,7 +40,7 @@ def by_scipy(posterior):
 
     def value_and_gradient(parts):
         theta = parts[:size] - parts[size:]
-        point = posterior.at(theta)
+        point = posterior.make_point(theta)
         value = point.value + posterior.penalty.threshold @ (parts.reshape(2, size).sum(axis=0) - np.abs(theta))
         return value, np.concatenate(
             [point.gradient + posterior.penalty.threshold, posterior.penalty.threshold - point.gradient]
@@ -54,7 +54,7 @@ def by_scipy(posterior):
         bounds=[(0, None)] * (2 * size),
         options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30},
     )
-    return posterior.at(found.x[:size] - found.x[size:])
+    return posterior.make_point(found.x[:size] - found.x[size:])
 
 
 PROBLEMS = {
@@ -77,7 +77,7 @@ def test_the_optimum_is_scipys_and_satisfies_the_subgradient_conditions(problem)
     theirs = by_scipy(posterior)
     assert solution.value == pytest.approx(theirs.value, rel=1e-8)
     np.testing.assert_allclose(solution.theta, theirs.theta, atol=2e-3 * np.abs(theirs.theta).max())
-    gradient, l1 = posterior.at(solution.theta).gradient, posterior.penalty.threshold
+    gradient, l1 = posterior.make_point(solution.theta).gradient, posterior.penalty.threshold
     at_zero = solution.theta == 0.0
     # 0 lies in grad + l1 d|theta|: within the interval at zero, on its end elsewhere.
     assert np.all(np.abs(gradient[at_zero]) <= l1[at_zero] + 2e-3)
@@ -88,7 +88,7 @@ def test_the_optimum_is_scipys_and_satisfies_the_subgradient_conditions(problem)
 
 def test_a_penalty_that_outweighs_the_first_gradient_leaves_nothing():
     free = sparse_posterior(l1=(1e-3, 1e-3))
-    largest = np.abs(free.at(np.zeros(free.size)).gradient).max()
+    largest = np.abs(free.make_point(np.zeros(free.size)).gradient).max()
     above = sparse_posterior(l1=(1.001 * largest,) * 2)
     solution = minimize(above, OrthantLBFGS(), tol=1e-9)
     assert not solution.theta.any()
@@ -104,12 +104,12 @@ def test_the_steepest_direction_holds_the_steepest_slopes():
     rng = np.random.default_rng(1)
     theta = rng.normal(scale=0.5, size=posterior.size)
     theta[::2] = 0.0
-    point = posterior.at(theta)
+    point = posterior.make_point(theta)
     step = 1e-6
     for j, expected in enumerate(point.steepest):
         unit = np.zeros(posterior.size)
         unit[j] = step
-        slopes = [(posterior.at(theta + sign * unit).value - point.value) / step for sign in (1, -1)]
+        slopes = [(posterior.make_point(theta + sign * unit).value - point.value) / step for sign in (1, -1)]
         # Of a convex function at most one side falls.
         numeric = min(*slopes, 0.0)
         assert -abs(expected) == pytest.approx(numeric, abs=1e-4)
@@ -122,20 +122,20 @@ def test_values_include_the_penalty_and_never_rise():
     theta = np.random.default_rng(2).normal(size=posterior.size)
     likelihood = posterior.datafit.evaluate(posterior.potentials(theta)).value
     expected = likelihood + 0.25 * theta @ theta + 0.8 * np.abs(theta).sum()
-    assert posterior.at(theta).value == pytest.approx(expected, rel=1e-12)
+    assert posterior.make_point(theta).value == pytest.approx(expected, rel=1e-12)
     solution = minimize(posterior, OrthantLBFGS(), tol=1e-7, max_iter=500)
     values = np.array([each.value for each in solution.history])
     bounds = np.array([each.lower_bound for each in solution.history])
     assert np.all(np.diff(values) < 0)
     assert np.all(np.diff(bounds) >= 0)
     assert solution.history[-1].gradient_norm == pytest.approx(
-        np.linalg.norm(posterior.at(solution.theta).steepest), rel=1e-6
+        np.linalg.norm(posterior.make_point(solution.theta).steepest), rel=1e-6
     )
 
 
 def test_a_step_that_walls_turn_uphill_is_shortened():
     posterior = sparse_posterior()
-    point = posterior.at(np.where(np.arange(posterior.size) % 2, 1e-3, 1.0))
+    point = posterior.make_point(np.where(np.arange(posterior.size) % 2, 1e-3, 1.0))
     direction = -point.steepest
     downhill = np.flatnonzero((direction < 0.0) & (point.theta == 1e-3))[0]
     direction[:] = 0.05 * point.steepest
@@ -143,7 +143,9 @@ def test_a_step_that_walls_turn_uphill_is_shortened():
     assert direction @ point.steepest < 0.0
     cut = np.maximum(point.theta + direction, 0.0) - point.theta
     assert cut @ point.steepest > 0.0, "of the long step only what climbs is left"
-    following, step = OrthantLBFGS().advance(point, Direction(direction))
+    rule = OrthantLBFGS()
+    rule.prepare(posterior)
+    following, step = rule.advance(point, Direction(direction))
     assert following.value < point.value
     assert 0.0 < step < 1.0
 
@@ -153,12 +155,12 @@ def test_a_step_stays_in_its_orthant():
     rng = np.random.default_rng(3)
     theta = rng.normal(size=posterior.size)
     theta[::3] = 0.0
-    point = posterior.at(theta)
+    point = posterior.make_point(theta)
     rule = OrthantLBFGS()
     rule.prepare(posterior)
     direction = rule.direction(point, 1.0).theta
     assert np.all(direction * point.steepest <= 0)
-    following, step = OrthantLBFGS().advance(point, Direction(50.0 * direction))
+    following, step = rule.advance(point, Direction(50.0 * direction))
     assert following.value < point.value
     assert 0 < step <= 1
     sides = np.where(theta == 0.0, -np.sign(point.steepest), np.sign(theta))
@@ -175,9 +177,11 @@ def test_no_step_is_made_where_none_improves():
 
 def test_a_step_too_far_for_doubles_is_shortened():
     posterior = sparse_posterior(l1=(1e-6, 1e-6), variances=(1e8, 1e8))
-    start = posterior.at(np.zeros(posterior.size))
+    start = posterior.make_point(np.zeros(posterior.size))
     assert posterior.trial(-1e6 * start.gradient, near=start) is None
-    following, step = OrthantLBFGS().advance(start, Direction(-1e6 * start.gradient))
+    rule = OrthantLBFGS()
+    rule.prepare(posterior)
+    following, step = rule.advance(start, Direction(-1e6 * start.gradient))
     assert following.value < start.value
     assert step < 1e-3
 
@@ -205,6 +209,6 @@ def test_a_stochastic_start_ends_in_the_same_optimum(problem):
     rule = OrthantLBFGS(20, StochasticStart(random_state=0))
     start = rule.first_point(posterior)
     assert np.isfinite(start).all()
-    assert posterior.at(start).value < posterior.at(np.zeros(posterior.size)).value or not start.any()
+    assert posterior.make_point(start).value < posterior.make_point(np.zeros(posterior.size)).value or not start.any()
     solution = minimize(posterior, rule, tol=1e-6, max_iter=2000)
     assert solution.value == pytest.approx(by_scipy(posterior).value, rel=1e-6)

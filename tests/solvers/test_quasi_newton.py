@@ -32,7 +32,7 @@ def test_steps_satisfy_the_secant_equation(posterior):
     """H y = s for the last step s and its change of gradient y; H is symmetric and positive."""
     rule, random = LBFGS(), np.random.default_rng(1)
     rule.prepare(posterior)
-    points = [posterior.at(theta) for theta in random.normal(size=(4, posterior.size))]
+    points = [posterior.make_point(theta) for theta in random.normal(size=(4, posterior.size))]
     for before, after in pairwise(points):
         rule.learn(before, after)
         y, s = after.gradient - before.gradient, after.theta - before.theta
@@ -71,7 +71,7 @@ def test_steps_that_are_kept_take_256_mebibytes_at_most_but_eight_are_kept(size,
         dtype=np.dtype("float64"),
         metric=SimpleNamespace(at_start=None),
         size=size,
-        datafit=SimpleNamespace(usual_pairs=40, fused=None, is_local=False),
+        datafit=SimpleNamespace(usual_pairs=40, designs=[SimpleNamespace(pair_table=None)]),
     )
     rule = LBFGS()
     rule.prepare(large)

@@ -26,6 +26,7 @@ def test_raw_dense_inputs_go_to_newton_cg():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:almost never found")
 def test_whitened_and_sparse_features_go_to_lbfgs():
     X, y = chains(60, n_features=200)
     assert ChainCRF(rank=300, random_state=0).fit(X, y).solution_.solver == "lbfgs"

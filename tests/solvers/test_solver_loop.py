@@ -61,7 +61,7 @@ def test_an_interrupt_keeps_the_best_point_so_far(after):
     assert solution.reason == "interrupted"
     assert not solution.converged
     assert solution.iterations == after - 1
-    np.testing.assert_allclose(posterior.at(solution.theta).value, solution.value, rtol=1e-12)
+    np.testing.assert_allclose(posterior.make_point(solution.theta).value, solution.value, rtol=1e-12)
     assert solution.value == min(each.value for each in seen)
 
 
@@ -71,7 +71,7 @@ def test_an_interrupt_before_there_is_anything_to_keep(monkeypatch):
     def interrupted(theta):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(posterior, "at", interrupted)
+    monkeypatch.setattr(posterior, "make_point", interrupted)
     with pytest.raises(KeyboardInterrupt):
         minimize(posterior, SOLVERS["lbfgs"]())
 

@@ -51,7 +51,7 @@ def optimum():
     """The minimiser to the last digits: Newton's method until the gradient is rounding."""
     posterior = kernel_chain()
     solution = minimize(posterior, resolve_solver("newton", posterior, 0.0), tol=1e-15, max_iter=50)
-    point = posterior.at(solution.theta)
+    point = posterior.make_point(solution.theta)
     assert np.linalg.norm(point.gradient) < 1e-9
     return point
 
@@ -73,7 +73,7 @@ def test_every_solver_reaches_the_optimum(name, optimum):
     # The prior alone curves the objective by S^-1: coefficients are near as soon as values are.
     distance = solution.theta - optimum.theta
     assert 0.5 * distance @ (posterior.prior_precision * distance) <= excess + 1e-9
-    np.testing.assert_allclose(posterior.at(solution.theta).value, solution.value, rtol=1e-12)
+    np.testing.assert_allclose(posterior.make_point(solution.theta).value, solution.value, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -104,7 +104,7 @@ def test_lbfgs_against_scipy(optimum):
     posterior = kernel_chain()
 
     def value_and_gradient(theta):
-        point = posterior.at(theta)
+        point = posterior.make_point(theta)
         return point.value, point.gradient
 
     theirs = scipy.optimize.minimize(
@@ -169,8 +169,10 @@ def test_names_and_rules_of_ones_own():
         def direction(self, point, relative_gap):
             return Direction(-point.gradient)
 
-        def learn(self, before, after):
-            assert after.value <= before.value + 1e-9
+        def advance(self, point, direction):
+            following, step = super().advance(point, direction)
+            assert following is None or following.value <= point.value + 1e-9
+            return following, step
 
     rule = SteepestDescent()
     assert resolve_solver(rule, posterior, 1e-3) is rule

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from kernelfields.data import Chains, resolve_constraints
 from kernelfields.numerics import Workers
 from kernelfields.objective import LogPosterior
-from kernelfields.objective.designs.pairs import observed_support
+from kernelfields.objective.designs.supports import observed_support
 from kernelfields.objective.stochastic import dual_ascent
 from kernelfields.solvers import LBFGS, NewtonCG, OrthantLBFGS, StochasticStart, minimize, resolve_solver
 from kernelfields.solvers.choice import choose, sparse_values
@@ -78,9 +78,9 @@ def tagging_posterior(
 @pytest.mark.parametrize("observed", [True, False])
 def test_the_start_is_far_below_zero_and_the_end_is_the_same(observed):
     posterior = tagging_posterior(observed=observed)
-    zero = posterior.at(np.zeros(posterior.size)).value
+    zero = posterior.make_point(np.zeros(posterior.size)).value
     start = StochasticStart(random_state=0).point(posterior)
-    assert posterior.at(start).value < 0.7 * zero
+    assert posterior.make_point(start).value < 0.7 * zero
     plain, ours = (
         minimize(posterior, resolve_solver(name, posterior, 1e-9, np.random.default_rng(0)), tol=1e-9, max_iter=500)
         for name in ("lbfgs", "sgd+lbfgs")
@@ -115,7 +115,7 @@ def test_fields_without_a_stochastic_start_begin_at_zero():
 @pytest.mark.parametrize("l1", [0.0, 0.05])
 def test_constraints_keep_the_stochastic_start(l1):
     posterior = tagging_posterior(l1=l1, lengths=[2] * 15, constrained=True)
-    assert posterior.datafit.likelihood.constrained
+    assert posterior.datafit.likelihood.is_constrained
     plain, ours = (
         minimize(posterior, resolve_solver(name, posterior, 1e-7, np.random.default_rng(0)), tol=1e-7, max_iter=500)
         for name in ("lbfgs", "sgd+lbfgs")
@@ -158,19 +158,19 @@ def test_the_metric_is_positive_wherever_the_fit_may_stand(prior_variance, store
     # Features stored as zero have no curvature, nor have labels that are certain: only a prior would give some.
     posterior = tagging_posterior(prior_variance, stored_zeros=stored_zeros)
     theta = scale * np.random.default_rng(0).normal(size=posterior.size)
-    diagonals = posterior.trials.curvature_diagonals(posterior.at(theta))
-    for metric in (posterior.metric.at_start, posterior.metric.near(diagonals)):
+    diagonals = posterior.trials.curvature_diagonals(posterior.make_point(theta))
+    for metric in (posterior.metric.at_start, posterior.metric.estimate_curvature(diagonals)):
         assert np.all(metric > 0)
         assert np.isfinite(metric).all()
 
 
 def test_the_metric_lies_between_the_curvature_and_its_mean():
     posterior = tagging_posterior(0.5)
-    point = posterior.at(0.3 * np.random.default_rng(1).normal(size=posterior.size))
+    point = posterior.make_point(0.3 * np.random.default_rng(1).normal(size=posterior.size))
     diagonal = np.diag(posterior.curvature_block(point, 0))
     rows = posterior.blocks[0].rows
     expected = np.sqrt(diagonal * diagonal.mean())
-    metric = posterior.metric.near(posterior.trials.curvature_diagonals(point))
+    metric = posterior.metric.estimate_curvature(posterior.trials.curvature_diagonals(point))
     np.testing.assert_allclose(metric[rows], expected, rtol=1e-10)
     other = posterior.blocks[1].rows
     np.testing.assert_array_equal(metric[other], posterior.metric.at_start[other])
@@ -189,7 +189,7 @@ def test_without_a_prior_nothing_becomes_nan(name, l1, observed):
         assert np.isfinite(solution.theta).all()
         assert np.isfinite(solution.value)
         assert 0.0 <= solution.lower_bound <= solution.value + 1e-9
-        assert solution.value < posterior.at(np.zeros(posterior.size)).value
+        assert solution.value < posterior.make_point(np.zeros(posterior.size)).value
 
 
 @pytest.mark.parametrize("solver", ["newton", "newton-cg", "block-jacobi", "subspace", NewtonCG()])
@@ -205,9 +205,9 @@ def test_the_first_step_from_a_stochastic_start_moves_potentials_by_a_nat_at_mos
     rule = kind(start=StochasticStart(random_state=0))
     rule.prepare(posterior)
     assert posterior.trials.fused
-    start = posterior.at(rule.first_point(posterior))
+    start = posterior.make_point(rule.first_point(posterior))
     direction = rule.direction(start, 1.0).theta
-    guess = -start.steepest / posterior.metric.at_start
+    guess = -start.steepest / posterior.metric.estimate_curvature(posterior.trials.curvature_diagonals(start))
     assert direction @ start.steepest < 0
     furthest = posterior.trials.largest_potential(posterior, guess)
     np.testing.assert_allclose(direction, guess / max(1.0, furthest), rtol=1e-9)

@@ -35,7 +35,7 @@ def sticky_chains(length):
 def undamped_block_jacobi(posterior, n_steps):
     theta, values = np.zeros(posterior.size), []
     for _ in range(n_steps):
-        point = posterior.at(theta)
+        point = posterior.make_point(theta)
         values.append(point.value)
         step = np.empty(posterior.size)
         for index, block in enumerate(posterior.blocks):

@@ -1,4 +1,4 @@
-"""Finite subspaces of the RKHS: which pivots to take, and features of old and new inputs."""
+"""Finite subspaces of the RKHS: choice of pivots, and features of old and new inputs."""
 
 from kernelfields.basis.panel import PanelCholesky
 from kernelfields.basis.selection import AllPoints, Basis, Gradient, GreedyCholesky, RandomCholesky, Uniform

@@ -45,7 +45,7 @@ def check_invariant(kernel: Kernel, rows: Rows, columns: np.ndarray) -> None:
 
 
 def pivot_permutations(pivots: Rows, columns: np.ndarray) -> np.ndarray:
-    """Return the permutations (m, r) of pivots by permutations (m, d) of columns; ValueError if there are none."""
+    """Return the permutations (m, r) of pivots by permutations (m, d) of columns; ValueError without any."""
     places = {key: place for place, key in enumerate(_keys(pivots))}
     try:
         return np.array([[places[key] for key in _keys(permute_columns(pivots, each))] for each in columns])
@@ -58,8 +58,8 @@ def symmetric_frame(subspace: PivotSubspace) -> np.ndarray:
     return scipy.linalg.polar(np.asarray(subspace.factor, dtype=np.float64), side="left")[0].T
 
 
-def closed_subspace(subspace: PivotSubspace, elements: np.ndarray, most: int | None) -> PivotSubspace:
-    """Return the span of pivots moved by all elements (|G|, d) of a group, at most ``most`` but one orbit at least.
+def close_subspace(subspace: PivotSubspace, elements: np.ndarray, most: int | None) -> PivotSubspace:
+    """Return the span of pivots closed under a group (|G|, d): at most ``most`` pivots, but one orbit at least.
 
     Those of an orbit have the number of the input that they come from, which is the first of them.
     """
@@ -109,7 +109,7 @@ def _choose_orbits(kernel: Kernel, orbits: list[Rows], most: int | None) -> list
 
 
 def _commuting_factor(kernel: Kernel, pivots: Rows) -> np.ndarray:
-    """Return R of closed pivots (r, r), where R R^T is K_BB with a least share of k(b, b) in all directions."""
+    """Return R (r, r) of closed pivots with R R^T = K_BB, its diagonal raised to a least share of k(b, b)."""
     heights = _heights(kernel, pivots)
     shares, directions = np.linalg.eigh(np.asarray(kernel(pivots), dtype=np.float64) / np.outer(heights, heights))
     raised = (directions * np.maximum(shares, _DEPENDENT)) @ directions.T

@@ -65,7 +65,7 @@ def independent_rows(block: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, 
 
 
 def select_rows(block: np.ndarray, accept: Callable[[int, float], bool]) -> tuple[np.ndarray, np.ndarray]:
-    """Go down a PSD block and keep row i where ``accept(i, residual_i)`` is true.
+    """Select rows of a PSD block one by one: row i if ``accept(i, residual_i)`` is true.
 
     The residual is taken with respect to the rows kept before it. Returns positions and lower factor.
     """
@@ -180,31 +180,31 @@ class PanelCholesky:
         return float(self.residual.sum()) / total if total > 0 else 0.0
 
     @property
-    def outside(self) -> np.ndarray:
-        """The inputs whose residual is above their floor: those that can become pivots."""
+    def candidates(self) -> np.ndarray:
+        """The inputs with a residual above their floor: candidates for pivots."""
         return np.flatnonzero(self.residual > self.floor)
 
     @property
-    def n_outside(self) -> int:
+    def n_candidates(self) -> int:
         """Number of inputs that can become pivots."""
         return int(np.count_nonzero(self.residual > self.floor))
 
-    def outside_at(self, places: np.ndarray) -> np.ndarray:
-        """Return inputs by their places in ``outside``.
+    def select_candidates(self, places: np.ndarray) -> np.ndarray:
+        """Return inputs by their indices in ``outside``.
 
         Parameters
         ----------
         places : array
-            Places, 0 to ``n_outside`` - 1.
+            Places, 0 to ``n_candidates`` - 1.
 
         Returns
         -------
         array
             Numbers of inputs.
         """
-        return self.outside[places]
+        return self.candidates[places]
 
-    def largest_outside(self) -> np.ndarray:
+    def largest_candidate(self) -> np.ndarray:
         """Return the input with the largest residual.
 
         Returns
@@ -212,10 +212,10 @@ class PanelCholesky:
         array (1,)
             Its number.
         """
-        outside = self.outside
+        outside = self.candidates
         return outside[[np.argmax(self.residual[outside])]]
 
-    def drawn_outside(self, uniforms: np.ndarray) -> np.ndarray:
+    def draw_candidates(self, uniforms: np.ndarray) -> np.ndarray:
         """Draw inputs in proportion to their residuals.
 
         Parameters
@@ -228,11 +228,11 @@ class PanelCholesky:
         array (n,)
             Numbers of inputs.
         """
-        outside = self.outside
+        outside = self.candidates
         cumulative = np.cumsum(self.residual[outside])
         return outside[np.searchsorted(cumulative, uniforms * cumulative[-1], side="right")]
 
-    def residuals_of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def take_residuals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return residual and floor of some inputs.
 
         Parameters
@@ -277,7 +277,7 @@ class PanelCholesky:
         block = self.kernel(self._wide_inputs(self.pivots), self._wide_inputs(rows)).astype(np.float64)
         return forward_substitution(self._factor, block).T
 
-    def set_aside(self, refused: np.ndarray) -> None:
+    def exclude_inputs(self, refused: np.ndarray) -> None:
         """Exclude inputs that are in the span up to rounding.
 
         Parameters
@@ -337,12 +337,12 @@ class PanelCholesky:
         return len(self.pivots)
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether no input has a residual above its floor."""
-        return self.n_outside == 0
+        return self.n_candidates == 0
 
     def extend(self, candidates: np.ndarray) -> int:
-        """Add the candidates that are not in the span yet, furthest above their floor first.
+        """Add the candidates outside the span, the largest ratio of residual to floor first.
 
         Parameters
         ----------
@@ -357,9 +357,9 @@ class PanelCholesky:
         candidates = np.asarray(candidates, dtype=np.int64)[: self.capacity - self.rank]
         if len(candidates) == 0:
             return 0
-        accepted, local = independent_rows(self.residual_block(candidates), self.residuals_of(candidates)[1])
+        accepted, local = independent_rows(self.residual_block(candidates), self.take_residuals(candidates)[1])
         self.append(candidates[accepted], local)
-        self.set_aside(np.setdiff1d(candidates, self.pivots))
+        self.exclude_inputs(np.setdiff1d(candidates, self.pivots))
         return len(accepted)
 
     def check_lowest(self, lowest: float, highest_floor: float) -> None:
@@ -416,9 +416,9 @@ class PanelCholesky:
         else:
             # Shared where it is all: it can be most of the memory.
             factor = np.ascontiguousarray(self._factor[: self.rank, : self.rank])
-        return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.numbered(self.pivots))
+        return PivotSubspace(self.kernel, self.pivot_inputs, factor, self.number_rows(self.pivots))
 
-    def numbered(self, rows: np.ndarray) -> np.ndarray:
+    def number_rows(self, rows: np.ndarray) -> np.ndarray:
         """Return the numbers of rows among all inputs.
 
         Parameters

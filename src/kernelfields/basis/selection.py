@@ -53,7 +53,7 @@ class Basis(BaseEstimator):
         self.tol = tol
 
     def capacity(self, default_rank: int | None, n_inputs: int) -> int:
-        """Return the number of pivots to make room for.
+        """Return the number of columns to allocate for pivots.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class Basis(BaseEstimator):
     def _fill(self, panel: PanelCholesky, rank: int, random: np.random.Generator) -> None:
         if not 0 <= self.tol < 1:
             raise ValueError(f"tol of {type(self).__name__} must be in [0, 1), got {self.tol!r}")
-        while panel.rank < rank and not panel.exhausted and panel.relative_residual > self.tol:
+        while panel.rank < rank and not panel.is_exhausted and panel.relative_residual > self.tol:
             self._grow(panel, random)
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
@@ -98,7 +98,7 @@ class Basis(BaseEstimator):
 
 @SETTINGS.register("greedy-cholesky")
 class GreedyCholesky(Basis):
-    """The input with the largest residual next, one at a time (the paper's section 5.3).
+    """Greedy Cholesky: the next pivot is the input with the largest residual (the paper's section 5.3).
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class GreedyCholesky(Basis):
     """
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
-        panel.extend(panel.largest_outside())
+        panel.extend(panel.largest_candidate())
 
 
 @SETTINGS.register("random-cholesky")
@@ -164,15 +164,15 @@ class RandomCholesky(Basis):
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
         block_size = self.block_size or int(np.clip(panel.capacity // 8, 32, 256))
-        proposals = panel.drawn_outside(random.random(block_size))
+        proposals = panel.draw_candidates(random.random(block_size))
         chances = random.random(block_size)
-        drawn_at, floor = panel.residuals_of(proposals)
+        drawn_at, floor = panel.take_residuals(proposals)
         block = panel.residual_block(proposals)
         room = panel.capacity - panel.rank
         kept, factor = select_rows(block, lambda i, left: left > floor[i] and chances[i] * drawn_at[i] < left)
         if len(kept) == 0:
             # Only rounding separates these from the span: without this the same ones come back for ever.
-            panel.set_aside(proposals)
+            panel.exclude_inputs(proposals)
             return
         panel.append(proposals[kept[:room]], factor[:room, :room])
 
@@ -204,14 +204,14 @@ class Uniform(Basis):
     """
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
-        n_outside = panel.n_outside
+        n_outside = panel.n_candidates
         count = min(n_outside, panel.capacity - panel.rank, _DRAWN_AT_ONCE)
-        panel.extend(panel.outside_at(random.choice(n_outside, size=count, replace=False)))
+        panel.extend(panel.select_candidates(random.choice(n_outside, size=count, replace=False)))
 
 
 @SETTINGS.register("all")
 class AllPoints(Basis):
-    """Every training input outside the span of the others: the exact model, which is not sparse.
+    """All training inputs outside the span of the others: the exact model, which is not sparse.
 
     Parameters
     ----------
@@ -248,12 +248,12 @@ class AllPoints(Basis):
         return n_inputs
 
     def _grow(self, panel: PanelCholesky, random: np.random.Generator) -> None:
-        panel.extend(panel.outside_at(np.arange(min(256, panel.n_outside))))
+        panel.extend(panel.select_candidates(np.arange(min(256, panel.n_candidates))))
 
 
 @SETTINGS.register("gradient")
 class Gradient(RandomCholesky):
-    """Pivots that the fit asks for: a basis grows until the certificate over the whole RKHS is below the fit's ``tol``.
+    """Pivots by the gradient: a basis grows until the certificate over the whole RKHS is below the fit's ``tol``.
 
     Each round fits the field and adds the inputs with the largest gain of the bound of Lemma 9.
 
@@ -337,7 +337,7 @@ class Gradient(RandomCholesky):
             How many were added.
         """
         wanted = min(int(np.ceil(panel.rank * (self.growth - 1))), panel.capacity - panel.rank)
-        outside = panel.outside
+        outside = panel.candidates
         if wanted < 1 or len(outside) == 0 or panel.relative_residual <= self.tol:
             return 0
         pool = random.choice(outside, size=min(len(outside), self.candidates * wanted), replace=False)
@@ -369,7 +369,7 @@ def resolve_basis(basis: object) -> Basis:
 
 
 def warn_of_no_pivots(rank: int, kernel: Kernel, whose: str) -> None:
-    """Warn of a basis without functions, as the kernel is zero at all inputs."""
+    """Warn of a basis without functions because the kernel is zero at all inputs."""
     if rank == 0:
         warn_user(
             f"{kernel!r} is zero at every training input: {whose} has no basis functions and takes no part in the fit",

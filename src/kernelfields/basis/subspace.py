@@ -71,7 +71,7 @@ class PivotSubspace:
         return len(self.factor)
 
     def origin(self, number: int) -> str:
-        """Return the number of the training input of a pivot, also of a pivot that ties have added.
+        """Return the index of the training input of a pivot, also if ties have added the pivot.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class PivotSubspace:
 
 
 class Expansion:
-    """f(x) = k(x, B) alpha with everything that does not depend on x; ``placed`` holds copies by device."""
+    """A kernel expansion f(x) = k(x, B) alpha, prepared for many inputs; ``placed`` holds copies by device."""
 
     def __init__(self, subspace: PivotSubspace, coefficients: np.ndarray):
         self.subspace = subspace

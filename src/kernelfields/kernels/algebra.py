@@ -21,7 +21,7 @@ from kernelfields.numerics.sparse_rows import Rows
 
 
 class _OfParts(Kernel):
-    """A function of the values of other kernels; subclasses write ``_combine`` for its blocks and diagonals."""
+    """A function of the values of other kernels; subclasses define ``_combine`` for its blocks and diagonals."""
 
     takes_tensors = True
 
@@ -83,11 +83,11 @@ class Sum(_OfTwo):
         """
         left = self.left.feature_map(X)
         right = None if left is None else self.right.feature_map(X)
-        return None if left is None or right is None else arrays.side_by_side(left, right)
+        return None if left is None or right is None else arrays.concatenate_columns(left, right)
 
     @property
     def summands(self) -> list[Kernel]:
-        """The kernels that this sum, however nested, adds up."""
+        """The kernels of this sum, nested sums included."""
         return [*self.left.summands, *self.right.summands]
 
     def _combine(self, values: list[np.ndarray]) -> np.ndarray:

@@ -64,12 +64,12 @@ _Values = TypeVar("_Values", bound=Rows)
 
 
 def is_tensor(X: object) -> bool:
-    """Whether X is a tensor of PyTorch, which is not imported to find out."""
+    """Whether X is a tensor of PyTorch, without importing PyTorch."""
     torch = sys.modules.get("torch")
     return isinstance(X, getattr(torch, "Tensor", ()))
 
 
-def _backend_of(X: object) -> ModuleType | type | None:
+def _find_backend(X: object) -> ModuleType | type | None:
     """Return the module or class with the operations on X, or None for NumPy."""
     if isinstance(X, np.ndarray):
         return None
@@ -81,18 +81,18 @@ def _backend_of(X: object) -> ModuleType | type | None:
 
 
 def dispatch_by_library(function: _Function) -> _Function:
-    """Call the function of this name for the library of the first argument, if it has one."""
+    """Call the function of this name in the library of the first argument, if there is one."""
 
     @functools.wraps(function)
     def answer(first: object, *others: object) -> object:
-        return getattr(_backend_of(first), function.__name__, function)(first, *others)
+        return getattr(_find_backend(first), function.__name__, function)(first, *others)
 
     return cast(_Function, answer)
 
 
 def namespace(X: object) -> ModuleType:
     """Return NumPy for arrays, or the module with the same functions for tensors."""
-    backend = _backend_of(X)
+    backend = _find_backend(X)
     return backend if isinstance(backend, ModuleType) else np
 
 
@@ -127,20 +127,27 @@ def _as_float(X: Rows, name: str) -> Rows:
 
 @dispatch_by_library
 def on_host(X: object) -> np.ndarray:
-    """Return rows or values in the memory of the processor: tensors as arrays, CSR matrices as they are."""
+    """Return rows or values in host memory: tensors as arrays, CSR matrices unchanged."""
     return cast(np.ndarray, X)
+
+
+@dispatch_by_library
+def location(X: Rows) -> object:
+    """Return the device of rows; None for arrays and sparse rows in host memory."""
+    return None
+
+
+@dispatch_by_library
+def describe_location(X: Rows) -> str:
+    """Describe the type and the device of rows, for messages."""
+    return f"a {type(X).__name__}"
 
 
 def check_comparable(X: Rows, Z: Rows) -> None:
     """Raise ValueError unless X and Z have the same number of columns and are on the same device."""
-    places = [getattr(rows, "device", None) if is_tensor(rows) else None for rows in (X, Z)]
-    if places[0] != places[1]:
-        first, second = (
-            f"a {type(rows).__name__}" if device is None else f"a tensor on {device}"
-            for rows, device in zip((X, Z), places, strict=True)
-        )
+    if location(X) != location(Z):
         raise ValueError(
-            f"X is {first} but Z is {second}. A kernel compares rows in one place: "
+            f"X is {describe_location(X)} but Z is {describe_location(Z)}. A kernel compares rows in one place: "
             "move one of them, with torch.as_tensor(Z, device=X.device) say."
         )
     if X.shape[1] != Z.shape[1]:
@@ -157,16 +164,16 @@ def is_dense(X: Rows) -> TypeIs[np.ndarray]:
 
 
 @dispatch_by_library
-def scaled_rows(X: Rows, factors: np.ndarray) -> Rows:
+def scale_rows(X: Rows, factors: np.ndarray) -> Rows:
     """Multiply each row by its own factor, in the dtype of the rows."""
-    return sparse_rows.scaled_rows(X, factors) if is_sparse(X) else convert(X * factors[:, None], X.dtype)
+    return sparse_rows.scale_rows(X, factors) if is_sparse(X) else convert(X * factors[:, None], X.dtype)
 
 
 @dispatch_by_library
-def side_by_side(left: Rows, right: Rows) -> Rows:
+def concatenate_columns(left: Rows, right: Rows) -> Rows:
     """Concatenate the columns of two matrices."""
     if is_sparse(left) or is_sparse(right):
-        return sparse_rows.side_by_side([left, right])
+        return sparse_rows.concatenate_columns([left, right])
     return namespace(left).hstack([left, right])
 
 
@@ -197,7 +204,7 @@ def inner_products(X: Rows, Z: Rows | None = None) -> np.ndarray:
 
 
 def product(left: np.ndarray, right: np.ndarray, small: int = _SMALL_PRODUCT) -> np.ndarray:
-    """Return left @ right; one of at most ``small`` multiplications in parts that take no threads of BLAS.
+    """Return left @ right; at most ``small`` multiplications are done in parts, without threads of BLAS.
 
     The scores of a short sequence are such products. Threads would halve a millisecond on a machine with nothing else
     to do, and wait for each other for tens of them where every core is busy.
@@ -228,7 +235,7 @@ def squared_norms(X: Rows) -> np.ndarray:
 
 
 class Destinations(NamedTuple):
-    """Rows Z (m, d) as squared distances to them are computed: in float64, ``shift`` (d,) taken off, and ||z||^2."""
+    """Rows Z (m, d) prepared for squared distances: in float64, less ``shift`` (d,), with ||z||^2."""
 
     source: Rows
     shift: np.ndarray | None
@@ -237,14 +244,14 @@ class Destinations(NamedTuple):
 
 
 def prepare_destinations(Z: Rows, centred: bool = True) -> Destinations:
-    """Return what squared distances to Z need that does not depend on the other rows; nothing is taken off CSR rows."""
+    """Return the part of squared distances to Z that is common to all rows."""
     shift = median_row(Z) if centred and is_dense(Z) and Z.shape[0] > 0 else None
     rows = _subtract_row(Z, shift)
     return Destinations(Z, shift, rows, squared_norms(rows))
 
 
 def squared_distances(X: Rows, Z: Rows | Destinations | None = None) -> np.ndarray:
-    """Return ||x - z||^2 for all rows, shape (n, m); Z may also be the :class:`Destinations` of rows that stay."""
+    """Return ||x - z||^2 for all rows, shape (n, m); Z may also be prepared :class:`Destinations`."""
     if Z is None:
         return _pairwise_distances(X)
     to = Z if isinstance(Z, Destinations) else prepare_destinations(Z, is_dense(X))
@@ -296,7 +303,7 @@ def manhattan_distances(X: Rows, Z: Rows | None = None) -> np.ndarray:
     distances: Callable[..., np.ndarray] = _dense_manhattan
     other, dtype = X if Z is None else Z, block_dtype(X, Z)
     if is_sparse(X) or is_sparse(other):
-        X, other = SparseRows.of(X), SparseRows.of(other)
+        X, other = SparseRows.from_rows(X), SparseRows.from_rows(other)
         if X.nnz * other.nnz > _FEW_MEET * math.prod(X.shape) * math.prod(other.shape):
             X, other = X.toarray(), other.toarray()
         else:
@@ -360,13 +367,13 @@ def row_numbers(X: Rows, n_rows: int, owner: str) -> np.ndarray:
 
 @dispatch_by_library
 def cut_rows(X: Rows, n_rows: int, n_columns: int = 1) -> list[slice]:
-    """Cut the rows of an (n_rows, n_columns) array into blocks that suit the place where X is."""
+    """Split the rows of an (n_rows, n_columns) array into blocks that suit the device of X."""
     return row_blocks(n_rows, n_columns, budget=FORMULA_BYTES, least=FORMULA_ROWS)
 
 
 @dispatch_by_library
 def map_blocks(X: Rows, n_columns: int, dtype: DTypeLike, function: Callable[[Rows], np.ndarray]) -> np.ndarray:
-    """Return function(X), shape (n, n_columns), computed for a few megabytes of rows at a time."""
+    """Return function(X), shape (n, n_columns), computed in blocks of a few megabytes."""
     blocks = list(cut_rows(X, X.shape[0], n_columns))
     if len(blocks) == 1:
         return convert(function(X), dtype)
@@ -378,14 +385,14 @@ def map_blocks(X: Rows, n_columns: int, dtype: DTypeLike, function: Callable[[Ro
 
 @dispatch_by_library
 def transform(block: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Apply an elementwise function in place, a few megabytes at a time."""
+    """Apply an elementwise function in place, in blocks of a few megabytes."""
     for rows in cut_rows(block, *block.shape):
         block[rows] = function(block[rows])
     return block
 
 
 def raise_to(block: np.ndarray, exponent: int) -> np.ndarray:
-    """Raise every entry to a whole power >= 1 in place: products are several times as fast as pow."""
+    """Raise every entry to an integer power >= 1 in place: products are several times as fast as pow."""
     return block if exponent == 1 else transform(block, lambda part: _whole_power(part, exponent))
 
 
@@ -415,14 +422,14 @@ def empty(X: Rows, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
 
 
 @dispatch_by_library
-def filled(X: Rows, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> np.ndarray:
+def fill_array(X: Rows, shape: tuple[int, ...], value: float, dtype: DTypeLike) -> np.ndarray:
     """Return an array of one value on the device of X."""
     return namespace(X).full(shape, value, dtype=dtype, device=getattr(X, "device", "cpu"))
 
 
 @dispatch_by_library
 def convert(values: _Values, dtype: DTypeLike) -> _Values:
-    """Return rows or values in another dtype, without a copy if they have it already."""
+    """Return rows or values in another dtype, uncopied if unchanged."""
     return cast(_Values, values.astype(dtype, copy=False))
 
 
@@ -439,12 +446,12 @@ def with_diagonal(block: np.ndarray, values: np.ndarray | float) -> np.ndarray:
 
 
 def exponential(values: np.ndarray) -> np.ndarray:
-    """Take the exponential in place."""
+    """Exponentiate in place."""
     return namespace(values).exp(values, out=values)
 
 
 def square_root(values: np.ndarray) -> np.ndarray:
-    """Take the square root in place."""
+    """Compute the square root in place."""
     return namespace(values).sqrt(values, out=values)
 
 
@@ -456,14 +463,14 @@ def zero_small(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
 
 
 def inverse_or_zero(values: np.ndarray) -> np.ndarray:
-    """Return 1 / values where they are positive, and 0 elsewhere."""
+    """Return 1 / values for positive values, and 0 for others."""
     where, positive = namespace(values).where, values > 0
     return where(positive, 1.0 / where(positive, values, 1.0), 0.0)
 
 
 @dispatch_by_library
 def first_negative(values: np.ndarray) -> int | None:
-    """Return the index of the first negative value of a vector, or None if no value is negative."""
+    """Return the index of the first negative value of a vector; None without one."""
     negative = np.flatnonzero(on_host(values) < 0)
     return int(negative[0]) if len(negative) else None
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelfields.kernels import arrays
-from kernelfields.kernels.kernel import Kernel, KernelFunction, register, symmetric
+from kernelfields.kernels.kernel import Kernel, KernelFunction, register, symmetrize
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 
 _DIAGONAL_BLOCK = 32
@@ -27,7 +27,7 @@ _DIAGONAL_BLOCK = 32
 
 @register("callable")
 class CallableKernel(Kernel):
-    """A kernel by a function of two matrices, as scikit-learn's ``SVC(kernel=function)`` takes them.
+    """A kernel given by a function of two matrices, as in scikit-learn's ``SVC(kernel=function)``.
 
     Fields take the function itself; the class is for sums, products and names. Kernels of scikit-learn's Gaussian
     processes are such functions. A model file holds the name alone: pass the function again when you load it.
@@ -69,14 +69,14 @@ class CallableKernel(Kernel):
         return f"CallableKernel({self.label()})"[:N_CHAR_MAX]
 
     def check_parameters(self) -> None:
-        """Check that the function can be called and the name is text."""
+        """Check that the function is callable and the name is text."""
         if not callable(self.function) or isinstance(self.function, type):
             raise TypeError(f"CallableKernel: function must be callable as function(X, Z), got {self.function!r}.")
         if self.name is not None and not isinstance(self.name, str):
             raise TypeError(f"CallableKernel: name must be a string or None, got {self.name!r}.")
 
     def label(self) -> str:
-        """Return the name that stands for the function in model files.
+        """Return the name of the function in model files.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class CallableKernel(Kernel):
 
     @classmethod
     def serving_refusal(cls, parameters: Mapping[str, object]) -> str:
-        """Return that the function is not in the file.
+        """Return the reason: the function is not in the file.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class CallableKernel(Kernel):
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, object], functions: Mapping[str, KernelFunction]) -> Kernel:
-        """Return the kernel of a function that the caller passes under the name in the description.
+        """Return the kernel of a function that the caller passes under the described name.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class CallableKernel(Kernel):
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         block = self._values(X, X if Z is None else Z)
-        block = symmetric(block, f"the kernel function {self.label()!r}") if Z is None else block
+        block = symmetrize(block, f"the kernel function {self.label()!r}") if Z is None else block
         return block.astype(arrays.block_dtype(X, Z), copy=False)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
@@ -186,7 +186,7 @@ class CallableKernel(Kernel):
 
 @register("precomputed")
 class Precomputed(Kernel):
-    """A kernel by its values, k(i, j) = matrix[i, j].
+    """A kernel given by its values, k(i, j) = matrix[i, j].
 
     Inputs are one column of row numbers. This is how strings, graphs, molecules and other objects that are no vectors
     enter: number them, and compute their similarities once.
@@ -217,7 +217,7 @@ class Precomputed(Kernel):
 
     def check_parameters(self) -> None:
         """Check that the matrix is square, finite and symmetric up to rounding."""
-        symmetric(self._values(), "Precomputed: matrix")
+        symmetrize(self._values(), "Precomputed: matrix")
 
     def spec(self) -> dict[str, object]:
         """Return the description, with the matrix as an array.
@@ -243,7 +243,7 @@ class Precomputed(Kernel):
         values = self._values()
         columns = arrays.row_numbers(X if Z is None else Z, len(values), "Precomputed")
         block = arrays.convert(arrays.look_up(X, values, columns, "Precomputed"), arrays.block_dtype(X, Z))
-        return symmetric(block, "Precomputed: matrix") if Z is None else block
+        return symmetrize(block, "Precomputed: matrix") if Z is None else block
 
     def _diagonal(self, X: Rows) -> np.ndarray:
         return arrays.convert(arrays.look_up(X, self._values(), None, "Precomputed"), X.dtype)

@@ -52,7 +52,7 @@ class Columns(Kernel):
     end: int | None = None
 
     def check_parameters(self) -> None:
-        """Check the part, and that begin and end are whole numbers in order."""
+        """Check the part, and that begin and end are integers in order."""
         super().check_parameters()
         if isinstance(self.begin, str):
             if self.begin not in KINDS or self.end is not None:
@@ -68,7 +68,7 @@ class Columns(Kernel):
             raise ValueError(f"Columns: end must be above begin, got {self.begin} to {self.end}.")
 
     def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Columns:
-        """Return a copy whose inner kernel follows the data in its columns.
+        """Return a copy whose inner kernel is resolved by the data in its columns.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Columns(Kernel):
 
     @property
     def own_columns(self) -> tuple[int, ...]:
-        """Columns that the inner kernel reads as they come; categories are never changed."""
+        """Columns that the inner kernel reads unscaled; categories are never changed."""
         begin = self.begin if isinstance(self.begin, int) else 0
         return () if self.begin == CATEGORIES else tuple(begin + column for column in self.kernel.own_columns)
 

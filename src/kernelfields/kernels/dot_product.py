@@ -181,4 +181,4 @@ class Tanimoto(Kernel):
 
 
 def _unit_rows(X: Rows) -> Rows:
-    return arrays.scaled_rows(X, arrays.inverse_or_zero(arrays.square_root(arrays.squared_norms(X))))
+    return arrays.scale_rows(X, arrays.inverse_or_zero(arrays.square_root(arrays.squared_norms(X))))

@@ -37,7 +37,7 @@ _ROWS = 256
 @register("forest")
 @declares_parameters
 class Forest(Kernel):
-    """The share of trees in which two inputs fall into one leaf, for the potentials of single labels.
+    """The share of trees in which two inputs share a leaf, for the potentials of single labels.
 
     Distances are short where labels agree, and scales of columns do not matter. Inputs that grew the trees resemble
     each other more than new ones do: choose the prior variance on held-out data, as ``prior_variance="auto"`` does.
@@ -83,18 +83,18 @@ class Forest(Kernel):
         return {name: value for name, value in self.__dict__.items() if name != "_kept"}
 
     @property
-    def keeps_rows(self) -> bool:
-        """Whether ``resolve`` needs all rows in one place, to grow trees on them."""
+    def should_keep_rows(self) -> bool:
+        """Whether ``resolve`` needs all rows in one process, to grow trees on them."""
         return self.trees is None
 
     def check_parameters(self) -> None:
-        """Check the numbers, and that the trees are trees."""
+        """Check the numbers and the structure of the trees."""
         super().check_parameters()
         if self.trees is not None:
             self._table()
 
     def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Forest:
-        """Return a copy with trees, grown on the rows and their labels if there are none yet.
+        """Return a copy with trees, grown on the rows and their labels unless it has trees already.
 
         Parameters
         ----------

@@ -95,7 +95,7 @@ class Kernel(Parametrized):
         return self._block(rows, other) if self.takes_tensors else arrays.compute_on_host(rows, self._block, other)
 
     def towards(self, Z: object) -> Callable[[object], np.ndarray]:
-        """Return the function X -> k(X, Z) for rows Z that stay: the digits of ``self(X, Z)``, with less to do.
+        """Return the function X -> k(X, Z) for fixed rows Z, with the digits of ``self(X, Z)`` at less cost.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Kernel(Parametrized):
         return self._diagonal(rows) if self.takes_tensors else arrays.compute_on_host(rows, self._diagonal)
 
     def resolve(self, X: object, weights: np.ndarray | None = None, labels: np.ndarray | None = None) -> Kernel:
-        """Return a copy whose parameters are checked, and numbers if they were rules such as gamma="scale".
+        """Return a copy with checked parameters, and numbers for rules such as gamma="scale".
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class Kernel(Parametrized):
         return resolved
 
     def feature_map(self, X: object) -> Rows | None:
-        """Return explicit features phi with phi(x) . phi(z) = k(x, z), or None if none are of finite size.
+        """Return explicit features phi with phi(x) . phi(z) = k(x, z); None without finite features.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class Kernel(Parametrized):
 
     @property
     def has_feature_map(self) -> bool:
-        """Whether ``feature_map`` gives features for any input: the class has one, and so have all parts."""
+        """Whether ``feature_map`` returns features for any input: the class and all parts have one."""
         return type(self).feature_map is not Kernel.feature_map and all(part.has_feature_map for part in self._parts)
 
     @property
@@ -192,13 +192,13 @@ class Kernel(Parametrized):
         return [value for value in self.get_params(deep=False).values() if isinstance(value, Kernel)]
 
     @property
-    def keeps_rows(self) -> bool:
-        """Whether ``resolve`` keeps the rows it is given, so that all of them have to be in one place."""
+    def should_keep_rows(self) -> bool:
+        """Whether ``resolve`` stores the given rows, so that one process needs all of them."""
         return False
 
     @property
     def own_columns(self) -> tuple[int, ...]:
-        """Columns of one position or row that the kernel reads as they come, such as time stamps; those of its parts.
+        """Columns that the kernel, or a part of it, reads unscaled, such as time stamps.
 
         No scale changes their values, and no statistics are made of them.
         """
@@ -230,16 +230,16 @@ class Kernel(Parametrized):
 
     @property
     def summands(self) -> list[Kernel]:
-        """The kernels that a sum, however nested, adds up; the kernel alone if it is none."""
+        """The kernels of a sum, nested sums included; the kernel alone if it is no sum."""
         return [self]
 
     @property
     def kind(self) -> str:
-        """The name under which the class is registered; TypeError if it is not."""
-        return KERNELS.name_of(self)
+        """The registered name of the class; TypeError without one."""
+        return KERNELS.find_name(self)
 
     def spec(self) -> dict[str, object]:
-        """Return a description that ``kernel_from_spec`` reads; its values fit JSON, arrays aside.
+        """Return a description for ``kernel_from_spec``; its values fit JSON, except for arrays.
 
         Returns
         -------
@@ -252,7 +252,7 @@ class Kernel(Parametrized):
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, object], functions: Mapping[str, KernelFunction]) -> Kernel:
-        """Return the kernel whose description had these parameters.
+        """Return the kernel with the parameters of a description.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class Kernel(Parametrized):
 
     @classmethod
     def serving_refusal(cls, parameters: Mapping[str, object]) -> str:
-        """Return why a kernel of this description needs more than its model file and NumPy.
+        """Return the reason why a kernel needs more than its model file and NumPy; None if it does not.
 
         Parameters
         ----------
@@ -290,25 +290,25 @@ class Kernel(Parametrized):
         return ""
 
     def check_parameters(self) -> None:
-        """Raise ValueError or TypeError, naming the parameter and its value, if one is not allowed."""
+        """Raise ValueError or TypeError, naming the parameter and its value, for an invalid parameter."""
         for name, declared in getattr(self, "__dataclass_fields__", {}).items():
             if "check" in declared.metadata:
                 declared.metadata["check"](self, name)
 
     @property
-    def follows_data(self) -> bool:
-        """Whether parameters that are not given follow the data, by a rule of the class."""
+    def depends_on_data(self) -> bool:
+        """Whether parameters depend on the data, by a rule of the class."""
         return type(self)._from_data is not Kernel._from_data
 
     def _from_data(self, X: Rows, weights: np.ndarray | None) -> dict[str, float]:
-        """Return the parameters that follow from the data."""
+        """Return the parameters that depend on the data."""
         return {}
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         raise NotImplementedError(f"{type(self).__name__} must define _block(X, Z).")
 
     def _towards(self, Z: Rows) -> Towards:
-        """Return X -> k(X, Z) for checked rows, with the parts that depend on Z alone computed once."""
+        """Return X -> k(X, Z) for checked rows; parts of Z alone are computed once."""
         return lambda X: self._block(X, Z)
 
     def _diagonal(self, X: Rows) -> np.ndarray:
@@ -361,7 +361,7 @@ register = KERNELS.register
 
 
 def checked(check: Callable[[Kernel, str], object], default: object = MISSING) -> Any:
-    """Declare a parameter of a kernel; ``check(kernel, name)`` raises if its value is not allowed."""
+    """Declare a parameter of a kernel; ``check(kernel, name)`` raises for an invalid value."""
     return field(default=default, metadata={"check": check})
 
 
@@ -384,7 +384,7 @@ def _non_negative(value: float, done: str) -> float:
 
 
 def valid_kernel(owner: Kernel, name: str) -> None:
-    """Check that the parameter is a kernel whose own parameters are allowed."""
+    """Check that the parameter is a kernel with valid parameters."""
     kernel = getattr(owner, name)
     if not isinstance(kernel, Kernel):
         raise TypeError(
@@ -431,14 +431,14 @@ class Constant(Kernel):
             The feature.
         """
         rows = arrays.as_rows(X)
-        return arrays.filled(rows, (rows.shape[0], 1), math.sqrt(non_negative(self, "value")), rows.dtype)
+        return arrays.fill_array(rows, (rows.shape[0], 1), math.sqrt(non_negative(self, "value")), rows.dtype)
 
     def _block(self, X: Rows, Z: Rows | None) -> np.ndarray:
         n_columns = X.shape[0] if Z is None else Z.shape[0]
-        return arrays.filled(X, (X.shape[0], n_columns), non_negative(self, "value"), arrays.block_dtype(X, Z))
+        return arrays.fill_array(X, (X.shape[0], n_columns), non_negative(self, "value"), arrays.block_dtype(X, Z))
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return arrays.filled(X, (X.shape[0],), non_negative(self, "value"), X.dtype)
+        return arrays.fill_array(X, (X.shape[0],), non_negative(self, "value"), X.dtype)
 
 
 def has_named_kinds(kernel: object) -> bool:
@@ -451,7 +451,7 @@ def rounding_tolerance(dtype: np.dtype) -> float:
     return 1e-4 if dtype == np.float32 else 1e-8
 
 
-def symmetric(block: np.ndarray, name: str) -> np.ndarray:
+def symmetrize(block: np.ndarray, name: str) -> np.ndarray:
     """Make a square block exactly symmetric; ValueError if it is not symmetric up to rounding."""
     if not np.isfinite(block).all():
         i, j = np.argwhere(~np.isfinite(block))[0]
@@ -474,7 +474,7 @@ def symmetric(block: np.ndarray, name: str) -> np.ndarray:
 def check_positive_semidefinite(
     kernel: Kernel, X: object, random_state: int | np.random.Generator | None = None
 ) -> None:
-    """Check on data that a function is a kernel: no Gram matrix of a kernel has a negative eigenvalue.
+    """Check on data that a function is a kernel: its Gram matrix has no negative eigenvalue.
 
     Passing is no proof: a negative eigenvalue may need more or other rows to appear.
 
@@ -509,7 +509,7 @@ def check_positive_semidefinite(
     resolved = kernel.resolve(X)
     rows = np.sort(np.random.default_rng(random_state).permutation(n_rows)[:_SAMPLE])
     name = " ".join(repr(resolved).split())
-    gram = symmetric(resolved(X[rows]), f"the Gram matrix of {name}")
+    gram = symmetrize(resolved(X[rows]), f"the Gram matrix of {name}")
     eigenvalues = np.linalg.eigvalsh(gram.astype(np.float64))
     largest = np.abs(eigenvalues).max()
     if eigenvalues[0] < -rounding_tolerance(gram.dtype) * largest:

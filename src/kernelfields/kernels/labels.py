@@ -16,7 +16,7 @@ import numbers
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelfields.kernels.kernel import rounding_tolerance, symmetric
+from kernelfields.kernels.kernel import rounding_tolerance, symmetrize
 from kernelfields.numerics.registry import Parametrized, Registry
 
 # Eigenvalues of the centred kernel below this share of the largest of the kernel count as zero.
@@ -90,14 +90,14 @@ class LabelKernel(Parametrized):
         return vectors * signs * np.sqrt(eigenvalues[kept])
 
     def spec(self) -> dict[str, object]:
-        """Return a description that ``label_kernel_from_spec`` reads.
+        """Return a description for ``label_kernel_from_spec``.
 
         Returns
         -------
         dict
             The kind and the parameters.
         """
-        return {"kind": LABEL_KERNELS.name_of(self), **self.get_params(deep=False)}
+        return {"kind": LABEL_KERNELS.find_name(self), **self.get_params(deep=False)}
 
 
 LABEL_KERNELS: Registry[LabelKernel] = Registry("label kernel")
@@ -128,7 +128,7 @@ class _Contrasts(LabelKernel):
 
 @LABEL_KERNELS.register("delta")
 class Delta(_Contrasts):
-    """Labels resemble themselves alone, k_y(y, y') = 1 if y = y', else 0: the default.
+    """Equal labels are similar, k_y(y, y') = 1 if y = y', else 0: the default.
 
     See Also
     --------
@@ -192,7 +192,7 @@ class CentredDelta(_Contrasts):
 
 @LABEL_KERNELS.register("matrix")
 class LabelMatrix(LabelKernel):
-    """A label kernel by its values, k_y(y, y') = values[y, y'].
+    """A label kernel given by its values, k_y(y, y') = values[y, y'].
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ class LabelMatrix(LabelKernel):
         self.values = values
 
     def matrix(self, n_labels: int) -> np.ndarray:
-        """Return the values, checked to be a kernel on L labels.
+        """Return the values; ValueError unless they are a kernel on L labels.
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class LabelMatrix(LabelKernel):
             raise ValueError(f"LabelMatrix: values must be a square array of numbers: {error}.") from error
         if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
             raise ValueError(f"LabelMatrix: values must be a square array, got shape {values.shape}.")
-        values = symmetric(values, "LabelMatrix: values")
+        values = symmetrize(values, "LabelMatrix: values")
         eigenvalues = np.linalg.eigvalsh(values)
         if eigenvalues[0] < -rounding_tolerance(values.dtype) * np.abs(eigenvalues).max():
             raise ValueError(
@@ -268,7 +268,7 @@ def _checked_count(n_labels: int) -> int:
 
 
 def resolve_label_kernel(kernel: object) -> LabelKernel:
-    """Return the label kernel meant by "delta", "centred", a LabelKernel or an L x L array."""
+    """Return the label kernel for "delta", "centred", a LabelKernel or an L x L array."""
     if isinstance(kernel, LabelKernel):
         return kernel
     if isinstance(kernel, str):
@@ -284,7 +284,7 @@ def resolve_label_kernel(kernel: object) -> LabelKernel:
 
 
 def label_kernel_from_spec(spec: object) -> LabelKernel:
-    """Return the label kernel that ``LabelKernel.spec`` described."""
+    """Return the label kernel of a description by ``LabelKernel.spec``."""
     kind, parameters = LABEL_KERNELS.read(spec)
     kernel = kind(**parameters)
     return LabelMatrix(kernel._checked_values()) if isinstance(kernel, LabelMatrix) else kernel

@@ -28,7 +28,7 @@ RULES = ("scale", "auto")
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether value is a real number of any kind, fractions too: parameters of kernels are turned into floats."""
+    """Whether value is a real number, fractions included: parameters of kernels are converted to floats."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
@@ -36,7 +36,7 @@ def _is_rule(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and value in RULES
 
 
-def _checked(owner: object, name: str, allowed: Callable[[float], bool], expected: str, advice: str = ".") -> float:
+def _read_number(owner: object, name: str, allowed: Callable[[float], bool], expected: str, advice: str = ".") -> float:
     """Return a parameter if it is an allowed number that a float can hold; else raise ValueError."""
     value = getattr(owner, name)
     try:
@@ -49,14 +49,14 @@ def _checked(owner: object, name: str, allowed: Callable[[float], bool], expecte
 
 
 def positive(owner: object, name: str) -> float:
-    """Return the parameter as a float > 0; a rule that has not seen data is an error."""
+    """Return the parameter as a float > 0; an unresolved rule is an error."""
     value = getattr(owner, name)
     if _is_rule(value):
         raise ValueError(
             f"{type(owner).__name__}: {name}={value!r} depends on the training inputs. "
             f"Call kernel.resolve(X) with them first, or give {name} as a number."
         )
-    return _checked(owner, name, lambda number: number > 0, "a positive finite number, 'scale' or 'auto'")
+    return _read_number(owner, name, lambda number: number > 0, "a positive finite number, 'scale' or 'auto'")
 
 
 def positive_or_rule(owner: object, name: str) -> None:
@@ -68,17 +68,17 @@ def positive_or_rule(owner: object, name: str) -> None:
 def non_negative(owner: object, name: str) -> float:
     """Return the parameter as a finite float >= 0."""
     advice = "; a negative one would not give a positive semi-definite kernel."
-    return _checked(owner, name, lambda number: number >= 0, "a finite number >= 0", advice)
+    return _read_number(owner, name, lambda number: number >= 0, "a finite number >= 0", advice)
 
 
 def whole(owner: object, name: str) -> int:
-    """Return the parameter as a whole number >= 1."""
-    _checked(owner, name, lambda number: number == int(number) and number >= 1, "a whole number >= 1")
+    """Return the parameter as an integer >= 1."""
+    _read_number(owner, name, lambda number: number == int(number) and number >= 1, "a whole number >= 1")
     return int(getattr(owner, name))
 
 
 def resolve_rule(rule: str, X: Matrix, weights: np.ndarray | None = None) -> float:
-    """Turn the rule "scale" or "auto" into 1 / (d v) or 1 / d."""
+    """Resolve the rule "scale" or "auto" as 1 / (d v) or 1 / d."""
     if rule == "auto":
         return 1.0 / X.shape[1]
     variance = overall_variance(X, weights)

@@ -38,7 +38,7 @@ _DEEPEST, _MOST = 200, 1000
 
 
 def resolve_kernel(kernel: object) -> Kernel:
-    """Return the kernel that a name, an expression or a function stands for.
+    """Return the kernel of a name, an expression or a function.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def resolve_kernel(kernel: object) -> Kernel:
 
 
 def _options() -> str:
-    """Return what a kernel may be, for messages."""
+    """Return the possible forms of a kernel, for messages."""
     return (
         f"Expected a Kernel, one of the names {', '.join(map(repr, KERNELS.shorthands))}, an object of "
         "sklearn.gaussian_process.kernels, or a function(X, Z) that returns an (n, m) array"
@@ -102,12 +102,12 @@ def has_default_scale(kernel: object) -> bool:
 
 
 def has_isotropic_scale(kernel: object) -> bool:
-    """Whether a kernel measures distances on a scale that the user chose, the same for all columns."""
+    """Whether a kernel measures distances on one given scale for all columns."""
     return isinstance(kernel, RBF | Laplacian | Matern)
 
 
 def kernel_from_spec(spec: object, callables: Mapping[str, KernelFunction] | None = None) -> Kernel:
-    """Return the kernel that ``Kernel.spec`` described; ``callables`` maps names to kernel functions."""
+    """Return the kernel of a description by ``Kernel.spec``; ``callables`` maps names to kernel functions."""
     _check_count(spec)
     return _build(spec, callables or {}, depth=0)
 

@@ -27,6 +27,6 @@ def not_real_message(name: str, dtype: object) -> str:
 def row_blocks(
     n_rows: int, n_columns: int, itemsize: int = 8, budget: int = BLOCK_BYTES, least: int = 1
 ) -> list[slice]:
-    """Cut rows into slices whose (rows, n_columns) block stays within ``budget`` bytes, or has ``least`` rows."""
+    """Split rows into slices whose (rows, n_columns) block has at most ``budget`` bytes, or ``least`` rows."""
     step = max(least, min(n_rows, budget // max(1, n_columns * itemsize)))
     return [slice(begin, min(begin + step, n_rows)) for begin in range(0, n_rows, step)]

@@ -33,7 +33,7 @@ class _Stationary(Kernel):
     takes_tensors = True
 
     def _diagonal(self, X: Rows) -> np.ndarray:
-        return arrays.filled(X, (X.shape[0],), 1.0, X.dtype)
+        return arrays.fill_array(X, (X.shape[0],), 1.0, X.dtype)
 
 
 class _OfSquaredDistances(_Stationary):

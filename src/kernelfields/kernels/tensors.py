@@ -33,7 +33,7 @@ _DEVICE_ENTRIES = 2**26
 
 @contextmanager
 def float32_products(precision: str = "ieee") -> Iterator[None]:
-    """Multiply float32 matrices with all their digits ("ieee") or with 11 bits each ("tf32") inside the block.
+    """Multiply float32 matrices with all digits ("ieee") or 11 bits each ("tf32") inside the block.
 
     The setting belongs to the process and is restored at the end. Sums of float16 products are float32.
     """
@@ -52,12 +52,12 @@ def float32_products(precision: str = "ieee") -> Iterator[None]:
 
 
 def cut_rows(X: torch.Tensor, n_rows: int, n_columns: int = 1) -> list[slice]:
-    """Cut the rows of an (n_rows, n_columns) tensor into blocks that suit the device of X."""
+    """Split the rows of an (n_rows, n_columns) tensor into blocks that suit the device of X."""
     entries = _ENTRIES.get(X.device.type, _DEVICE_ENTRIES)
     return row_blocks(n_rows, n_columns, budget=8 * entries, least=FORMULA_ROWS)
 
 
-def tensor_from(
+def to_tensor(
     values: np.ndarray | torch.Tensor, device: torch.device, dtype: torch.dtype | None = None
 ) -> torch.Tensor:
     """Return an array or a tensor as a tensor on the device, without a copy if possible."""
@@ -89,6 +89,16 @@ def on_host(X: torch.Tensor) -> np.ndarray:
     return array
 
 
+def location(X: torch.Tensor) -> torch.device:
+    """Return the device of rows."""
+    return X.device
+
+
+def describe_location(X: torch.Tensor) -> str:
+    """Return the device of rows, for messages."""
+    return f"a tensor on {X.device}"
+
+
 convert = torch.Tensor.to
 
 
@@ -98,10 +108,10 @@ def inner_products(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch.Tens
     dtype = torch.promote_types(X.dtype, other.dtype)
     with float32_products():
         products = X.to(dtype) @ other.to(dtype).T
-    return _mirrored(products) if Z is None else products
+    return _mirror(products) if Z is None else products
 
 
-def _mirrored(block: torch.Tensor) -> torch.Tensor:
+def _mirror(block: torch.Tensor) -> torch.Tensor:
     """Copy the lower triangle of a block to the upper one, as libraries promise no symmetry."""
     lower = block.tril(-1)
     return block.tril_().add_(lower.T)
@@ -128,18 +138,18 @@ def manhattan_distances(X: torch.Tensor, Z: torch.Tensor | None = None) -> torch
     right = other.to(torch.float64)
     for rows in cut_rows(X, *distances.shape):
         distances[rows] = torch.cdist(X[rows].to(torch.float64), right, p=1.0)
-    return _mirrored(distances) if Z is None else distances
+    return _mirror(distances) if Z is None else distances
 
 
 def compute_on_host(X: torch.Tensor, function: Callable[..., np.ndarray], *others: torch.Tensor | None) -> torch.Tensor:
     """Return function(X, ...) for a function of NumPy arrays; with a second matrix, in blocks of rows."""
     Z = others[0] if others else None
     if Z is None:
-        return tensor_from(function(on_host(X), *others), X.device, X.dtype)
+        return to_tensor(function(on_host(X), *others), X.device, X.dtype)
     right = on_host(Z)
     block = torch.empty((len(X), len(Z)), dtype=torch.promote_types(X.dtype, Z.dtype), device=X.device)
     for rows in row_blocks(len(X), len(Z), budget=FORMULA_BYTES, least=FORMULA_ROWS):
-        block[rows] = tensor_from(function(on_host(X[rows]), right), X.device, block.dtype)
+        block[rows] = to_tensor(function(on_host(X[rows]), right), X.device, block.dtype)
     return block
 
 

@@ -22,9 +22,9 @@ from kernelfields.inference.potentials import Array, Placed
 from kernelfields.kernels.arrays import on_host
 from kernelfields.numerics.group import ALONE
 from kernelfields.numerics.sparse_rows import entry_rows, is_sparse
-from kernelfields.objective.coordinates import sampled_rows, worth_a_gram_matrix
+from kernelfields.objective.coordinates import sample_rows, should_use_gram
 from kernelfields.objective.designs.design import LocalDesign, has_dense_features
-from kernelfields.objective.designs.pairs import Support
+from kernelfields.objective.designs.pairs import EveryPair
 from kernelfields.objective.designs.tables import weighted_product
 from kernelfields.objective.likelihoods.likelihood import Evaluation, Objective
 
@@ -32,7 +32,7 @@ _BLOCK_BYTES = 64 * 2**20
 
 
 def correlated_cliques(family: LabelFamily, term: Placed, n_cliques: int) -> float:
-    """Return how many cliques of a set count for the curvature of weights that all of them share.
+    """Return the effective number of cliques of a set in the curvature of shared weights.
 
     Cliques with the same node at the same place vary together: n of them count n^2 times. If inference is exact, this
     is left out.
@@ -100,18 +100,18 @@ class Curvature:
             means = marginals @ factor
             squares = factor.T @ ((weights @ marginals)[:, None] * factor)
             block = read_back(squares - (means * weights[:, None]).T @ means)
-            return support.restricted(block)
-        if isinstance(support, Support):
+            return support.restrict_matrix(block)
+        if not isinstance(support, EveryPair):
             return supported_curvature(features, support.features, support.outcomes, marginals, weights)
         return within_clique_curvature(design.table, factor, marginals, weights)
 
     def gram_scale(self, index: int) -> float:
-        """Return the scale of a term's Gram matrix in the metric; zero if the matrix does not pay."""
+        """Return the scale of a term's Gram matrix in the metric; zero if the matrix costs more than it saves."""
         design = self.designs[index]
         if not has_dense_features(design):
             return 0.0
         weight, number = self._weights(design)
-        if not worth_a_gram_matrix(int(number), *design.shape):
+        if not should_use_gram(int(number), *design.shape):
             return 0.0
         return weight / number * design.label_share / design.n_configurations
 
@@ -123,7 +123,7 @@ class Curvature:
     def gram(self, index: int) -> np.ndarray:
         """Return the lower half of an estimate of Z^T Z for dense features, (r, r), from some rows."""
         n_rows, rank = self.designs[index].table.shape
-        return self._gram(index, sampled_rows(n_rows, rank, ALONE))
+        return self._gram(index, sample_rows(n_rows, rank, ALONE))
 
     def _gram(self, index: int, sampled: slice) -> np.ndarray:
         """Return the Gram matrix of some rows of this process."""

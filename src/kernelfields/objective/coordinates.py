@@ -6,7 +6,7 @@
 
 a is the variance of a label coordinate while all labellings of a clique are equally likely: the curvature at the start
 of a fit. Late in it a clique is undecided between a few of its L^k labellings, if at all, and b / L^k stands for what
-is left beside the prior; benchmarks/passes.py of commit 48b1fa7 compares other values. The Gram matrix is that of
+is left beside the prior (docs/numerics.md). The Gram matrix is that of
 about ``SAMPLE_RATIO`` positions for each feature, evenly spread: O(r^3) time and r^2 numbers. The metric shapes
 directions and nothing else: whatever it is, the optimum and its certificate are the same.
 """
@@ -44,14 +44,14 @@ class DenseSet:
     precision: float
 
 
-def worth_a_gram_matrix(n_rows: int, rank: int, outputs: int) -> bool:
-    """Whether the passes that a Gram metric saves cost more than its r^3 operations."""
+def should_use_gram(n_rows: int, rank: int, outputs: int) -> bool:
+    """Whether a Gram metric saves more passes than its r^3 operations cost."""
     return rank > 1 and rank * rank <= _DEAREST * n_rows * outputs
 
 
-def sampled_rows(n_rows: int, rank: int, group: Group) -> slice:
+def sample_rows(n_rows: int, rank: int, group: Group) -> slice:
     """Return the rows of this process in a Gram matrix: every n-th row of all processes."""
-    counts = group.gathered(n_rows)
+    counts = group.gather(n_rows)
     stride = max(1, sum(counts) // (SAMPLE_RATIO * rank))
     return slice(-group.find_share(counts).start % stride, None, stride)
 
@@ -73,8 +73,8 @@ def gram_matrix(features: np.ndarray, sampled: slice) -> np.ndarray:
     return total
 
 
-def factor_of(gram: np.ndarray, curvature: float, precision: float) -> np.ndarray | None:
-    """Return the lower C with C C^T = curvature gram + precision I, in place of gram; None if rounding prevents it."""
+def factor_curvature(gram: np.ndarray, curvature: float, precision: float) -> np.ndarray | None:
+    """Factor curvature gram + precision I = C C^T in place of gram; return the lower C, or None after rounding."""
     for column in range(len(gram)):  # the other half takes memory only if it is written to
         gram[column:, column] *= curvature
     gram[np.diag_indices(len(gram))] += precision
@@ -96,11 +96,11 @@ class Coordinates:
         single = dtype == np.float32
         self._multiply, self._solve = (strmm, strsm) if single else (dtrmm, dtrsm)
 
-    def of_gradient(self, gradient: np.ndarray) -> np.ndarray:
+    def transform_gradient(self, gradient: np.ndarray) -> np.ndarray:
         """Return C^-1 gradient."""
         return self._solved(gradient, transposed=0)
 
-    def of_step(self, step: np.ndarray) -> np.ndarray:
+    def transform_step(self, step: np.ndarray) -> np.ndarray:
         """Return C^T step."""
         out = step.astype(self._dtype) * self._root
         for dense, factor in self._factors:

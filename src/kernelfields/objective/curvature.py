@@ -57,9 +57,9 @@ class TraceSlopes:
 def likelihood_hessian(point: Point) -> np.ndarray:
     """Return the Hessian J of the negative log-likelihood at a point, (size, size)."""
     posterior = point.posterior
-    if meets_no_others(posterior):
+    if has_independent_labels(posterior):
         return _single_label_hessian(point)
-    if works_in_blocks(posterior):
+    if has_blocked_passes(posterior):
         return BlockedChains(point).hessian()
     datafit = posterior.datafit
     matrix = np.empty((posterior.size, posterior.size))
@@ -74,7 +74,7 @@ def likelihood_hessian(point: Point) -> np.ndarray:
     return 0.5 * (matrix + matrix.T)
 
 
-def meets_no_others(posterior: LogPosterior) -> bool:
+def has_independent_labels(posterior: LogPosterior) -> bool:
     """Whether labels are independent, with dense features and one common label factor in all terms.
 
     Then within-clique covariances are the whole Hessian, as if the features of all terms stood side by side.
@@ -84,7 +84,7 @@ def meets_no_others(posterior: LogPosterior) -> bool:
         return False
     first = datafit.designs[0].term.label_factor
     return first is not None and all(
-        design.term.weighs_all_pairs
+        design.term.has_all_pairs
         and design.positions is None
         and (design.features is None or isinstance(design.features, np.ndarray))
         and design.term.label_factor is not None
@@ -105,11 +105,11 @@ def _single_label_hessian(point: Point) -> np.ndarray:
 
 def trace_slopes(point: Point, roots: np.ndarray, signs: np.ndarray, wanted: Sequence[int]) -> TraceSlopes:
     """Return the derivative of (1/2) tr J G, G = sum_k signs_k roots_k roots_k^T, for roots (k, size)."""
-    slopes = _slopes_in_blocks if works_in_blocks(point.posterior) else _slopes_one_by_one
+    slopes = _slopes_in_blocks if has_blocked_passes(point.posterior) else _slopes_one_by_one
     return slopes(point, roots, signs, wanted)
 
 
-def works_in_blocks(posterior: LogPosterior) -> bool:
+def has_blocked_passes(posterior: LogPosterior) -> bool:
     """Whether directions have compiled passes in blocks: single labels, or chains with one table of transitions."""
     datafit = posterior.datafit
     if not isinstance(datafit.likelihood, Likelihood) or datafit.likelihood.family.method not in ("chain", "single"):
@@ -117,14 +117,14 @@ def works_in_blocks(posterior: LogPosterior) -> bool:
     if not datafit.is_local:
         return False
     return all(
-        design.term.weighs_all_pairs
+        design.term.has_all_pairs
         and (design.features is None or isinstance(design.features, np.ndarray) or is_sparse(design.features))
-        and (design.tied_everywhere if design.labels_per_clique == 2 else design.positions is None)
+        and (design.is_constant if design.labels_per_clique == 2 else design.positions is None)
         for design in datafit.designs
     )
 
 
-def pairs_are_cheap(lengths: np.ndarray, n_labels: int, outputs: Sequence[int]) -> bool:
+def are_pairs_cheaper(lengths: np.ndarray, n_labels: int, outputs: Sequence[int]) -> bool:
     """Whether pairs of positions cost less than directions, for these coefficients per feature.
 
     A pair of positions costs a product with a table of steps, a direction two for every step; but pairs are of all
@@ -153,7 +153,7 @@ class BlockedChains:
         self.edges = [(index, design) for index, design in designs if design.labels_per_clique == 2]
         outputs = [self.posterior.blocks[index].shape[1] for index, _ in self.nodes]
         #: Whether Hessians come from covariances of pairs of positions.
-        self.from_pairs = pairs_are_cheap(np.diff(self.offsets), self.n_labels, outputs)
+        self.from_pairs = are_pairs_cheaper(np.diff(self.offsets), self.n_labels, outputs)
 
     def shares(self) -> list[tuple[int, int]]:
         """Return ranges of sequences with about equal numbers of rows, one for each thread."""
@@ -169,7 +169,7 @@ class BlockedChains:
             first = end
 
     def table(self, design: LocalDesign, rows: slice) -> np.ndarray:
-        """Return features of some rows, dense float64; ones for a term without features."""
+        """Return features of some rows, dense float64; a column of 1 for a term without features."""
         if design.features is None:
             return np.ones((rows.stop - rows.start, 1))
         part = design.features[rows]
@@ -268,7 +268,7 @@ class BlockedChains:
         return np.where(keys[:, None] <= keys, matrix, matrix.T)
 
     def _part_of_hessian(self, first: int, last: int) -> np.ndarray:
-        """Return half of the Hessian of sequences first..last-1: each set with itself and the previous ones."""
+        """Return half of the Hessian of sequences first..last-1: each set with itself and previous sets."""
         blocks = self.posterior.blocks
         matrix = np.zeros((self.posterior.size, self.posterior.size))
         if self.nodes:
@@ -278,13 +278,13 @@ class BlockedChains:
             tables = {index: self.table(design, rows) for index, design in self.nodes}
             node, steps = (self.steps_in_pairs if self.from_pairs else self.steps_by_direction)(run, rows)
             for number, (index, design) in enumerate(self.edges):
-                own = design.term.in_coordinates(node)
+                own = design.term.to_coordinates(node)
                 for other, beside in self.nodes:
                     pulled = _pull_back(tables[other], _factor(beside), own)
                     matrix[blocks[other].rows, blocks[index].rows] += pulled.reshape(-1, own.shape[2])
-                own = design.term.in_coordinates(steps.reshape(len(steps) ** 2, -1))
+                own = design.term.to_coordinates(steps.reshape(len(steps) ** 2, -1))
                 for other, beside in self.edges[: number + 1]:
-                    matrix[blocks[other].rows, blocks[index].rows] += beside.term.in_coordinates(own.T).T
+                    matrix[blocks[other].rows, blocks[index].rows] += beside.term.to_coordinates(own.T).T
         return matrix
 
     def _add_nodes_by_direction(self, first: int, last: int, matrix: np.ndarray) -> None:
@@ -410,11 +410,11 @@ def _slopes_one_by_one(point: Point, roots: np.ndarray, signs: np.ndarray, wante
         step = _STEP / max(direction.largest, np.finfo(np.float64).tiny)
         share = 0.5 * sign / step**2
         for side in (1.0, -1.0):
-            total.potentials.add(share, datafit.evaluate(point.potentials.moved(side * step, direction)).residual)
+            total.potentials.add(share, datafit.evaluate(point.potentials.plus(side * step, direction)).residual)
         total.potentials.add(-2.0 * share, here)
         if wanted:
             response, parts = datafit.hessian_response(point.evaluation, direction), posterior.blocks.split(root)
             for index in wanted:
-                rows = datafit.outside.residuals(response, index)
+                rows = datafit.outside_span.residuals(response, index)
                 total.features[index] = total.features[index] + (sign * rows) @ parts[index].T
     return total

@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from kernelfields.numerics.vectors import dot
-from kernelfields.objective.likelihoods.fused import Passes, fused_passes_of
+from kernelfields.objective.likelihoods.fused import Passes, choose_fused_passes
 from kernelfields.objective.posterior import FAR, AnyLine, Direction, LogPosterior, Point, Trial, Trials
 
 
 def prefer_fused_passes(posterior: LogPosterior) -> None:
-    """Compute value and gradient together, if the field allows it, without stored potentials."""
-    passes = fused_passes_of(posterior.datafit)
+    """Replace the trials of a posterior by fused passes, if the field allows it."""
+    passes = choose_fused_passes(posterior.datafit)
     if passes is not None:
         posterior.trials = FusedTrials(passes)
 
@@ -42,12 +42,12 @@ class FusedTrials(Trials):
         value += posterior.penalty.value(theta)
         return Trial(theta, value, None, None, gradient) if np.isfinite(value) else None
 
-    def along(self, posterior: LogPosterior, point: Point, direction: Direction) -> AnyLine:
+    def make_line(self, posterior: LogPosterior, point: Point, direction: Direction) -> AnyLine:
         """Return the objective on a line."""
         return FusedLine(self, posterior, point, direction)
 
-    def within_reach(self, point: Point, direction: np.ndarray, nats: float) -> np.ndarray:
-        """Shorten a guessed direction in place, so that potentials move by at most so many nats."""
+    def limit_direction(self, point: Point, direction: np.ndarray, nats: float) -> np.ndarray:
+        """Shorten a guessed direction in place, to limit the change of potentials."""
         direction *= min(1.0, nats / max(self.largest_potential(point.posterior, direction), nats))
         return direction
 
@@ -56,7 +56,7 @@ class FusedTrials(Trials):
         parts = point.posterior.blocks.split(point.theta)
         return [self._passes.curvature_diagonal(parts), *[None] * (len(parts) - 1)]
 
-    def on(self, posterior: LogPosterior) -> Trials:
+    def with_objective(self, posterior: LogPosterior) -> Trials:
         """Return trials of the objective of completed labels."""
         prefer_fused_passes(posterior)
         return posterior.trials
@@ -83,7 +83,7 @@ class FusedLine(AnyLine):
         return FAR / furthest if furthest > 0 else np.inf
 
     def _try(self, step: float) -> None:
-        """Keep the trial at a step, and its slope, if they are finite."""
+        """Store the trial at a step, and its slope, if they are finite."""
         trial = self.posterior.trial(self.origin.theta + step * self.direction)
         if trial is not None and trial.gradient is not None:
             self._last = (step, trial, dot(trial.gradient, self.direction))

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from kernelfields.objective.blocks import Blocks
-from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_of
+from kernelfields.objective.coordinates import LATE_SHARE, Coordinates, DenseSet, factor_curvature
 from kernelfields.objective.datafit import Datafit, StepMemory
 from kernelfields.objective.penalty import is_quadratic
 
@@ -39,8 +39,8 @@ class Metric:
         metric[metric == 0.0] = 1.0  # no prior and no clique: these coefficients stay where they are
         return metric
 
-    def near(self, diagonals: Sequence[np.ndarray | None]) -> np.ndarray:
-        """Estimate the curvature of the objective near a point from diagonals of the likelihood's Hessian, or None.
+    def estimate_curvature(self, diagonals: Sequence[np.ndarray | None]) -> np.ndarray:
+        """Estimate the curvature of the objective near a point, or None, from diagonals of the likelihood's Hessian.
 
         Between the diagonal of the curvature and its mean: their geometric mean, coordinate by coordinate.
         """
@@ -54,7 +54,7 @@ class Metric:
 
     @cached_property
     def dense_sets(self) -> list[DenseSet]:
-        """The sets for which a Gram matrix of features pays; none with tied labels."""
+        """The sets with a useful Gram matrix of features; none with tied labels."""
         found = []
         for index, block in enumerate(self._blocks):
             curvature = LATE_SHARE * self._datafit.curvature.gram_scale(index)
@@ -63,7 +63,7 @@ class Metric:
         return found
 
     def memory(self, limit: int, metric: np.ndarray) -> StepMemory | None:
-        """Return room for these steps on the device of the features; None to keep them on the host."""
+        """Return memory for steps on the device of the features; None for steps on the host."""
         room = self._datafit.step_room
         return None if room is None else room(limit, self._late(metric), self.dense_sets)
 
@@ -75,11 +75,13 @@ class Metric:
         for dense in self.dense_sets:
             key = (id(self._datafit.designs[dense.index].table), dense.curvature, dense.precision)
             if key not in known:
-                known[key] = factor_of(self._datafit.curvature.gram(dense.index), dense.curvature, dense.precision)
+                known[key] = factor_curvature(
+                    self._datafit.curvature.gram(dense.index), dense.curvature, dense.precision
+                )
             if (factor := known[key]) is not None:
                 factors.append((dense, factor))
         return Coordinates(self._late(metric), factors, dtype)
 
     def _late(self, metric: np.ndarray) -> np.ndarray:
-        """Return the metric for the late part of a fit, scaled to that of dense sets."""
+        """Return the metric for the late part of a fit, scaled to the metric of dense sets."""
         return self._precision + LATE_SHARE * (metric - self._precision) if self.dense_sets else metric

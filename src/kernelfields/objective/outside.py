@@ -32,7 +32,7 @@ class OutsideSpan:
     def _residuals(self, residual: Potentials, index: int) -> Array:
         """Return the residuals on the device of the features."""
         design = self.designs[index]
-        return design.in_coordinates(self.family.arrangement.residuals(residual, design))
+        return design.to_coordinates(self.family.arrangement.residuals(residual, design))
 
     def bound(self, residual: Potentials, index: int) -> float:
         """Return a cheap bound on the squared norm of a term's gradient outside the span of its pivots."""

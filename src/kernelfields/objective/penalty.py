@@ -1,4 +1,4 @@
-"""The penalty of coefficients: a Gaussian prior about a mean, or an elastic net.
+"""The penalty of coefficients: a Gaussian prior about a mean, or an elastic net (elastic_net.py).
 
     Gauss        R(v) = (v - m)^2 / (2 s)             m is zero but where a fit goes on from a posterior
     ElasticNet   R(v) = v^2 / (2 s) + l1 |v|
@@ -8,7 +8,7 @@ the Fenchel-Young gap R(v) + R*(-slope) + v slope >= 0 is what C + R could still
 prior s/2 (slope + (v - m) / s)^2). The conjugate is R*(-d) = s / 2 max(|d| - l1, 0)^2, which is 0 or infinity where s
 is infinite. Everything that depends on which penalty there is, objectives, bounds and solvers ask of these objects.
 
-Cost: O(size) each; values of an elastic net look at the coefficients that are not zero.
+Cost: O(size) each.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Penalty(Protocol):
         """Return the gradient of the quadratic part of R."""
         ...
 
-    def along(self, theta: np.ndarray, direction: np.ndarray) -> tuple[float, float, float]:
+    def line_coefficients(self, theta: np.ndarray, direction: np.ndarray) -> tuple[float, float, float]:
         """Return the coefficients of 1, of a step and of its square in R(theta + step direction)."""
         ...
 
@@ -65,7 +65,7 @@ class Penalty(Protocol):
 
 
 class Gauss:
-    """Squared distances from a mean, zero if None."""
+    """Squared distances from a mean, zero for None."""
 
     smooth = True
 
@@ -97,7 +97,7 @@ class Gauss:
         """Return (theta - m) / s."""
         return self.precision * self._centred(theta)
 
-    def along(self, theta: np.ndarray, direction: np.ndarray) -> tuple[float, float, float]:
+    def line_coefficients(self, theta: np.ndarray, direction: np.ndarray) -> tuple[float, float, float]:
         """Return the coefficients of 1, of a step and of its square in R(theta + step direction)."""
         own, scaled = self._centred(theta), self.precision * direction
         return self.value(theta), dot(own, scaled), 0.5 * dot(direction, scaled)
@@ -107,56 +107,19 @@ class Gauss:
         return gradient
 
 
-class ElasticNet:
-    """Squares, and absolute values times ``threshold``."""
-
-    smooth = quadratic = False
-
-    def __init__(self, squares: Gauss, threshold: np.ndarray):
-        self._squares = squares
-        self.precision, self.threshold = squares.precision, threshold
-
-    @property
-    def deviation(self) -> np.ndarray:
-        """The standard deviation of the Gaussian prior in every coordinate, infinite without a prior."""
-        return self._squares.deviation
-
-    def value(self, theta: np.ndarray) -> float:
-        """Return ||theta||^2 / (2 s) and l1 |theta|, summed."""
-        places = np.flatnonzero(theta)  # few, as a rule
-        own = theta[places]
-        return 0.5 * dot(own, self.precision[places] * own) + dot(self.threshold[places], np.abs(own))
-
-    def gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Return theta / s."""
-        return self.precision * theta
-
-    def along(self, theta: np.ndarray, direction: np.ndarray) -> tuple[float, float, float]:
-        """Raise: the penalty is no polynomial on a line that crosses zero."""
-        raise TypeError("an elastic net has no polynomial along a line: its steps stay within an orthant")
-
-    def steepest(self, theta: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """Return the subgradient of smallest norm for this gradient of the smooth part."""
-        slope = np.abs(gradient)
-        slope -= self.threshold
-        np.maximum(slope, 0.0, out=slope)
-        np.copysign(slope, gradient, out=slope)
-        moved = np.flatnonzero(theta)
-        slope[moved] = gradient[moved] + self.threshold[moved] * np.sign(theta[moved])
-        return slope
-
-
-def penalty_of(blocks: Sequence[Block]) -> Gauss | ElasticNet:
+def choose_penalty(blocks: Sequence[Block]) -> Penalty:
     """Return the penalty of the coefficients of clique sets, block by block."""
     terms = [block.design.term for block in blocks]
     squares = Gauss(_by_block(blocks, [1.0 / term.prior_variance for term in terms]))
     if not any(term.l1 for term in terms):
         return squares
+    from kernelfields.objective.elastic_net import ElasticNet
+
     return ElasticNet(squares, _by_block(blocks, [term.l1 for term in terms]))
 
 
 def _by_block(blocks: Sequence[Block], values: Sequence[float]) -> np.ndarray:
-    """Return the number of its block for each coefficient, (size,); equal blocks share one number."""
+    """Return the block number of each coefficient, (size,); equal blocks share one number."""
     if len(set(values)) == 1:
         return np.broadcast_to(values[0], blocks[-1].rows.stop)
     return np.repeat(values, [block.rows.stop - block.rows.start for block in blocks])

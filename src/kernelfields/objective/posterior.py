@@ -28,12 +28,12 @@ from kernelfields.objective.datafit import Datafit
 from kernelfields.objective.designs.design import share_of_pass
 from kernelfields.objective.likelihoods.likelihood import Evaluation
 from kernelfields.objective.metric import Metric
-from kernelfields.objective.penalty import Penalty, penalty_of, term_gap
+from kernelfields.objective.penalty import Penalty, choose_penalty, term_gap
 
 
 @dataclass
 class Trial:
-    """A candidate point: a value without its gradient, which costs half a pass."""
+    """A candidate point: a value without its gradient, at the cost of half a pass."""
 
     theta: np.ndarray
     value: float
@@ -115,7 +115,7 @@ class AnyLine:
         raise NotImplementedError
 
     def _try(self, step: float) -> None:
-        """Keep the trial at a step, and its slope, if they are finite."""
+        """Store the trial at a step, and its slope, if they are finite."""
         raise NotImplementedError
 
     def __call__(self, step: float) -> tuple[float, float]:
@@ -141,7 +141,7 @@ class Line(AnyLine):
         super().__init__(posterior, point, direction)
         self._potentials = direction.potentials or posterior.potentials(direction.theta)
         #: The penalty along the line: its value at the point, and the coefficients of the step and of its square.
-        self.prior = posterior.penalty.along(point.theta, direction.theta)
+        self.prior = posterior.penalty.line_coefficients(point.theta, direction.theta)
 
     @cached_property
     def reach(self) -> float:
@@ -150,16 +150,16 @@ class Line(AnyLine):
         Beyond some five hundred, probabilities underflow and inference in logarithms is far slower. Processes learn it
         with the trial at step one, which most searches begin with: they make it unless a potential here moves too far.
         """
-        furthest = self._tried(1.0, self._potentials.largest)
+        furthest = self._try_step(1.0, self._potentials.largest)
         return FAR / furthest if furthest > 0 else np.inf
 
     def _try(self, step: float) -> None:
-        """Keep the trial at a step, and its slope, if they are finite."""
-        self._tried(step, 0.0)
+        """Store the trial at a step, and its slope, if they are finite."""
+        self._try_step(step, 0.0)
 
-    def _tried(self, step: float, furthest: float) -> float:
-        """Keep the trial at a step unless a potential moves by more than ``furthest``; return the largest move."""
-        potentials = None if furthest > FAR else self.origin.potentials.moved(step, self._potentials)
+    def _try_step(self, step: float, furthest: float) -> float:
+        """Store the trial at a step unless a potential moves by more than ``furthest``; return the largest move."""
+        potentials = None if furthest > FAR else self.origin.potentials.plus(step, self._potentials)
         evaluation, slope, furthest = self.posterior.datafit.evaluate_with_slope(potentials, self._potentials, furthest)
         if evaluation is not None:
             constant, linear, quadratic = self.prior
@@ -181,21 +181,21 @@ class Trials:
     fused = False
 
     def trial(self, posterior: LogPosterior, theta: np.ndarray, near: Point | None) -> Trial | None:
-        """Return the value at theta, half a pass; None if a potential has moved too far from a point."""
+        """Return the value at theta, half a pass; None if a potential differs too much from a point."""
         potentials = posterior.potentials(theta, only=None if np.any(theta) else ())
         if near is not None:
-            own = potentials.moved(-1.0, near.potentials).largest
+            own = potentials.plus(-1.0, near.potentials).largest
             if posterior.datafit.group.largest(own) > FAR:
                 return None
         evaluation = posterior.datafit.evaluate(potentials)
         return Trial(theta, evaluation.value + posterior.penalty.value(theta), potentials, evaluation)
 
-    def along(self, posterior: LogPosterior, point: Point, direction: Direction) -> AnyLine:
-        """Return the objective on a line: half a pass unless the direction's potentials are known."""
+    def make_line(self, posterior: LogPosterior, point: Point, direction: Direction) -> AnyLine:
+        """Return the objective on a line: half a pass, none if the direction's potentials are known."""
         return Line(posterior, point, direction)
 
-    def within_reach(self, point: Point, direction: np.ndarray, nats: float) -> np.ndarray:
-        """Return a guessed direction, shortened so that potentials move by at most so many nats.
+    def limit_direction(self, point: Point, direction: np.ndarray, nats: float) -> np.ndarray:
+        """Return a guessed direction, shortened so that the change of potentials is limited.
 
         Lines that know the potentials of their direction do not go far by themselves.
         """
@@ -210,7 +210,7 @@ class Trials:
                 datafit.passes += 0.5 * share_of_pass(datafit.designs, index)
         return found
 
-    def on(self, posterior: LogPosterior) -> Trials:
+    def with_objective(self, posterior: LogPosterior) -> Trials:
         """Return trials of the objective of completed labels."""
         return self
 
@@ -227,9 +227,13 @@ class LogPosterior:
         self.blocks = Blocks(datafit.designs)
         self.size = self.blocks.size
         #: By default the one that the terms ask for.
-        self.penalty: Penalty = penalty_of(self.blocks) if penalty is None else penalty
-        self.metric = Metric(datafit, self.blocks, self.penalty.precision)
+        self.penalty: Penalty = choose_penalty(self.blocks) if penalty is None else penalty
         self.trials = Trials()
+
+    @cached_property
+    def metric(self) -> Metric:
+        """The curvature of the objective along coordinates."""
+        return Metric(self.datafit, self.blocks, self.penalty.precision)
 
     @property
     def prior_precision(self) -> np.ndarray:
@@ -261,7 +265,7 @@ class LogPosterior:
         return self.datafit.potentials(self.blocks.split(theta), only)
 
     def trial(self, theta: np.ndarray, near: Point | None = None) -> Trial | None:
-        """Return the value at theta: half a pass (none at zero).
+        """Return the value at theta: half a pass (no pass at zero).
 
         With ``near``, None if a potential has moved from that point by more than a hundred nats: beyond some five
         hundred, inference needs logarithms and is far slower, and no step of use is that long.
@@ -269,7 +273,7 @@ class LogPosterior:
         return self.trials.trial(self, np.asarray(theta, dtype=np.float64), near)
 
     def complete(self, trial: Trial) -> Point:
-        """Return a trial with its gradient: half a pass, none if it is known already."""
+        """Return a trial with its gradient: half a pass, none if the gradient is known."""
         if trial.gradient is not None or trial.evaluation is None:
             assert trial.gradient is not None
             return Point(self, trial.theta, trial.value, trial.gradient, None, None)
@@ -277,16 +281,16 @@ class LogPosterior:
         gradient += self.penalty.gradient(trial.theta)
         return Point(self, trial.theta, trial.value, gradient, trial.potentials, trial.evaluation)
 
-    def at(self, theta: np.ndarray) -> Point:
-        """Return value and gradient at theta: one pass (half of one at zero)."""
+    def make_point(self, theta: np.ndarray) -> Point:
+        """Return the point at theta, with value and gradient: one pass (half a pass at zero)."""
         trial = self.trial(theta)
         if trial is None:
             raise ValueError("the objective is not finite at these coefficients")
         return self.complete(trial)
 
-    def along(self, point: Point, direction: Direction) -> AnyLine:
-        """Return the objective on a line: half a pass unless the direction's potentials are known."""
-        return self.trials.along(self, point, direction)
+    def make_line(self, point: Point, direction: Direction) -> AnyLine:
+        """Return the objective on a line: half a pass, none if the direction's potentials are known."""
+        return self.trials.make_line(self, point, direction)
 
     def hessian_product(
         self, point: Point, vector: np.ndarray, only: Sequence[int] | None = None
@@ -300,13 +304,13 @@ class LogPosterior:
         product = self.prior_precision * vector
         chosen = range(len(self.blocks)) if only is None else only
         for index, part in zip(chosen, self.datafit.pull_back(response, only), strict=True):
-            product[self.blocks[index].rows] += self.blocks[index].reduced(part)
+            product[self.blocks[index].rows] += self.blocks[index].project_gradient(part)
         return product, potentials
 
     def curvature_block(self, point: Point, index: int) -> np.ndarray:
         """Return eq. 30 for one set: within-clique covariances plus the prior precision."""
         block = self.blocks[index]
-        matrix = block.reduced_matrix(self.datafit.curvature.block(point.evaluation, index))
+        matrix = block.project_matrix(self.datafit.curvature.block(point.evaluation, index))
         matrix[np.diag_indices(len(matrix))] += 1.0 / block.prior_variance
         return matrix
 

@@ -32,10 +32,12 @@ from scipy.special import softmax
 
 from kernelfields.data.chains import Chains
 from kernelfields.data.constraints import ConstraintMasks, resolve_constraints
-from kernelfields.data.given_labels import GivenLabels, KnownLabels, PartialRows, TargetRows
+from kernelfields.data.given_labels import GivenLabels, KnownLabels
+from kernelfields.data.partial_rows import PartialRows, TargetRows
 from kernelfields.objective import compiled
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood
+from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective
+from kernelfields.objective.likelihoods.partial_likelihood import PartialLikelihood
 from kernelfields.objective.posterior import LogPosterior
 
 _MOST_INT32 = np.iinfo(np.int32).max
@@ -113,7 +115,7 @@ class _FromWeights:
         return marginals, marginals.copy()
 
     def observed(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return no step, and the labels of all rows."""
+        """Return no steps, and the labels of all rows."""
         return steps[:0], self._labels
 
     @property
@@ -127,7 +129,7 @@ _Beginning: TypeAlias = _FromLabels | _FromWeights
 
 @singledispatch
 def _beginning(given: GivenLabels, likelihood: Objective, weights: np.ndarray) -> _Beginning | None:
-    """Return the beginning of an ascent for the given labels, or None without one."""
+    """Return the beginning of an ascent for the given labels; None if the labels allow no ascent."""
     raise TypeError(f"no ascent for {type(given).__name__}")
 
 
@@ -215,7 +217,7 @@ class DualAscent:
         """Return the coefficients of the sets from the marginals."""
         node, edge = self._pairs()
         term = self._node.term
-        node = term.in_coordinates(term.support.of_pairs(node, self._features.shape[1]))
+        node = term.to_coordinates(term.support.make_coefficients(node, self._features.shape[1]))
         return [node] if self._edge is None else [node, edge.reshape(self._edge.shape)]
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -255,7 +257,7 @@ class DualAscent:
 
 
 def dual_ascent(likelihood: Objective, designs: Sequence[LocalDesign], passes: int = _PASSES) -> DualAscent | None:
-    """Return the ascent of the dual of a suitable field, else None, also if it needs much memory.
+    """Return the ascent of the dual of a suitable field; None for others, and if it needs much memory.
 
     An epoch may cost some ``passes`` over lists of allowed labels.
     """
@@ -264,17 +266,15 @@ def dual_ascent(likelihood: Objective, designs: Sequence[LocalDesign], passes: i
     plain = isinstance(likelihood, Likelihood | PartialLikelihood) and likelihood.family.method == "chain"
     if not plain or not isinstance(chains, Chains) or len(designs) > 2:
         return None
-    if not sparse_node or not _all_contrasts(node.term.label_factor):
+    if not sparse_node or not _has_all_contrasts(node.term.label_factor):
         return None
     edge = designs[1] if len(designs) == 2 else None
-    if edge is not None and not (
-        edge.labels_per_clique == 2 and edge.tied_everywhere and edge.term.label_factor is None
-    ):
+    if edge is not None and not (edge.labels_per_clique == 2 and edge.is_constant and edge.term.label_factor is None):
         return None
     for term in (design.term for design in designs):
         # Steps move the coefficients of each label by themselves.
         in_contrasts = term.label_factor is not None
-        if term.shares_coefficients or not np.isfinite(term.prior_variance) or (term.l1 and in_contrasts):
+        if term.has_shared_coefficients or not np.isfinite(term.prior_variance) or (term.l1 and in_contrasts):
             return None
     base, n_labels = likelihood.family.base, likelihood.n_labels
     # Steps here are over all labels: where few of many are allowed, passes over lists are done sooner.
@@ -292,7 +292,7 @@ def dual_ascent(likelihood: Objective, designs: Sequence[LocalDesign], passes: i
 
 
 def dual_start(posterior: LogPosterior, random: np.random.Generator, close: float = 0.0) -> np.ndarray | None:
-    """Return theta near the optimum by stochastic ascent of the dual; None if it does not help.
+    """Return theta near the optimum by stochastic ascent of the dual; None if the ascent does not help.
 
     It visits one sequence after the other, so the data have to be those of this process, and on no device. ``close`` is
     a relative gap that is near enough where the penalty is not smooth.
@@ -319,6 +319,6 @@ def _soft(values: np.ndarray, l1: float) -> np.ndarray:
     return np.sign(values) * np.maximum(np.abs(values) - l1, 0.0)
 
 
-def _all_contrasts(factor: np.ndarray | None) -> bool:
+def _has_all_contrasts(factor: np.ndarray | None) -> bool:
     """Whether A A^T is the identity or centres, so that steps stay in the space of coefficients V A^T."""
     return factor is None or np.allclose(factor @ factor.T, np.eye(len(factor)) - 1.0 / len(factor))

@@ -43,7 +43,7 @@ class SparseChains(NamedTuple):
 
 
 class WeightedPairs(NamedTuple):
-    """Which weights there are: pairs of features and labels (begin, outcomes), and of labels (before, after)."""
+    """The pairs with weights: of features and labels (begin, outcomes), and of labels (before, after)."""
 
     begin: np.ndarray
     outcomes: np.ndarray
@@ -52,7 +52,7 @@ class WeightedPairs(NamedTuple):
 
 
 class Penalties(NamedTuple):
-    """0, or -inf for what is forbidden: steps a -> b (L, L), first labels, last labels and labels (L,)."""
+    """0, or -inf for forbidden steps a -> b (L, L), first labels, last labels and labels (L,)."""
 
     edge: np.ndarray
     start: np.ndarray
@@ -61,7 +61,7 @@ class Penalties(NamedTuple):
 
 
 class Priors(NamedTuple):
-    """s and l1 of the node coefficients and of those of edges."""
+    """s and l1 of the coefficients of nodes and of edges."""
 
     node_variance: float
     node_l1: float
@@ -70,7 +70,7 @@ class Priors(NamedTuple):
 
 
 class Dual(NamedTuple):
-    """d of nodes (P,) and edges (E,), mu of positions (N, L), of steps summed (S, E), and what is left of F (S,).
+    """d of nodes (P,) and edges (E,), mu of positions (N, L), summed mu of steps (S, E), and the rest of F (S,).
 
     ``targets`` (N, L) are t; sums of steps are of mu - t. Where labels are known, there are none.
     """
@@ -84,7 +84,7 @@ class Dual(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Where one sequence is inferred: positions by labels, and labels by labels."""
+    """Scratch arrays for the inference of one sequence: positions by labels, and labels by labels."""
 
     scores: np.ndarray
     alpha: np.ndarray
@@ -116,7 +116,7 @@ def _room(order, offsets, n_labels):
 
 @njit(**INLINED, fastmath=REORDER)
 def _forward(room, length, penalties):
-    """Fill alpha from scores (n, L) and steps; return log Z, infinite where doubles do not hold it."""
+    """Fill alpha from scores (n, L) and steps; return log Z, infinite outside the range of doubles."""
     scores, alpha, predicted, transfer = room.scores, room.alpha, room.predicted, room.transfer
     n_labels = len(predicted)
     for a in range(n_labels):
@@ -161,7 +161,7 @@ def _forward(room, length, penalties):
 
 @njit(nogil=True, cache=True)
 def _score(room, labels):
-    """Return the score of labels; after the forward pass, minus infinity where they are forbidden."""
+    """Return the score of labels; after the forward pass, minus infinity for forbidden labels."""
     total = 0.0
     for t in range(len(labels)):
         total += room.scores[t, labels[t]]
@@ -205,7 +205,7 @@ def _soft(value, l1):
 
 @njit(nogil=True, cache=True)
 def _most_pairs(order, sequences, begin):
-    """Return how many pairs a sequence meets at most, one counted as often as it is met."""
+    """Return the largest number of pairs in a sequence, repetitions included."""
     most = 0
     for s in order:
         met = 0
@@ -239,7 +239,7 @@ def _fill_scores(room, s, sequences, pairs, dual, priors):
 
 @njit(**INLINED, fastmath=REORDER)
 def _add_change(row, position, weight, n_met, met, sequences, pairs, change):
-    """Add what a row of mu - p (L,) would change in d; return how many pairs were met so far."""
+    """Add the change of d by a row of mu - p (L,); return the number of pairs so far."""
     indptr, indices, values = sequences.indptr, sequences.indices, sequences.values
     begin, outcomes = pairs.begin, pairs.outcomes
     for k in range(indptr[position], indptr[position + 1]):
@@ -254,7 +254,7 @@ def _add_change(row, position, weight, n_met, met, sequences, pairs, change):
 
 @njit(**INLINED, fastmath=REORDER)
 def _move_coefficients(room, s, weight, gap, met, pairs, dual, priors, change, edge_change):
-    """Move d and the sums of steps by the step that is best for a gap F; return the step."""
+    """Move d and the sums of steps by the best step for a gap F; return the step."""
     before, after, node, edge, expected = pairs.before, pairs.after, dual.node, dual.edge, room.expected
     l1, square = priors.node_l1, 0.0
     for j in range(len(met)):
@@ -281,7 +281,7 @@ def _move_coefficients(room, s, weight, gap, met, pairs, dual, priors, change, e
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def ascend(order, sequences, pairs, penalties, dual, priors, change):
-    """Visit the sequences in ``order``, whose labels are known; return the summed loss and the mean step.
+    """Visit the sequences in ``order``, with known labels; return the summed loss and the mean step.
 
     ``change`` (P,) is zero, and is again after: room for the change that one sequence would make in d.
     """
@@ -318,7 +318,7 @@ def ascend(order, sequences, pairs, penalties, dual, priors, change):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def ascend_partly(known, order, sequences, pairs, penalties, dual, priors, change):
-    """Visit sequences of whose labels log-weights ``known`` (N, L) are; see :func:`ascend`."""
+    """Visit sequences whose labels have log-weights ``known`` (N, L); see :func:`ascend`."""
     offsets, n_labels = sequences.offsets, len(penalties.label)
     room, given = _room(order, offsets, n_labels), _room(order, offsets, n_labels)
     edge_change = np.empty(len(dual.edge))

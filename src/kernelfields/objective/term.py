@@ -30,7 +30,7 @@ from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.labels import Delta, resolve_label_kernel
 from kernelfields.numerics.sparse_rows import Rows
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.pairs import EVERY_PAIR, EveryPair, Support, SupportScorer
+from kernelfields.objective.designs.pairs import EVERY_PAIR, Pairs
 from kernelfields.objective.designs.pairs import Scorer as PairScorer
 
 #: Labelled or new data: packed sequences or graphs, or instances with several labels.
@@ -38,7 +38,7 @@ Data: TypeAlias = Packed
 
 
 class Scorer(Protocol):
-    """A place, such as an engine, that computes scores of new inputs."""
+    """A provider, such as an engine, of scores of new inputs."""
 
     def scores(self, expansion: Expansion, inputs: Rows) -> Array:
         """Return k(x, B) alpha for each row of inputs, (n, q): an array, or a tensor for potentials of tensors."""
@@ -49,13 +49,13 @@ QuadraticForm: TypeAlias = Callable[[Kernel, Rows, np.ndarray], float]
 
 
 class Untied:
-    """Labels share no coefficients: each entry of V is one of theta."""
+    """Labels without ties: each entry of V is one of theta."""
 
     #: Whether labels share coefficients: fewer are free than the table V has entries.
     shared: ClassVar[bool] = False
 
     def reduce(self, table: np.ndarray) -> np.ndarray:
-        """Return the coefficients that are free of a table V, or the gradient in them of one in V: all."""
+        """Return the free coefficients of a table V, or the gradient in them from one in V: all entries."""
         return table
 
     def quadratic_form(
@@ -77,20 +77,20 @@ class Term:
     name: str
     subspace: Subspace
     label_factor: np.ndarray | None = None
-    support: EveryPair | Support = EVERY_PAIR
+    support: Pairs = EVERY_PAIR
     coefficients: np.ndarray | None = None
     #: How labels share coefficients (tied_coefficients.py).
     ties: Untied = UNTIED
 
     @property
-    def shares_coefficients(self) -> bool:
+    def has_shared_coefficients(self) -> bool:
         """Whether labels share coefficients, so that V has more entries than free coefficients."""
         return self.ties.shared
 
     @property
-    def weighs_all_pairs(self) -> bool:
+    def has_all_pairs(self) -> bool:
         """Whether every feature has a free coefficient in every label coordinate."""
-        return self.support.complete and not self.shares_coefficients
+        return self.support.complete and not self.has_shared_coefficients
 
     def free_coefficients(self, table: np.ndarray) -> np.ndarray:
         """Return the free coefficients of a table V, or the gradient in them from one in V."""
@@ -129,18 +129,18 @@ class Term:
         return float(self.clique.l1 or 0.0)
 
     @property
-    def tied_everywhere(self) -> bool:
+    def is_constant(self) -> bool:
         """Whether the potential does not depend on the inputs."""
         return isinstance(self.subspace, ConstantSubspace)
 
     @property
     def outcomes(self) -> np.ndarray | None:
-        """The labellings with tied scores; None if all have one."""
+        """The labellings with constant scores; None if all have one."""
         return self.support.listing
 
     @property
     def has_pivots(self) -> bool:
-        """Whether pivots span its functions, so that a part of the RKHS is outside."""
+        """Whether pivots span the functions of the term, so that a part of the RKHS is outside."""
         return isinstance(self.subspace, PivotSubspace)
 
     @property
@@ -154,7 +154,7 @@ class Term:
         return replace(self, coefficients=coefficients)
 
     def with_clique(self, clique: CliqueSet) -> Term:
-        """Return the term with another clique set; its kernel and view must be those of the subspace."""
+        """Return the term with another clique set; with the kernel and the view of the subspace."""
         return replace(self, clique=clique)
 
     def placement(self, data: Data) -> Placement:
@@ -164,60 +164,60 @@ class Term:
             clique.labels_per_clique,
             clique.group,
             clique.positions(data),
-            self.tied_everywhere,
+            self.is_constant,
             self.outcomes,
             clique.reach,
         )
 
-    def in_labels(self, values: Array) -> Array:
+    def to_labellings(self, values: Array) -> Array:
         """Map (n, q) values in label coordinates to (n, L^k) values per labelling; tensors to tensors."""
         factor = self.label_factor
         if factor is None:
             return values
         return values @ (factor if isinstance(values, np.ndarray) else values.new_tensor(factor)).T
 
-    def in_coordinates(self, residuals: np.ndarray) -> np.ndarray:
+    def to_coordinates(self, residuals: np.ndarray) -> np.ndarray:
         """Map (n, L^k) residuals per labelling to (n, q) label coordinates."""
         return residuals if self.label_factor is None else residuals @ self.label_factor
 
     @property
     def label_coefficients(self) -> Rows:
         """Coefficients per labelling, (r, L^k): V A^T; a sparse matrix if there is a support."""
-        return self.in_labels(self.support.matrix(self.known))
+        return self.to_labellings(self.support.matrix(self.known))
 
-    def per_labelling(self, coefficients: np.ndarray) -> np.ndarray:
+    def expand_labellings(self, coefficients: np.ndarray) -> np.ndarray:
         """Return some coefficients per labelling, (r, L^k); (1, P) for listed outcomes."""
-        return self.in_labels(self.support.dense(coefficients))
+        return self.to_labellings(self.support.dense(coefficients))
 
     @property
     def tied_scores(self) -> np.ndarray:
         """The potential of a term without inputs, (1, L^k); (1, P) for listed outcomes."""
-        return self.scores_of(None, self.known)
+        return self.compute_scores(None, self.known)
 
     def features(self, data: Data) -> Rows | None:
         """Return z(x) of the cliques of new data, (n, r); None for a constant."""
-        return None if self.tied_everywhere else self.subspace.features(self.clique.view(data))
+        return None if self.is_constant else self.subspace.features(self.clique.view(data))
 
-    def scores_of(self, features: Rows | None, coefficients: np.ndarray) -> np.ndarray:
+    def compute_scores(self, features: Rows | None, coefficients: np.ndarray) -> np.ndarray:
         """Return the scores of cliques with known features, (n, L^k); one row for a constant term."""
         support = self.support
-        return self.in_labels(
+        return self.to_labellings(
             support.row(coefficients) if features is None else support.product(features, coefficients)
         )
 
     def scores(self, data: Data, workers: Workers) -> np.ndarray:
         """Return the potentials of the cliques of new data, (n, L^k); one row if all are equal."""
-        if self.tied_everywhere:
+        if self.is_constant:
             return self.tied_scores
-        return self.in_labels(self.scorer.scores(self.clique.view(data), workers))
+        return self.to_labellings(self.scorer.scores(self.clique.view(data), workers))
 
     def slope(self, data: Data, residuals: np.ndarray, workers: Workers) -> np.ndarray:
         """Return the gradient in the coefficients for residuals (n, q) of the cliques of new data; (1, q) if tied."""
         features = self.features(data)
-        return self.support.picked(residuals) if features is None else self.support.slope(features, residuals, workers)
+        return self.support.pick(residuals) if features is None else self.support.slope(features, residuals, workers)
 
     @cached_property
-    def scorer(self) -> PairScorer | SupportScorer:
+    def scorer(self) -> PairScorer:
         """The coefficients, prepared for scores."""
         # Laid out once: labelling one short sequence costs less than the layout of a support.
         return self.support.scorer(self.subspace, self.known)
@@ -253,7 +253,7 @@ class Expansions:
         scores = expansion.scores(inputs) if place is None else place.scores(expansion, inputs)
         ends = np.cumsum([0, *(term.known.shape[1] for term in terms)]).tolist()
         parts = [scores[:, begin:end] for begin, end in pairwise(ends)]
-        return [term.in_labels(part) for term, part in zip(terms, parts, strict=True)]
+        return [term.to_labellings(part) for term, part in zip(terms, parts, strict=True)]
 
     def steps(self, terms: Sequence[Term], spec: FamilySpec) -> tuple[np.ndarray, families.StepTable]:
         """Return the scores of all steps by tied terms, (1, L, L), and their table with the penalties of constraints.
@@ -306,7 +306,7 @@ def label_factor(clique: CliqueSet, n_labels: int) -> np.ndarray | None:
         return symmetric_tables(n_labels)
     if clique.one_table:
         return np.ones((n_labels, 1))
-    singly = clique.weighs_labels_singly or clique.ties is not None
+    singly = clique.has_single_labellings or clique.ties is not None
     if singly or (clique.labels_per_clique >= 2 and isinstance(kernel, Delta)):
         return None
     # In C order, as a model file gives it back: products round differently for another order.

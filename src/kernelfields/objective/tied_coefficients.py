@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self, cast
 
 import numpy as np
 import scipy.sparse
@@ -22,10 +23,12 @@ import scipy.sparse
 from kernelfields.basis.orbits import permute_columns, pivot_permutations, symmetric_frame
 from kernelfields.basis.subspace import ConstantSubspace, PivotSubspace, Subspace
 from kernelfields.data.cliques import CliqueSet
-from kernelfields.data.ties import moved_labellings, orbits_of
+from kernelfields.data.ties import number_orbits, permute_labellings
 from kernelfields.kernels.kernel import Kernel
 from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.sparse_rows import Rows
+from kernelfields.objective.blocks import BLOCKS, Block
+from kernelfields.objective.designs.design import Design
 from kernelfields.objective.term import QuadraticForm, Untied
 
 
@@ -49,7 +52,7 @@ class Ties(Untied):
         return len(self._heights)
 
     def expand(self, theta: np.ndarray) -> np.ndarray:
-        """Return V (r, q)."""
+        """Return the table V (r, q) of coefficients from the coefficients of orbits."""
         table = (theta * self._heights)[self.orbits].reshape(self.shape)
         return table if self.frame is None else self.frame @ table
 
@@ -80,7 +83,54 @@ class Ties(Untied):
         return matrix[np.arange(rank * outputs).reshape(rank, outputs)[rows].ravel()]
 
 
-def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
+class TiedBlock(Block):
+    """The coefficients of a tied set in theta, one number for each orbit, (size, 1)."""
+
+    @classmethod
+    def from_design(cls, begin: int, design: Design) -> Self:
+        """Make the block of a design from its first row in theta."""
+        size = cast(Ties, design.term.ties).size
+        return cls(design, slice(begin, begin + size), (size, 1))
+
+    @property
+    def ties(self) -> Ties:
+        """How labels share coefficients."""
+        return cast(Ties, self.design.term.ties)
+
+    def split(self, theta: np.ndarray) -> np.ndarray:
+        """Return the coefficients (r, q) of the design."""
+        return self.design.compress(self.expand(theta))
+
+    def project_gradient(self, gradient: np.ndarray) -> np.ndarray:
+        """Return a gradient (r, q) in the coefficients of the design as one in the orbits."""
+        return self.ties.reduce(self.design.expand(gradient))
+
+    def expand(self, theta: np.ndarray) -> np.ndarray:
+        """Return V over all features, including features without training inputs."""
+        return self.ties.expand(theta[self.rows])
+
+    def compress(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return this part of theta from a tied V."""
+        return self.ties.reduce(coefficients)
+
+    def diagonal(self, diagonal: np.ndarray) -> np.ndarray:
+        """Return the means of a diagonal (r, q) over the orbits."""
+        return self.ties.means(self.design.expand(diagonal))
+
+    def project_matrix(self, matrix: np.ndarray) -> np.ndarray:
+        """Return a matrix in the coefficients of the design as one in the orbits."""
+        tied = self.ties.matrix(self.design.occupied)
+        return tied.T @ (tied.T @ matrix).T
+
+    def tables(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows of theta (k, size) as tables V (k, r, q) over all features."""
+        return np.reshape([self.expand(row) for row in rows], (len(rows), *self.ties.shape))
+
+
+BLOCKS[Ties] = TiedBlock
+
+
+def choose_ties(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
     """Return how labels share the coefficients of a tied clique set in a subspace."""
     assert clique.ties is not None
     clique.ties.check()
@@ -91,7 +141,7 @@ def ties_of(clique: CliqueSet, subspace: Subspace, n_labels: int) -> Ties:
     features, frame = _feature_moves(subspace, columns, len(labels))
     rank, width = features.shape[1], outputs.shape[1]
     moves = [(own[:, None] * width + beside).ravel() for own, beside in zip(features, outputs, strict=True)]
-    return Ties(orbits_of(moves, rank * width), (rank, width), frame)
+    return Ties(number_orbits(moves, rank * width), (rank, width), frame)
 
 
 def coordinate_moves(clique: CliqueSet, labels: np.ndarray) -> np.ndarray:
@@ -99,7 +149,7 @@ def coordinate_moves(clique: CliqueSet, labels: np.ndarray) -> np.ndarray:
     if clique.one_table:
         return np.zeros(1, dtype=np.int64)
     if not clique.symmetric:
-        return moved_labellings(labels, clique.labels_per_clique)
+        return permute_labellings(labels, clique.labels_per_clique)
     first, second = np.triu_indices(len(labels))
     places = np.zeros((len(labels), len(labels)), dtype=np.int64)
     places[first, second] = places[second, first] = np.arange(len(first))

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from kernelfields.numerics.threads import blas_threads
-from kernelfields.objective.bounds import MixedBound
 from kernelfields.objective.posterior import LogPosterior
 from kernelfields.solvers.lbfgs import LBFGS, StochasticStart
-from kernelfields.solvers.loop import DirectionRule, Keeper, Monitor, Solution, Watcher, minimize
+from kernelfields.solvers.loop import Bound, DirectionRule, Keeper, Monitor, Solution, Watcher, minimize
 from kernelfields.solvers.newton import BlockJacobi, HessianRule, Newton, NewtonCG, SubspaceDescent
-from kernelfields.solvers.orthant import within_orthants
 
 SOLVERS: dict[str, type] = {
     "newton": Newton,
@@ -33,7 +31,7 @@ _MEMORY_AFTER_START = 20
 
 
 def resolve_tolerance(tol: float | str) -> float:
-    """Return the relative gap at which a fit ends, at the latest if ``tol`` is "auto"."""
+    """Return the relative gap that ends a fit, at the latest if ``tol`` is "auto"."""
     return USUAL_TOLERANCE if isinstance(tol, str) else tol
 
 
@@ -51,7 +49,7 @@ def needs_hessian(solver: object) -> bool:
 
 @dataclass
 class FitOptions:
-    """Options of a fit; ``watch`` is called after each iteration, ``random`` is for solvers and bases that draw.
+    """Options of a fit; ``watch`` is called after each iteration, ``random`` is for random solvers and bases.
 
     A fit ends at the relative gap ``tol``, or at the gap ``enough`` if that comes first: the value is then so near to
     the least one, in nats. ``announce`` takes lines about the progress of a fit.
@@ -65,12 +63,12 @@ class FitOptions:
     announce: Callable[[str], None] | None = None
     enough: float = 0.0
 
-    def tightened(self, factor: float, **others: Any) -> FitOptions:
+    def with_tolerance(self, factor: float, **others: Any) -> FitOptions:
         """Return options with the tolerance multiplied by a factor."""
         return replace(self, tol=factor * self.tol, enough=factor * self.enough, **others)
 
     def report(self, line: str) -> None:
-        """Pass on a line about the progress of the fit."""
+        """Forward a line about the progress of the fit."""
         if self.announce is not None:
             self.announce(line)
 
@@ -80,7 +78,7 @@ class FitOptions:
         start: np.ndarray | None,
         monitor: Monitor | None = None,
         keep: Keeper | None = None,
-        bound: MixedBound | None = None,
+        bound: Bound | None = None,
     ) -> Solution:
         """Return the solution of the solver of these options."""
         rule = resolve_solver(self.solver, posterior, self.tol, self.random)
@@ -132,6 +130,8 @@ def resolve_solver(
     if isinstance(solver, str) and solver == "auto":
         solver = choose(posterior)
     if not posterior.penalty.smooth:
+        from kernelfields.solvers.orthant import within_orthants
+
         return within_orthants(solver, tol, random)
     if isinstance(solver, str):
         check_solver(solver)
@@ -172,7 +172,7 @@ def sparse_values(posterior: LogPosterior) -> int:
 
 
 def choose(posterior: LogPosterior, *, small: int = 400, many_values: int = 50_000) -> str:
-    """Pick a solver; benchmarks/solvers.py of commit 48b1fa7 prints the measurements behind the rules.
+    """Choose a solver; docs/finished_studies.md names the measurements behind the rules.
 
     * Where the penalty is not quadratic: L-BFGS, as the Hessian may vanish. The same where inference is approximate:
       there is no Hessian then.

@@ -42,11 +42,11 @@ class StepPairs:
 
     def add(self, step: np.ndarray, change: np.ndarray, product: float) -> None:
         """Keep a step s, the change y of the gradient over it, and s . y > 0."""
-        s = self._coordinates.of_step(step)
+        s = self._coordinates.transform_step(step)
         if not self._added:
             self._room = np.empty((self._limit, 2, len(s)), dtype=s.dtype)
         place = self._room[self._added % self._limit]
-        place[0], place[1] = s, self._coordinates.of_gradient(change)
+        place[0], place[1] = s, self._coordinates.transform_gradient(change)
         self._pairs.append((place[0], place[1], product))
         self._added += 1
 
@@ -55,7 +55,7 @@ class StepPairs:
 
         With ``free`` (size,), it is that of these coordinates alone; the others are only scaled.
         """
-        whole = self._coordinates.of_gradient(vector)
+        whole = self._coordinates.transform_gradient(vector)
         pairs, part = list(self._pairs), whole
         if free is not None and not free.all():
             places = np.flatnonzero(free)
@@ -90,7 +90,7 @@ _NEARBY = 1.0
 
 
 class StochasticStart:
-    """A start of :class:`LBFGS` where stochastic ascent of the dual from zero ends.
+    """A start of :class:`LBFGS` at the end of a stochastic ascent of the dual from zero.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class StochasticStart:
         self.random_state, self.close = random_state, close
 
     def point(self, posterior: LogPosterior) -> np.ndarray:
-        """Return the coefficients after the ascent; zero if the field has none or it is no help.
+        """Return the coefficients after the ascent; zero if the ascent is impossible or does not help.
 
         Parameters
         ----------
@@ -176,6 +176,7 @@ class LBFGS(DirectionRule):
         self._pairs: StepMemory | None = None
         self._dtype: np.dtype = np.dtype(np.float64)
         self._metric = np.empty(0)
+        self._begins = True
 
     def prepare(self, posterior: LogPosterior) -> None:
         """Forget earlier steps.
@@ -185,7 +186,8 @@ class LBFGS(DirectionRule):
         posterior : LogPosterior
             The objective.
         """
-        objective.fused_trials.prefer_fused_passes(posterior)
+        if posterior.datafit.designs[0].pair_table is not None:
+            objective.fused_trials.prefer_fused_passes(posterior)
         self.name = type(self).name
         # Where every trial costs a pass, a second one must be worth it.
         self.slope_reduction = 0.9 if posterior.trials.fused else SLOPE_REDUCTION
@@ -196,15 +198,15 @@ class LBFGS(DirectionRule):
         self._dtype = np.dtype("float32") if posterior.trials.fused or large else posterior.dtype
         affordable = _HISTORY_BYTES // max(1, 2 * posterior.size * self._dtype.itemsize)
         self._limit = min(wanted, max(_FEWEST_PAIRS, affordable))
-        self._pairs = self.pairs
+        self._pairs, self._begins = self.pairs, True
 
     @property
-    def learnt(self) -> StepMemory | None:
-        """The steps so far."""
+    def step_memory(self) -> StepMemory | None:
+        """The present steps in memory."""
         return self._pairs
 
     def first_point(self, posterior: LogPosterior) -> np.ndarray:
-        """Return where to start unless the caller gives a start.
+        """Return the initial point, unless the caller gives one.
 
         Parameters
         ----------
@@ -221,18 +223,6 @@ class LBFGS(DirectionRule):
             self.name = f"sgd+{type(self).name}"
         return start
 
-    def begin(self, point: Point) -> None:
-        """Set the coordinates by the curvature at the first point, unless that is zero.
-
-        Parameters
-        ----------
-        point : Point
-            The present coefficients.
-        """
-        if np.any(point.theta):
-            posterior = point.posterior
-            self._metric = posterior.metric.near(posterior.trials.curvature_diagonals(point))
-
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return minus the quasi-Newton inverse Hessian times the gradient.
 
@@ -248,7 +238,21 @@ class LBFGS(DirectionRule):
         Direction
             The direction.
         """
+        self.set_coordinates(point)
         return self._within_reach(point, self.quasi_newton(-point.gradient))
+
+    def set_coordinates(self, point: Point) -> None:
+        """Set the coordinates by the curvature at the first point, unless that is zero.
+
+        Parameters
+        ----------
+        point : Point
+            The present coefficients; those after the first change nothing.
+        """
+        if self._begins and np.any(point.theta):
+            posterior = point.posterior
+            self._metric = posterior.metric.estimate_curvature(posterior.trials.curvature_diagonals(point))
+        self._begins = False
 
     def _within_reach(self, point: Point, direction: np.ndarray) -> Direction:
         """Return a direction; the first one after a stochastic start is limited in length.
@@ -256,7 +260,7 @@ class LBFGS(DirectionRule):
         Its length is a guess, and trials far off are dear: their probabilities underflow.
         """
         if self._pairs is None and np.any(point.theta):
-            direction = point.posterior.trials.within_reach(point, direction, _NEARBY)
+            direction = point.posterior.trials.limit_direction(point, direction, _NEARBY)
         return Direction(direction)
 
     def quasi_newton(self, vector: np.ndarray, free: np.ndarray | None = None) -> np.ndarray:
@@ -276,8 +280,33 @@ class LBFGS(DirectionRule):
         """
         return vector / self._metric if self._pairs is None else self._pairs.inverse_product(vector, free)
 
+    def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
+        """Make one step, and store it.
+
+        Parameters
+        ----------
+        point : Point
+            The present coefficients.
+        direction : Direction
+            A descent direction.
+
+        Returns
+        -------
+        point : Point or None
+            The new point; None if no step improves the value any more.
+        step : float
+            The length of the step.
+        """
+        following, step = self._step(point, direction)
+        if following is not None:
+            self.learn(point, following)
+        return following, step
+
+    def _step(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
+        return super().advance(point, direction)
+
     def learn(self, before: Point, after: Point) -> None:
-        """Keep the step and the change of gradient.
+        """Store the step and the change of gradient.
 
         Parameters
         ----------

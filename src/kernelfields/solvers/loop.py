@@ -18,14 +18,16 @@ inference but no pass over the features, so the search may be fairly exact (c2 =
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
+from kernelfields import objective
 from kernelfields.numerics.vectors import dot
-from kernelfields.objective.bounds import Bounded, LowerBound, MixedBound, StationaryBound, relative_gap
+from kernelfields.objective.bounds import Bounded, LowerBound, relative_gap
 from kernelfields.objective.posterior import AnyLine, Direction, LogPosterior, Point
 
 #: Why a solver stopped, and what to do about it.
@@ -39,6 +41,7 @@ REASONS = {
     "float type allows (dtype='float64' goes further)",
     "interrupted": "interrupted; the best estimate so far was kept",
     "callback": "a callback asked to stop",
+    "given": "its weights were read from a file of another program",
     "early": "the development set did not improve for five iterations; the best fit was kept",
 }
 
@@ -161,8 +164,8 @@ class Solution(Bounded):
         """Whether the gap, or the gradient of an objective without one, fell below the tolerance."""
         return self.reason in ("gap", "settled", "stationary")
 
-    def within(self, tol: float) -> Solution:
-        """Return the solution, as converged if its gap is within a tolerance that is looser than that of the solver.
+    def with_tolerance(self, tol: float) -> Solution:
+        """Return the solution, as converged if its gap is within a looser tolerance.
 
         Parameters
         ----------
@@ -179,12 +182,12 @@ class Solution(Bounded):
 
     @property
     def message(self) -> str:
-        """Why the solver stopped, in words."""
+        """The reason for the end of the solver, in words."""
         return REASONS[self.reason]
 
 
 #: By the cut at one point, all that there is where an objective is not convex, a fit seems so much further from its end
-#: than by several cuts: fits to known labels that these end at tol were at 4.7 to 10.7 tol by the last one.
+#: than by several cuts: where these give tol, the last one alone gives about 5 to 11 tol.
 SINGLE_CUT = 5.0
 #: The largest relative gap at which a fit may end because the gap itself is small.
 COARSEST = 3e-2
@@ -256,8 +259,8 @@ def _next_trial(low: _End, high: _End | None, earlier: _End) -> float:
     return low.step + (0.1 if not np.isfinite(high.slope) else 0.5) * width
 
 
-class DirectionRule:
-    """The direction of a step: the base class of all solvers, which differ in it alone.
+class DirectionRule(ABC):
+    """The direction of a step: the base class of all solvers, which differ in nothing else.
 
     Derive from it, and write ``direction``. The loop, the line search, the lower bound and the end are shared
     (:func:`minimize`).
@@ -285,7 +288,7 @@ class DirectionRule:
     #: How exact line searches are to be: the share of the first slope that may be left.
     slope_reduction = SLOPE_REDUCTION
 
-    def prepare(self, posterior: LogPosterior) -> None:
+    def prepare(self, posterior: LogPosterior) -> None:  # noqa: B027 - most solvers have nothing to check
         """Check the problem before any work.
 
         Parameters
@@ -295,7 +298,7 @@ class DirectionRule:
         """
 
     def first_point(self, posterior: LogPosterior) -> np.ndarray:
-        """Return where to start, unless the caller says where.
+        """Return the initial point, unless the caller gives one.
 
         Parameters
         ----------
@@ -309,15 +312,7 @@ class DirectionRule:
         """
         return np.zeros(posterior.size)
 
-    def begin(self, point: Point) -> None:
-        """Record the first point of a fit.
-
-        Parameters
-        ----------
-        point : Point
-            The present coefficients.
-        """
-
+    @abstractmethod
     def direction(self, point: Point, relative_gap: float) -> Direction:
         """Return a descent direction at a point.
 
@@ -333,7 +328,6 @@ class DirectionRule:
         Direction
             The direction.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define direction(point, relative_gap)")
 
     def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
         """Make one step by a line search.
@@ -352,20 +346,18 @@ class DirectionRule:
         step : float
             The length of the step.
         """
-        line = point.posterior.along(point, direction)
+        line = point.posterior.make_line(point, direction)
         step = search(line, point.value, min(1.0, line.reach), self.slope_reduction)
         return (None, 0.0) if step is None else (line.point(step), step)
 
-    def learn(self, before: Point, after: Point) -> None:
-        """Record an accepted step.
 
-        Parameters
-        ----------
-        before : Point
-            Where it began.
-        after : Point
-            Where it ended.
-        """
+class Bound(Protocol):
+    """The best lower bound of the minimum of an objective, from the points of a fit."""
+
+    value: float
+
+    def add(self, point: Point) -> float:
+        """Add a point, and return the best bound."""
 
 
 #: Called after each iteration; returning True stops the fit.
@@ -373,7 +365,7 @@ Watcher = Callable[[Iteration], object]
 
 
 class Monitor(Protocol):
-    """An observer of all points; it may stop the fit, and names the best point by a measure of its own."""
+    """An observer of all points, which may stop the fit, and names the best point by a measure of its own."""
 
     best: Point | None
 
@@ -391,12 +383,12 @@ def ends(reached: Bounded, tol: float, enough: float) -> bool:
 
 
 def ending_gap(value: float, tol: float, enough: float) -> float:
-    """Return the relative gap at which a fit with this value ends."""
+    """Return the relative gap that ends a fit with this value."""
     return max(tol, min(COARSEST, enough / max(abs(value), 1e-300)))
 
 
 def has_settled(before: Iteration, after: Iteration, tol: float, enough: float) -> bool:
-    """Whether several iterations brought too little to continue; never if no gap is small enough."""
+    """Whether several iterations have brought too little to continue; never if no gap is small enough."""
     value = abs(after.value)
     little = min(max(tol * value, 0.1 * enough), 0.01 * value) if enough else 0.0
     if before.value - after.value >= little:
@@ -416,7 +408,7 @@ def minimize(
     watch: Watcher | None = None,
     monitor: Monitor | None = None,
     keep: Keeper | None = None,
-    bound: LowerBound | MixedBound | StationaryBound | None = None,
+    bound: Bound | None = None,
 ) -> Solution:
     """Minimise the negative log-posterior until the relative duality gap is below ``tol``.
 
@@ -475,22 +467,22 @@ def minimize(
     begin = time.perf_counter()
     passes_before = posterior.passes
     rule.prepare(posterior)
-    if bound is None:
-        bound = _lower_bound(posterior, tol, enough)
     slack = 1.0 if posterior.convex else SINGLE_CUT
     history: list[Iteration] = []
     point: Point | None = None
+    proved: Bound
 
     def record(point: Point, step: float) -> bool:
         """Record a point; True if a callback wants to stop."""
-        posterior.datafit.group.reached(point.theta)
+        for partners in posterior.datafit.partners:
+            partners.save_iteration(point.theta)
         history.append(
             Iteration(
                 iteration=len(history),
                 passes=posterior.passes - passes_before,
                 seconds=time.perf_counter() - begin,
                 value=point.value,
-                lower_bound=bound.add(point),
+                lower_bound=proved.add(point),
                 gradient_norm=float(np.sqrt(dot(point.steepest, point.steepest))),
                 step=step,
                 coefficient_norm=float(np.sqrt(dot(point.theta, point.theta))),
@@ -500,7 +492,7 @@ def minimize(
         )
         return bool(watch(history[-1])) if watch is not None else False
 
-    def settled() -> bool:
+    def is_settled() -> bool:
         """Whether the last iterations have brought too little."""
         after = APPROXIMATELY_SETTLED_AFTER if posterior.penalty.smooth else SETTLED_AFTER
         return len(history) > after and has_settled(history[-1 - after], history[-1], tol, enough)
@@ -520,7 +512,7 @@ def minimize(
             theta=point.theta,
             solver=rule.name,
             value=point.value,
-            lower_bound=bound.value,
+            lower_bound=proved.value,
             gradient_norm=history[-1].gradient_norm,
             iterations=history[-1].iteration,
             passes=posterior.passes - passes_before,
@@ -531,14 +523,15 @@ def minimize(
         )
 
     try:
-        start = posterior.datafit.group.start(start, posterior.size)
-        point = posterior.at(rule.first_point(posterior) if start is None else start)
+        for partners in posterior.datafit.partners:
+            start = partners.start(start, posterior.size)
+        point = posterior.make_point(rule.first_point(posterior) if start is None else start)
+        proved = _lower_bound(posterior, tol, enough) if bound is None else bound
         stop_asked, stalled = visit(point, 0.0)
-        rule.begin(point)
         while True:
             if ends(history[-1], slack * tol, slack * enough):
                 reason = "gap" if posterior.convex else "stationary"
-            elif (posterior.approximation is not None or not posterior.penalty.smooth) and settled():
+            elif (posterior.approximation is not None or not posterior.penalty.smooth) and is_settled():
                 reason = "settled"
             elif stop_asked:
                 reason = "callback"
@@ -547,13 +540,12 @@ def minimize(
             elif len(history) > max_iter:
                 reason = "max_iter"
             else:
-                direction = rule.direction(point, relative_gap(point.value, bound.value))
+                direction = rule.direction(point, relative_gap(point.value, proved.value))
                 point.release()
                 following, step = rule.advance(point, direction)
                 if following is None:
                     reason = "precision"
                 else:
-                    rule.learn(point, following)
                     point = following
                     stop_asked, stalled = visit(point, step)
                     continue
@@ -565,18 +557,18 @@ def minimize(
     return outcome(point, reason)
 
 
-def _lower_bound(posterior: LogPosterior, tol: float, enough: float) -> LowerBound | MixedBound | StationaryBound:
-    """Return a bound for the penalty, with few cuts if each is as large as a share of the data, or large."""
+def _lower_bound(posterior: LogPosterior, tol: float, enough: float) -> Bound:
+    """Return a bound for the penalty, with few cuts if each has the size of a share of the data, or is large."""
     if not posterior.convex:
-        return StationaryBound()
+        return objective.stationary_bound.StationaryBound()
     if not posterior.penalty.quadratic:
-        return MixedBound()
+        return objective.mixed_bound.MixedBound()
     few = posterior.trials.fused or 8 * posterior.size > _LARGE_CUT
     return LowerBound(size=5 if few else 10, wanted=tol, enough=enough)
 
 
-def counted_on(last: Iteration | None, iteration: Iteration, proved: float | None = None) -> Iteration:
-    """Return an iteration with number, passes and seconds continued from the last one of the previous round.
+def continue_counting(last: Iteration | None, iteration: Iteration, proved: float | None = None) -> Iteration:
+    """Return an iteration with number, passes and seconds continued from the previous round.
 
     ``proved`` is the bound of the whole objective that earlier rounds have proved, for an iteration of a working set or
     of a basis that grows: its own bound holds there alone, and ends the round but not the fit.
@@ -595,9 +587,9 @@ def counted_on(last: Iteration | None, iteration: Iteration, proved: float | Non
     )
 
 
-def watched_on(last: Iteration | None, watch: Watcher | None, proved: float | None = None) -> Watcher | None:
+def continue_watching(last: Iteration | None, watch: Watcher | None, proved: float | None = None) -> Watcher | None:
     """Return a watcher that continues the count of iterations from round to round."""
     if watch is None:
         return None
     first_new = 0 if last is None or proved is None else 1
-    return lambda own: own.iteration >= first_new and watch(counted_on(last, own, proved))
+    return lambda own: own.iteration >= first_new and watch(continue_counting(last, own, proved))

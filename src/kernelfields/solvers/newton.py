@@ -23,8 +23,8 @@ from functools import partial
 import numpy as np
 import scipy.linalg
 
+from kernelfields import objective
 from kernelfields.numerics.vectors import conjugate_gradients
-from kernelfields.objective.curvature import likelihood_hessian
 from kernelfields.objective.posterior import Direction, LogPosterior, Point
 from kernelfields.solvers.loop import DirectionRule
 
@@ -105,10 +105,10 @@ class Newton(HessianRule):
         Direction
             The direction.
         """
-        return Direction(-_solved(lambda: full_hessian(point), point.gradient))
+        return Direction(-_solve_singular(lambda: full_hessian(point), point.gradient))
 
 
-def _solved(hessian: Callable[[], np.ndarray], gradient: np.ndarray) -> np.ndarray:
+def _solve_singular(hessian: Callable[[], np.ndarray], gradient: np.ndarray) -> np.ndarray:
     """Return H^-1 g; if rounding has lost a weak prior, x with H x = g up to that rounding.
 
     Such a matrix has no factor. It is made once more, and conjugate gradients solve as long as it curves upwards.
@@ -131,7 +131,7 @@ def _solved(hessian: Callable[[], np.ndarray], gradient: np.ndarray) -> np.ndarr
 
 def full_hessian(point: Point) -> np.ndarray:
     """Return the Hessian of the negative log-posterior at a point, (size, size)."""
-    hessian = likelihood_hessian(point)
+    hessian = objective.curvature.likelihood_hessian(point)
     hessian[np.diag_indices(len(hessian))] += point.posterior.prior_precision
     return hessian
 
@@ -158,7 +158,7 @@ class BlockJacobi(HessianRule):
         direction = np.empty(posterior.size)
         for index, block in enumerate(posterior.blocks):
             matrix = partial(posterior.curvature_block, point, index)
-            direction[block.rows] = -_solved(matrix, point.gradient[block.rows])
+            direction[block.rows] = -_solve_singular(matrix, point.gradient[block.rows])
         return Direction(direction)
 
 
@@ -170,7 +170,7 @@ def newton_direction(
     only: Sequence[int] | None = None,
     precondition: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[Direction, int]:
-    """Solve H p = -gradient (within the blocks ``only``) to a relative residual; return p and the steps it took.
+    """Solve H p = -gradient (within the blocks ``only``) to a relative residual; return p and the number of steps.
 
     The residual is measured by the preconditioner; None for the prior covariance, the metric of the duality gap.
     """

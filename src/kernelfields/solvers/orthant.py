@@ -64,26 +64,12 @@ class OrthantLBFGS(LBFGS):
         Direction
             The direction.
         """
+        self.set_coordinates(point)
         free = (point.theta != 0.0) | (point.posterior.penalty.threshold == 0.0)
         return self._within_reach(point, self.quasi_newton(-point.steepest, free))
 
-    def advance(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
-        """Make one projected step.
-
-        Parameters
-        ----------
-        point : Point
-            The present coefficients.
-        direction : Direction
-            A descent direction.
-
-        Returns
-        -------
-        point : Point or None
-            The new point; None if no step improves the value at this precision.
-        step : float
-            The length of the step.
-        """
+    def _step(self, point: Point, direction: Direction) -> tuple[Point | None, float]:
+        """Return the point of one projected step and its length; None if no step improves the value."""
         posterior = point.posterior
         steepest = point.steepest
         orthant = np.sign(np.where(point.theta == 0.0, -steepest, point.theta))
@@ -111,7 +97,7 @@ def _shorter(step: float, slope: float, rise: float) -> float:
 
 
 def within_orthants(solver: object, tol: float, random: np.random.Generator | None) -> OrthantLBFGS:
-    """Return the rule for a penalty that is not smooth; ValueError for a solver without one."""
+    """Return the rule for a penalty that is not smooth; ValueError for a solver without such a rule."""
     if isinstance(solver, OrthantLBFGS):
         return solver
     if isinstance(solver, LBFGS):

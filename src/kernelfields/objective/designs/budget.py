@@ -63,7 +63,7 @@ _PAGE = 4096
 
 
 class LabelledSample(Protocol):
-    """Labelled data, as far as the memory of their features depends on them."""
+    """The properties of labelled data that decide the memory of features."""
 
     data: Any
     spec: Any
@@ -71,7 +71,7 @@ class LabelledSample(Protocol):
 
 
 class PivotTerm(Protocol):
-    """A term whose features are those of pivots."""
+    """A term with features of pivots."""
 
     name: str
     clique: CliqueSet
@@ -142,10 +142,10 @@ class FeaturePlan:
     folder: str | None = None
 
     def room(self) -> np.ndarray | None:
-        """Return an array for the columns of a panel; None to leave it to the panel."""
+        """Return an array for the columns of a panel; None if the panel allocates it."""
         return None if self.keep == "memory" else mapped_array((self.n_rows, self.capacity), self.dtype, self.folder)
 
-    def features_of(self, subspace: PivotSubspace, inputs: Rows) -> np.ndarray:
+    def compute_features(self, subspace: PivotSubspace, inputs: Rows) -> np.ndarray:
         """Return the features of inputs in an existing subspace, in this storage."""
         room = self.room()
         if room is None:
@@ -156,7 +156,7 @@ class FeaturePlan:
 
 
 class MemoryBudget:
-    """A limit in bytes on the memory that a fit adds to the process, and the folder of files of what does not fit."""
+    """A limit in bytes on the memory of a fit, and the folder of files for larger arrays."""
 
     def __init__(self, limit: int, folder: Folder = None):
         self.limit = limit
@@ -165,14 +165,16 @@ class MemoryBudget:
     def room(
         self, sample: LabelledSample, name: str, clique: CliqueSet, n_rows: int, rank: int, precision: np.dtype
     ) -> np.ndarray | None:
-        """Return an array for the columns of a panel; None to leave it to the panel."""
+        """Return an array for the columns of a panel; None if the panel allocates it."""
         return self.plan(sample, name, clique, n_rows, rank, precision).room()
 
-    def features_of(self, sample: LabelledSample, term: PivotTerm, inputs: Rows, precision: np.dtype) -> np.ndarray:
-        """Return the features of inputs in a subspace that is there already."""
+    def compute_features(
+        self, sample: LabelledSample, term: PivotTerm, inputs: Rows, precision: np.dtype
+    ) -> np.ndarray:
+        """Return the features of inputs in an existing subspace."""
         n_rows, rank = inputs.shape[0], term.subspace.rank
         plan = self.plan(sample, term.name, term.clique, n_rows, rank, precision, known=True)
-        return plan.features_of(term.subspace, inputs)
+        return plan.compute_features(term.subspace, inputs)
 
     def plan(
         self,
@@ -184,7 +186,7 @@ class MemoryBudget:
         precision: np.dtype,
         known: bool = False,
     ) -> FeaturePlan:
-        """Return how to keep the features of a clique set of a sample, in a ``known`` basis or a new one."""
+        """Return the plan for the features of a clique set of a sample, in a ``known`` basis or a new one."""
         settings, n_labels, n_positions = sample.settings, sample.spec.n_labels, sample.data.n_positions
         outputs = clique.n_configurations(n_labels)
         solver = solver_bytes(rank, outputs, itemsize=precision.itemsize, n_threads=settings.workers.n_threads)
@@ -265,7 +267,7 @@ def _plans(blank: FeaturePlan, other: int, known: bool = False) -> list[FeatureP
 
 
 def factor_bytes(rank: int) -> int:
-    """Return the memory of a lower factor in float64, of which the upper half is never touched."""
+    """Return the memory of a lower factor in float64, whose upper half is never written."""
     return min(8 * rank**2, 4 * rank**2 + _PAGE * rank)
 
 
@@ -275,13 +277,13 @@ def room_on_disk(folder: str) -> tuple[int, str | None]:
         return 0, f"{folder} is not a folder"
     if not os.access(folder, os.W_OK):
         return 0, f"{folder} cannot be written to"
-    if _in_memory(folder):
+    if _is_in_memory(folder):
         return 0, f"{folder} is not on a disk but in memory"
     return shutil.disk_usage(folder).free, None
 
 
-def _in_memory(folder: str) -> bool:
-    """Whether files of a folder are in memory, as far as the system reports it: tmpfs and ramfs."""
+def _is_in_memory(folder: str) -> bool:
+    """Whether files of a folder are in memory, as in tmpfs and ramfs."""
     try:
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except OSError:

@@ -44,11 +44,11 @@ from kernelfields.kernels.rows import row_blocks
 from kernelfields.numerics.group import ALONE, Group
 from kernelfields.numerics.sparse_rows import Rows, is_sparse
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.designs.pairs import PairTable
+from kernelfields.objective.designs import pair_forms
 from kernelfields.objective.designs.tables import FeatureTable, SparseTable
 from kernelfields.objective.term import Term
 
-# Found by trying: benchmarks/start_scaling.py of commit 48b1fa7 prints the passes for this and other values.
+# Fewest passes among the values tried (docs/finished_studies.md).
 TIED_SHARE = 0.1
 # Positions on which the rounding of features is estimated, and how many kernel rows are there at once: where memory
 # is short, all of the sample would be too many.
@@ -98,7 +98,7 @@ class FeatureOrigin:
         stored: Array,
         coefficients: np.ndarray,
         dual: np.ndarray,
-        residuals_of: Callable[[np.ndarray], np.ndarray],
+        take_residuals: Callable[[np.ndarray], np.ndarray],
     ) -> float:
         """Estimate the change of the value for exact features from some rows of features and residuals.
 
@@ -111,11 +111,11 @@ class FeatureOrigin:
             some = rows[begin : begin + _AT_ONCE]
             exact = self.kernel(self.inputs[some], self.pivots) @ dual
             kept = np.asarray(stored[some], dtype=np.float64) @ coefficients
-            total += float(np.vdot(residuals_of(some), exact - kept))
+            total += float(np.vdot(take_residuals(some), exact - kept))
         return n_rows / max(1, len(rows)) * total
 
 
-def left_outside(subspace: PivotSubspace, inputs: Rows, features: np.ndarray) -> np.ndarray:
+def residual_variance(subspace: PivotSubspace, inputs: Rows, features: np.ndarray) -> np.ndarray:
     """Return the residual variance k(x, x) - ||z(x)||^2 of each input outside the span, (n,)."""
     inside = np.einsum("ij,ij->i", features, features, dtype=np.float64)
     return np.maximum(subspace.kernel.diag(inputs) - inside, 0.0)
@@ -165,13 +165,13 @@ class Design:
         return self.term.group
 
     @property
-    def tied_everywhere(self) -> bool:
-        """Whether the potential is the same at all its positions."""
-        return self.term.tied_everywhere
+    def is_constant(self) -> bool:
+        """Whether the potential is the same at all positions of the term."""
+        return self.term.is_constant
 
     @property
     def outcomes(self) -> np.ndarray | None:
-        """The labellings with tied scores; None if all have one."""
+        """The labellings with constant scores; None if all have one."""
         return self.term.outcomes
 
     @property
@@ -225,7 +225,7 @@ class LocalDesign(Design):
     _device_factor: Array | None = field(default=None, init=False, repr=False)
 
     @classmethod
-    def of_features(
+    def from_features(
         cls,
         term: Term,
         features: Rows | FeatureTable | None,
@@ -243,7 +243,7 @@ class LocalDesign(Design):
             # A constant does not lower or raise the precision of others.
             return cls(term, n_labels, 1, np.dtype(np.float32), 0, positions=positions)
         sparse, density, n_columns = is_sparse(features), 1.0, features.shape[1]
-        occupied = term.support.occupied(features, group)
+        occupied = term.support.find_occupied(features, group)
         if occupied is not None:
             features = csr_array(features)[:, occupied]
         if is_sparse(features):
@@ -271,9 +271,11 @@ class LocalDesign(Design):
         return None if self.table is None else getattr(self.table, "features", self.table)
 
     @property
-    def pair_table(self) -> PairTable | None:
-        """The features with their support, if there are both."""
-        return self.table if isinstance(self.table, PairTable) else None
+    def pair_table(self) -> pair_forms.PairTable | None:
+        """The features with their chosen pairs, if there are both."""
+        if self.term.has_all_pairs:
+            return None
+        return self.table if isinstance(self.table, pair_forms.PairTable) else None
 
     def start_curvature(self, n_cliques: float) -> float:
         """Return the mean diagonal of the likelihood's Hessian in this term at equal probabilities of all labels.
@@ -287,22 +289,22 @@ class LocalDesign(Design):
     def scores(self, coefficients: np.ndarray, workers: Workers | None = None) -> Array:
         """Return Z V A^T, (n, L^k) float64; (1, L^k) for a constant term."""
         if self.table is None:
-            return self.in_labels(self.term.support.row(coefficients))
-        return self.in_labels(self.table.product(coefficients, workers or Workers(1)))
+            return self.to_labellings(self.term.support.row(coefficients))
+        return self.to_labellings(self.table.product(coefficients, workers or Workers(1)))
 
     def pull_back(self, residual: Array, workers: Workers | None = None) -> np.ndarray:
         """Return Z^T residual A, (r, q) float64, for residual (n, L^k), or its (1, L^k) sum if constant."""
-        rows = self.in_coordinates(residual)
+        rows = self.to_coordinates(residual)
         if self.table is None:
-            return self.term.support.picked(rows)
+            return self.term.support.pick(rows)
         return self.table.transposed_product(rows, workers or Workers(1))
 
-    def in_labels(self, values: Array) -> Array:
+    def to_labellings(self, values: Array) -> Array:
         """Map values (n, q) in label coordinates to values per labelling, (n, L^k)."""
         factor = self._factor_like(values)
         return values if factor is None else values @ factor.T
 
-    def in_coordinates(self, residual: Array) -> Array:
+    def to_coordinates(self, residual: Array) -> Array:
         """Map residuals (n, L^k) per labelling to label coordinates, (n, q)."""
         factor = self._factor_like(residual)
         return residual if factor is None else residual @ factor
@@ -310,8 +312,10 @@ class LocalDesign(Design):
     def squared_pull_back(self, variances: Array, workers: Workers) -> np.ndarray:
         """Return sum_t z_tf^2 variances_t A^2, (r, q), for variances (n, L^k) of a term with sparse features."""
         factor = self._factor_like(variances)
-        table: SparseTable | PairTable = self.table  # one with sparse features
-        return table.squared().transposed_product(variances if factor is None else variances @ factor**2, workers)
+        table: SparseTable | pair_forms.PairTable = self.table  # one with sparse features
+        return table.square_entries().transposed_product(
+            variances if factor is None else variances @ factor**2, workers
+        )
 
     def labels_like(self, rows: Array) -> Array:
         """Return the label factor A (L^k, q), or the identity, as an array or a tensor like rows."""
@@ -338,7 +342,7 @@ def share_of_pass(designs: Sequence[Design], index: int) -> float:
 
 def has_dense_features(design: Design) -> bool:
     """Whether a term has dense features with all coefficients free."""
-    return design.stored_values > 0 and not design.sparse and design.term.weighs_all_pairs
+    return design.stored_values > 0 and not design.sparse and design.term.has_all_pairs
 
 
 def runs_of_one_table(designs: Sequence[tuple[int, LocalDesign]]) -> list[list[tuple[int, LocalDesign]]]:
@@ -346,7 +350,7 @@ def runs_of_one_table(designs: Sequence[tuple[int, LocalDesign]]) -> list[list[t
 
     def key(numbered: tuple[int, LocalDesign]) -> object:
         design = numbered[1]
-        return design if design.table is None or design.pair_table is not None else design.table
+        return design if design.table is None else design.term.support.sharer(design.table)
 
     return [list(run) for _, run in groupby(designs, key)]
 
@@ -359,7 +363,7 @@ def shared_scores(run: Sequence[LocalDesign], coefficients: Sequence[np.ndarray]
     product = table.product(np.hstack(coefficients), workers)
     ends = np.cumsum([design.shape[1] for design in run])
     parts = [product[:, end - design.shape[1] : end] for design, end in zip(run, ends, strict=True)]
-    return [design.in_labels(part) for design, part in zip(run, parts, strict=True)]
+    return [design.to_labellings(part) for design, part in zip(run, parts, strict=True)]
 
 
 def shared_pull_back(run: Sequence[LocalDesign], residuals: Sequence[np.ndarray], workers: Workers) -> list[np.ndarray]:
@@ -367,6 +371,6 @@ def shared_pull_back(run: Sequence[LocalDesign], residuals: Sequence[np.ndarray]
     table = run[0].table
     if len(run) == 1 or table is None:
         return [run[0].pull_back(residuals[0], workers)]
-    rows = [design.in_coordinates(residual) for design, residual in zip(run, residuals, strict=True)]
+    rows = [design.to_coordinates(residual) for design, residual in zip(run, residuals, strict=True)]
     product = table.transposed_product(namespace(rows[0]).hstack(rows), workers)
     return np.split(product, np.cumsum([design.shape[1] for design in run])[:-1], axis=1)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelfields.inference.chain.lists_compiled import bits_set
+from kernelfields.inference.chain.lists_compiled import count_bits
 from kernelfields.numerics.compiled import REORDER, njit
 
 # A loop over so many pairs costs as much as one search.
@@ -35,7 +35,7 @@ _ONE, _LOW = np.uint64(1), np.uint64(63)
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def gather_pairs(indptr, indices, values, begin, outcomes, coefficients, slots, table, scores):
-    """Fill scores (n, L^k) from n rows, whose stored entries are indptr[i] .. indptr[i + 1] - 1."""
+    """Fill scores (n, L^k) from n rows with stored entries indptr[i] .. indptr[i + 1] - 1."""
     n_rows, width = scores.shape
     for i in range(n_rows):
         row = scores[i]
@@ -55,7 +55,7 @@ def gather_pairs(indptr, indices, values, begin, outcomes, coefficients, slots, 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def scatter_pairs(indptr, indices, values, begin, outcomes, slots, residual, table, gradient):
-    """Add residual (n, L^k) to the table (features with a slot) and the gradient (the others)."""
+    """Add residual (n, L^k) to the table (features with a row) and to the gradient (other features)."""
     n_rows, width = residual.shape
     for i in range(n_rows):
         row = residual[i]
@@ -73,7 +73,7 @@ def scatter_pairs(indptr, indices, values, begin, outcomes, slots, residual, tab
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def add_rows(first, last, indptr, indices, values, table, out):
-    """Fill rows first..last-1 of out."""
+    """Fill rows first..last-1 of out with sums of rows."""
     width = table.shape[1]
     for i in range(first, last):
         row = out[i]
@@ -87,7 +87,7 @@ def add_rows(first, last, indptr, indices, values, table, out):
 
 @njit(nogil=True, cache=True)
 def _next_pair(outcomes, low, high, label, searched):
-    """Return the first of the pairs low..high-1 whose label is not below the given one."""
+    """Return the first of the pairs low..high-1 whose label is at least the given one."""
     if not searched:
         while low < high and outcomes[low] < label:
             low += 1
@@ -128,7 +128,7 @@ def gather_lists(first, last, features, support, coefficients, rows, marks, list
                     number, low = labels[i] >> np.uint32(6), np.uint64(labels[i]) & _LOW
                     word = bits[place, number]
                     if (word >> low) & _ONE:
-                        pair = ranks[place, number] + bits_set(word & ((_ONE << low) - _ONE))
+                        pair = ranks[place, number] + count_bits(word & ((_ONE << low) - _ONE))
                         scores[i] += value * coefficients[pair]
             else:
                 p, stop = begin[f], begin[f + 1]
@@ -141,7 +141,7 @@ def gather_lists(first, last, features, support, coefficients, rows, marks, list
 
 @njit(nogil=True, cache=True)
 def walk_matches(features, support, lists, places, pairs, weights):
-    """Write pairs and values of every entry from places (A,) on, which move along; without pairs, move alone."""
+    """Write pairs and values of every entry from places (A,) on, and advance these; without pairs only advance."""
     written = len(pairs) > 0
     indptr, indices, values = features
     begin, outcomes = support
@@ -164,7 +164,7 @@ def walk_matches(features, support, lists, places, pairs, weights):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def product(first, last, indptr, pairs, weights, coefficients, scores):
-    """Fill scores of entries first..last-1; no weights stand for ones."""
+    """Fill scores of entries first..last-1; weights may be missing for ones."""
     ones = len(weights) == 0
     for i in range(first, last):
         total = 0.0
@@ -179,7 +179,7 @@ def product(first, last, indptr, pairs, weights, coefficients, scores):
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def scatter(first, last, indptr, pairs, weights, residual, squared, gradient):
-    """Add what residuals of entries first..last-1 make of every pair, (P,); with their squares if ``squared``."""
+    """Add the products of entries first..last-1 with residuals to every pair, (P,); squared entries if ``squared``."""
     ones = len(weights) == 0
     for i in range(first, last):
         value = residual[i]

@@ -103,9 +103,9 @@ class SparseTable:
         """Return the mean over coordinates of sum_t z_tr^2."""
         return float(np.einsum("i,i->", self.features.data, self.features.data)) / self.shape[1]
 
-    def squared(self) -> SparseTable:
+    def square_entries(self) -> SparseTable:
         """Return the table of z_tr^2."""
-        return SparseTable(squares_of(self.features))
+        return SparseTable(squared_entries(self.features))
 
     def product(self, coefficients: np.ndarray, workers: Workers) -> np.ndarray:
         """Return Z V, (n, q) float64."""
@@ -128,7 +128,7 @@ def weighted_product(left: Rows, right: Rows, weights: np.ndarray) -> np.ndarray
     return left.T @ (right * weights[:, None])
 
 
-def squares_of(features: SparseRows) -> SparseRows:
+def squared_entries(features: SparseRows) -> SparseRows:
     """Return a CSR matrix of the same kind with the squares of its entries."""
     return type(features)((np.square(features.data), features.indices, features.indptr), shape=features.shape)
 
@@ -144,7 +144,7 @@ def _sparse_product(matrix: SparseRows, table: np.ndarray, workers: Workers) -> 
     return out
 
 
-def table_of(features: Rows | FeatureTable) -> FeatureTable:
+def feature_table(features: Rows | FeatureTable) -> FeatureTable:
     """Return the table of features: an array, a sparse matrix, or a table unchanged."""
     if isinstance(features, np.ndarray):
         return DenseTable(features)

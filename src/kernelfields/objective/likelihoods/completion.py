@@ -14,32 +14,33 @@ from typing import Any
 import numpy as np
 
 from kernelfields.inference.potentials import Potentials
-from kernelfields.objective.datafit import Datafit, facts_of
+from kernelfields.objective.datafit import Datafit, describe_likelihood
 from kernelfields.objective.likelihoods.expectations import Criteria, ExpectationLikelihood
-from kernelfields.objective.likelihoods.fused import FusedPasses, fused_passes_of
-from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective, PartialLikelihood
+from kernelfields.objective.likelihoods.fused import FusedPasses, choose_fused_passes
+from kernelfields.objective.likelihoods.likelihood import Likelihood, Objective
+from kernelfields.objective.likelihoods.partial_likelihood import PartialLikelihood
 from kernelfields.objective.posterior import LogPosterior
 
 
-def frozen_at(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> Datafit:
+def freeze_labels(datafit: Datafit, coefficients: Sequence[np.ndarray]) -> Datafit:
     """Return the convex datafit of the labels completed at some coefficients."""
     if datafit.facts.convex:
         return datafit
-    return completed_by(datafit, datafit.likelihood.frozen(datafit.potentials(coefficients)))
+    return with_completion(datafit, datafit.likelihood.majorize(datafit.potentials(coefficients)))
 
 
-def completed_by(datafit: Datafit, completed: Objective) -> Datafit:
-    """Return the same designs with the likelihood of completed labels, in passes like those of a datafit."""
-    frozen, passes = datafit.with_likelihood(completed), fused_passes_of(datafit)
+def with_completion(datafit: Datafit, completed: Objective) -> Datafit:
+    """Return the same designs with the likelihood of completed labels, in the passes of a datafit."""
+    frozen, passes = datafit.with_likelihood(completed), choose_fused_passes(datafit)
     if isinstance(passes, FusedPasses) and isinstance(completed, Likelihood):
-        frozen.fused = passes.frozen(completed)
+        frozen.fused = passes.with_targets(completed)
     return frozen
 
 
 def frozen_posterior(posterior: LogPosterior, theta: np.ndarray) -> LogPosterior:
     """Return the convex objective of the labels completed at theta, with the same gradient there."""
-    frozen = LogPosterior(frozen_at(posterior.datafit, posterior.blocks.split(theta)), posterior.penalty)
-    frozen.trials = posterior.trials.on(frozen)
+    frozen = LogPosterior(freeze_labels(posterior.datafit, posterior.blocks.split(theta)), posterior.penalty)
+    frozen.trials = posterior.trials.with_objective(frozen)
     return frozen
 
 
@@ -58,14 +59,14 @@ class Completion:
     @cached_property
     def _own(self) -> tuple[slice, slice]:
         """The items and the rows of this process."""
-        group, facts = self.datafit.group, facts_of(self.datafit.likelihood)
-        n_items, n_positions = zip(*group.gathered((facts.n_items, facts.n_positions)), strict=True)
+        group, facts = self.datafit.group, describe_likelihood(self.datafit.likelihood)
+        n_items, n_positions = zip(*group.gather((facts.n_items, facts.n_positions)), strict=True)
         return group.find_share(n_items), group.find_share(n_positions)
 
     @property
     def item_weights(self) -> np.ndarray:
         """The weight of every item, (S,)."""
-        return self.datafit.group.joined(self.datafit.likelihood.weights)
+        return self.datafit.group.concatenate(self.datafit.likelihood.weights)
 
     def with_criteria(self, criteria: Any) -> Datafit:
         """Return the same designs with criteria for data without labels added to the likelihood.
@@ -74,13 +75,13 @@ class Completion:
         """
         likelihood, group = self.datafit.likelihood, self.datafit.group
         assert isinstance(likelihood, Likelihood | PartialLikelihood), "criteria are added once"
-        own = criteria.part(self._own[1]) if isinstance(criteria, Criteria) else criteria.of(likelihood.data)
+        own = criteria.part(self._own[1]) if isinstance(criteria, Criteria) else criteria.select_part(likelihood.data)
         return self.datafit.with_likelihood(ExpectationLikelihood(likelihood, own, group))
 
     def set_log_weights(self, log_weights: np.ndarray) -> None:
         """Set other log-weights (N, L) of the labels, which must be partial."""
         # Made of the labels as they were read, before others take their place.
-        passes = fused_passes_of(self.datafit)
+        passes = choose_fused_passes(self.datafit)
         own, likelihood = log_weights[self._own[1]], self.datafit.likelihood
         if isinstance(likelihood, PartialLikelihood):
             likelihood.set_log_weights(own)
@@ -96,22 +97,22 @@ class Completion:
         """Set targets instead of completed labels in frozen objectives, until log-weights are set again."""
         self._likelihood.targets = targets
 
-    def completed(self, potentials: Potentials, weights: np.ndarray) -> Potentials:
+    def complete_statistics(self, potentials: Potentials, weights: np.ndarray) -> Potentials:
         """Return the expected statistics given the known labels, of items with some weights (S,)."""
-        return self._likelihood.completed(potentials, weights[self._own[0]])
+        return self._likelihood.complete_statistics(potentials, weights[self._own[0]])
 
-    def fitted_to(self, targets: Potentials, weights: np.ndarray) -> Datafit:
+    def fit_targets(self, targets: Potentials, weights: np.ndarray) -> Datafit:
         """Return the convex datafit of targets, of items with some weights (S,)."""
         own, weights = self.datafit.likelihood, weights[self._own[0]]
-        return completed_by(self.datafit, Likelihood(own.family, targets, weights, own.workers))
+        return with_completion(self.datafit, Likelihood(own.family, targets, weights, own.workers))
 
     def label_rows(self, targets: Potentials) -> np.ndarray:
         """Return the statistics of single labels at all positions, (N, L)."""
-        return self.datafit.group.joined(self.datafit.likelihood.family.arrangement.read_back(targets.node))
+        return self.datafit.group.concatenate(self.datafit.likelihood.family.arrangement.read_back(targets.node))
 
     def labels(self, potentials: Potentials) -> tuple[np.ndarray, np.ndarray]:
-        """Return the probabilities of labels given the known ones, (N, L), and the most probable labelling, (N,)."""
+        """Return the probabilities of labels given the known labels, (N, L), and the most probable labelling, (N,)."""
         family, workers = self._likelihood.known_family, self._likelihood.workers
-        marginals = family.arrangement.read_back(family.at(potentials, workers=workers).marginals())
-        join = self.datafit.group.joined
+        marginals = family.arrangement.read_back(family.distribution(potentials, workers=workers).marginals())
+        join = self.datafit.group.concatenate
         return join(marginals), join(family.labellings(potentials, workers).best()[0])

@@ -22,12 +22,8 @@ import numpy as np
 
 from kernelfields.inference.potentials import Potentials
 from kernelfields.numerics.group import ALONE, Group
-from kernelfields.objective.likelihoods.likelihood import (
-    Evaluation,
-    Likelihood,
-    Objective,
-    PartialLikelihood,
-)
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, Objective
+from kernelfields.objective.likelihoods.partial_likelihood import PartialLikelihood
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,22 +51,22 @@ class Expectation:
         asked = self.shares > 0
         with np.errstate(divide="ignore"):
             logs = np.log(self.shares[asked]) - np.log(masses[:-1][asked] / masses[-1])
-        return self.weight_at(masses) * float(self.shares[asked] @ logs)
+        return self.resolve_weight(masses) * float(self.shares[asked] @ logs)
 
-    def weight_at(self, masses: np.ndarray) -> float:
-        """Return the weight of the expectation: its own, or that of its positions."""
+    def resolve_weight(self, masses: np.ndarray) -> float:
+        """Return the weight of the expectation: a given one, or the weight of its positions."""
         return float(masses[-1]) if self.weight is None else self.weight
 
     def add_slope(self, direction: np.ndarray, masses: np.ndarray) -> None:
-        """Add d(divergence) / d(marginals), less the weights of the rows, to a direction (N, L)."""
+        """Add d(divergence) / d(marginals), without the weights of the rows, to a direction (N, L)."""
         sizes = masses[:-1]
-        slope = np.divide(-self.weight_at(masses) * self.shares, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
+        slope = np.divide(-self.resolve_weight(masses) * self.shares, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
         direction[slice(None) if self.rows is None else self.rows] += slope[self.groups]
 
 
 @dataclass(frozen=True, eq=False)
 class Criteria:
-    """Requests of a field beside labels: expectations.
+    """Requested expectations of a field, in addition to labels.
 
     ``labelled`` says whether anything is known of labels, so that a fit to them alone is a place to start from.
     """
@@ -89,7 +85,7 @@ class Criteria:
         return Criteria([replace(each, rows=own(each.rows)) for each in self.expectations], self.labelled)
 
     def check_possible(self, masses: Sequence[np.ndarray]) -> None:
-        """Raise if constraints exclude requested labels; ``masses`` are those of zero potentials."""
+        """Raise if constraints exclude requested labels; ``masses`` belong to zero potentials."""
         for expectation, own in zip(self.expectations, masses, strict=True):
             if not own[-1]:
                 raise ValueError(f"{expectation.name} counts no position of X, or their weights are all zero")
@@ -115,7 +111,9 @@ class ExpectationLikelihood(Objective):
                 f"{labels.approximation!r}, which is approximate: leave them out, or use inference='junction'"
             )
         # Labels that are not known have shares as well.
-        labels = labels if labels.whole is None else labels.whole
+        whole = labels.whole
+        assert whole is None or isinstance(whole, PartialLikelihood)
+        labels = labels if whole is None else whole
         super().__init__(labels.family, labels.weights, labels.workers)
         self.labels = labels
         self._expectations = criteria.expectations
@@ -137,7 +135,7 @@ class ExpectationLikelihood(Objective):
         """Return value, residual and distributions at the given potentials."""
         labels = self.labels.evaluate(potentials)
         value, slope = self._terms(labels)
-        return Evaluation(labels.value + value, labels.residual.moved(1.0, slope), labels.member, labels.known)
+        return Evaluation(labels.value + value, labels.residual.plus(1.0, slope), labels.member, labels.known)
 
     def _terms(self, labels: Evaluation) -> tuple[float, Potentials]:
         """Return value and gradient of the criteria."""
@@ -147,17 +145,17 @@ class ExpectationLikelihood(Objective):
             value += expectation.divergence(mass) * float(self._row_weights[rows].sum() / mass[-1])
             expectation.add_slope(slopes, mass)
         direction = self.family.zeros()
-        direction.node += self.family.arrangement.placed_array(slopes)
+        direction.node += self.family.arrangement.place_array(slopes)
         return value, labels.member.covariance_product(direction)
 
     def hessian_response(self, evaluation: Evaluation, direction: Potentials) -> Potentials:
         """Raise: third derivatives of log Z are not computed."""
         raise TypeError("with expectations there are no Hessian products: use solver='lbfgs'")
 
-    def frozen(self, potentials: Potentials) -> Likelihood:
+    def majorize(self, potentials: Potentials) -> Likelihood:
         """Return the convex likelihood of labels completed at some potentials, with tangents of the criteria."""
         here = self.labels.evaluate(potentials)
         value, slope = self._terms(here)
-        labels = self.labels.frozen(potentials)
+        labels = self.labels.majorize(potentials)
         assert isinstance(labels, Likelihood)
         return labels.plus(slope, value - slope.dot(potentials))

@@ -26,24 +26,19 @@ from kernelfields.inference.chain.family import ChainFamily, blocks_of_sequences
 from kernelfields.inference.chain.list_family import ListFamily
 from kernelfields.inference.potentials import EDGE, Potentials
 from kernelfields.numerics.threads import Workers
-from kernelfields.objective.datafit import Datafit
+from kernelfields.objective.datafit import Datafit, choose_objective
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.designs.pairs import PairScorer, PairTable, merged_runs
-from kernelfields.objective.likelihoods.likelihood import (
-    Evaluation,
-    Likelihood,
-    Objective,
-    PartialLikelihood,
-    labelled_objective,
-)
+from kernelfields.objective.designs.supports import PairScorer, PairTable, merge_runs
+from kernelfields.objective.likelihoods.likelihood import Evaluation, Likelihood, Objective
 from kernelfields.objective.likelihoods.lists import ListPasses
+from kernelfields.objective.likelihoods.partial_likelihood import PartialLikelihood
 
 # Positions of a block: enough to be worth a call, few enough for the cache, and for tables of its steps.
 _FEWEST_POSITIONS, _MOST_POSITIONS, _TABLE_ENTRIES = 256, 4096, 2**21
 
 
 class FusedPasses:
-    """Passes over a suitable field, about ``at_once`` positions at a time; see :func:`fused_passes`."""
+    """Passes over a suitable field, about ``at_once`` positions at a time; see :func:`make_fused_passes`."""
 
     def __init__(
         self,
@@ -62,8 +57,8 @@ class FusedPasses:
         self._blocks = blocks_of_sequences(chains.offsets, at_once)
         blocks = [block_of_chains(chains, first, last) for first, last in self._blocks]
         self._weights = [block.position_weights for block in blocks]
-        self._likelihoods: list[Likelihood | PartialLikelihood] = [
-            labelled_objective(family.part(first, last), block, Workers(1))
+        self._likelihoods: Sequence[Objective] = [
+            choose_objective(family.part(first, last), block, Workers(1))
             for block, (first, last) in zip(blocks, self._blocks, strict=True)
         ]
         self._rows = [(int(chains.offsets[first]), int(chains.offsets[last])) for first, last in self._blocks]
@@ -93,7 +88,7 @@ class FusedPasses:
             marginals = self._likelihoods[block].clique_marginals(evaluation, self._node)
             return marginals * (1.0 - marginals) * self._weights[block][:, None]
 
-        return self._walk(parts, variances, self._table.squared())
+        return self._walk(parts, variances, self._table.square_entries())
 
     def largest_potential(self, parts: Sequence[np.ndarray]) -> float:
         """Return the largest absolute potential."""
@@ -104,7 +99,7 @@ class FusedPasses:
             largest.append(float(np.abs(scores).max(initial=0.0)))
         return max(largest)
 
-    def frozen(self, completed: Likelihood) -> FusedPasses:
+    def with_targets(self, completed: Likelihood) -> FusedPasses:
         """Return passes over the completed labels as targets."""
         targets, frozen = completed.observed, copy.copy(self)
         assert isinstance(targets, Potentials)
@@ -138,7 +133,7 @@ class FusedPasses:
     def _walk(
         self, parts: Sequence[np.ndarray], rows_of: Callable[[int, Evaluation], np.ndarray], table: PairTable
     ) -> np.ndarray:
-        """Sum ``rows_of(block, evaluation)``, (n, L), of all blocks into one number per pair."""
+        """Sum ``rows_of(block, evaluation)``, (n, L), over all blocks, to one number per pair."""
         scorer, features = PairScorer(self._table.layout, parts[0]), self._table.features
         edge = self._edge_scores(parts)
 
@@ -155,7 +150,7 @@ class FusedPasses:
         """Split the blocks into a few runs per thread, fewer if their gradients would exceed the data."""
         n_threads = self._workers.n_threads
         most = 1 if n_threads == 1 else min(2 * n_threads, self._table.affordable_copies())
-        return merged_runs(list(pairwise(range(len(self._blocks) + 1))), most)
+        return merge_runs(list(pairwise(range(len(self._blocks) + 1))), most)
 
 
 def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
@@ -171,23 +166,25 @@ def block_of_chains(chains: Chains, first: int, last: int) -> Chains:
 Passes: TypeAlias = FusedPasses | ListPasses
 
 
-def fused_passes_of(datafit: Datafit) -> Passes | None:
+def choose_fused_passes(datafit: Datafit) -> Passes | None:
     """Return passes of a datafit without storage per position, for sparse fields with a support; else None.
 
     They are made once: a datafit whose labels are completed has those of the first with other labels.
     """
     if datafit.fused is None and datafit.is_local:
-        datafit.fused = fused_passes(datafit.likelihood, datafit.designs)
+        datafit.fused = make_fused_passes(datafit.likelihood, datafit.designs)
     return datafit.fused
 
 
-def fused_passes(likelihood: Objective, designs: Sequence[LocalDesign], at_once: int | None = None) -> Passes | None:
+def make_fused_passes(
+    likelihood: Objective, designs: Sequence[LocalDesign], at_once: int | None = None
+) -> Passes | None:
     """Return fused passes for a suitable field, else None; ``at_once`` positions, None for the default number."""
     node, edge = designs[0], designs[1] if len(designs) > 1 else None
     table = node.pair_table
     if table is None or node.labels_per_clique != 1 or node.positions is not None or len(designs) > 2:
         return None
-    if edge is not None and not (edge.labels_per_clique == 2 and edge.tied_everywhere):
+    if edge is not None and not (edge.labels_per_clique == 2 and edge.is_constant):
         return None
     family, data = likelihood.family, likelihood.data
     if not isinstance(family, ChainFamily) or not isinstance(data, Chains):

@@ -20,12 +20,12 @@ from kernelfields.inference.chain.scored_steps import ScoredSteps, StepBlocks, s
 from kernelfields.inference.potentials import EDGE, Statistics
 from kernelfields.numerics.threads import Workers
 from kernelfields.objective.designs.design import LocalDesign
-from kernelfields.objective.designs.pairs import PairLists, PairTable
+from kernelfields.objective.designs.supports import PairLists, PairTable
 from kernelfields.objective.likelihoods.likelihood import Likelihood
 
 
 class ListPasses:
-    """Passes over labelled chains with lists of allowed labels that contain the true ones."""
+    """Passes over labelled chains with lists of allowed labels that contain the true labels."""
 
     def __init__(self, likelihood: Likelihood, table: PairTable, edge: LocalDesign | None):
         family, chains, observed = likelihood.family, likelihood.data, likelihood.observed
@@ -103,7 +103,7 @@ class _TableSteps:
 
 
 class _ListedSteps:
-    """Scores of the steps ``own`` with a coefficient, and of the forbidden ones, (P,)."""
+    """Scores of the steps ``own`` with a coefficient, and of the forbidden steps, (P,)."""
 
     def __init__(self, family: ListFamily, counts: np.ndarray, own: np.ndarray, workers: Workers):
         n_labels, step = family.n_labels, None if family.base is None else family.base.step
@@ -134,7 +134,7 @@ class _ListedSteps:
 def _scored_steps(
     family: ListFamily, counts: np.ndarray, edge: LocalDesign | None, workers: Workers
 ) -> _TableSteps | _ListedSteps:
-    """Return the steps of a field; only those with a score if they are few."""
+    """Return the steps of a field; only scored steps if they are few."""
     step, n_steps = None if family.base is None else family.base.step, family.n_labels**2
     forbidden = 0 if step is None else int(np.count_nonzero(step))
     n_scored = 0 if edge is None else edge.term.support.count(n_steps)
